@@ -80,7 +80,7 @@ def test_recorded_results(name: str) -> None:
         ({"images": 65}, "images"),
         ({"queries": 33}, "queries"),
         ({"classes": 9}, "classes"),
-        ({"k": 6}, "k: expected 6"),
+        ({"k": 6}, "k: asked for 6"),
         ({"candidates": 99}, "candidates"),
         ({"source": "disk"}, "disk"),
         ({"corpus_seed": 2}, "seed"),

@@ -146,7 +146,7 @@ def test_a_script_becomes_httperfs_file() -> None:
         "/4096 think=0.100000\n /1024\n /2048\n /65536\n/1024 think=0.000000\n\n"
         "/10240 think=0.000000\n"
     )
-    assert parameters.asked == 18 and parameters.bytes == 3 * (71 * 1024 + 1024 + 10 * 1024)
+    assert parameters.requests == 18 and parameters.bytes == 3 * (71 * 1024 + 1024 + 10 * 1024)
     assert sorted(set(HTTPERF.documents(parameters))) == [1024, 2048, 4096, 10240, 65536]
 
 

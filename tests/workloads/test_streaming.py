@@ -105,7 +105,7 @@ def test_the_longest_search_that_a_plan_may_ask_for() -> None:
 
     def step(of: Any, viewers: int, sustained: bool) -> Any:
         made = json.loads(json.dumps(of))
-        run, length = made["run"], longest.asked.video_bytes
+        run, length = made["run"], longest.request.video_bytes
         run["due"] = run["outcomes"]["cut"] = viewers
         run["most_playing"] = viewers if sustained else 0
         run["bytes"] = viewers * length
@@ -123,7 +123,7 @@ def test_the_longest_search_that_a_plan_may_ask_for() -> None:
             bad = step(first, due, False)
             steps += [bad] * (tries - 1) + [step(first, due, True) if due <= limit else bad]
             lower, upper = (due, upper) if due <= limit else (lower, due)
-            due = report._next(longest.asked, lower, upper)
+            due = report._next(longest.request, lower, upper)
         result["search"] |= own
         result |= {"figure": lower, "lower": lower, "upper": upper}
 
@@ -330,7 +330,7 @@ def test_the_servers_get_the_film_and_room_for_all(
     monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
     parameters = StreamingParameters(cap=5000, step_s=2, bitrate=100_000, chunk=10_000)
     film = STREAMING.files(parameters)["film.mp4"]
-    assert film.stat().st_size > parameters.asked.video_bytes
+    assert film.stat().st_size > parameters.request.video_bytes
     context = context_in(tmp_path, STREAMING, parameters)
     place, link = STREAMING.prepare(parameters, context)
     assert any("worker_connections 5064;" in word for word in place.argv)

@@ -21,7 +21,7 @@ from ullage.workloads.bigdata.testdfsio import (
     MIB,
     DfsIo,
     DfsIoParameters,
-    Seen,
+    DeviceCounters,
     network,
     read_job,
 )
@@ -94,13 +94,13 @@ def test_no_text_gives_a_figure_that_is_none(data: st.DataObject) -> None:
 
 def test_the_network_s_use_is_over_the_whole_time() -> None:
     second = 10**9
-    seen = [Seen(0, 100), Seen(second, 100 + 50), Seen(4 * second, 100 + 50 + 300)]
+    seen = [DeviceCounters(0, 100), DeviceCounters(second, 100 + 50), DeviceCounters(4 * second, 100 + 50 + 300)]
     use = network(seen)
     assert sum(rate for _, rate in use) / BINS == pytest.approx(350 / 4)
     assert use[0][0] == 0.05 and use[0][1] == pytest.approx(50.0)
     assert network(seen[:1]) == []
     with pytest.raises(InvalidTrialError):
-        network([Seen(0, 100), Seen(second, 99)])
+        network([DeviceCounters(0, 100), DeviceCounters(second, 99)])
 
 
 def test_each_job_and_server_is_told_where_it_stands() -> None:

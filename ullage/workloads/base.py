@@ -104,6 +104,16 @@ class Output:
     usage: Usage | None = None
     """What the program used, where the agent told."""
 
+    @property
+    def cpu_s(self) -> float | None:
+        """CPU time of the program and of the children it waited for, user and system."""
+        return None if self.usage is None else self.usage.user_s + self.usage.system_s
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 thread`, `1024 threads`, as titles have it."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
 
 class InvalidTrialError(Exception):
     """The program ran, but its figures must not be used. The text says why."""

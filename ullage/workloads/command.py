@@ -100,8 +100,6 @@ class Command(Workload[CommandParameters]):
         """The times of a checked trial."""
         output = outputs["main"]
         figures: dict[str, Scalar | Curve] = {"seconds": output.seconds}
-        if output.usage is not None:
-            cpu_s = output.usage.user_s + output.usage.system_s
-            if cpu_s > 0:
-                figures["cpu_seconds"] = cpu_s
+        if output.cpu_s:
+            figures["cpu_seconds"] = output.cpu_s
         return figures

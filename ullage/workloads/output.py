@@ -6,6 +6,7 @@ quotation is short and printable.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Annotated, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ullage.runs.records import Coordinate
 from ullage.workloads.base import InvalidTrialError, Output
 
 LONGEST_REPORT = 1 << 20
@@ -52,8 +54,7 @@ def read_lines(text: str, expected: Sequence[Line]) -> dict[str, float]:
 
     Raises InvalidTrialError with the first line that differs.
     """
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     figures: dict[str, float] = {}
     lines = [(number, content) for number, content in enumerate(text.split("\n"), 1) if content]
     for numbered, want in zip_longest(lines, expected):
@@ -71,16 +72,38 @@ def read_lines(text: str, expected: Sequence[Line]) -> dict[str, float]:
     return figures
 
 
+def check_length(text: str, longest: int = LONGEST_REPORT, prefix: str = "") -> None:
+    """Raises InvalidTrialError for more characters than any report has."""
+    if len(text) > longest:
+        raise InvalidTrialError(f"{prefix}printed {len(text)} characters, which is not its report")
+
+
+Echo = tuple[str, object, object]
+"""A setting; the value that was asked for; the value that the program reports."""
+
+
+def check_echoes(*echoes: Echo) -> None:
+    """Raises InvalidTrialError unless each setting is reported as asked for; floats, nearly."""
+    for setting, requested, reported in echoes:
+        equal = requested == reported
+        if isinstance(requested, float) and isinstance(reported, float):
+            equal = math.isclose(requested, reported, rel_tol=1e-9, abs_tol=1e-12)
+        if not equal:
+            raise InvalidTrialError(
+                f"{setting}: asked for {requested}, found {quoted(str(reported))}"
+            )
+
+
 def ended(outputs: Mapping[str, Output], role: str, status: int = 0) -> Output:
     """The output of a role's program, which must have ended by itself with this status."""
     if role not in outputs:
         raise InvalidTrialError(f"there is no output of {role}")
     output = outputs[role]
     if output.signal is not None:
-        raise InvalidTrialError(f"{role} was ended by signal {output.signal}{_said(output)}")
+        raise InvalidTrialError(f"{role} was ended by signal {output.signal}{_complaint(output)}")
     if output.status != status:
         raise InvalidTrialError(
-            f"{role} ended with status {output.status}, expected {status}{_said(output)}"
+            f"{role} ended with status {output.status}, expected {status}{_complaint(output)}"
         )
     return output
 
@@ -90,7 +113,7 @@ def quoted(text: str, limit: int = 100) -> str:
     return ascii(text) if len(text) <= limit else f"{text[:limit]!a}…"
 
 
-def _said(output: Output) -> str:
+def _complaint(output: Output) -> str:
     """The program's own complaint: its first line that is marked as one, else of its stderr."""
     lines = [s for s in f"{output.stderr[:4096]}\n{output.stdout[-4096:]}".split("\n") if s.strip()]
     marked = [s for s in lines if re.match(r"(FATAL|ERROR|error|fatal)\b", s.strip())]
@@ -99,7 +122,11 @@ def _said(output: Output) -> str:
     return f": {quoted(lines[0].strip())}" if output.stderr.strip() else ""
 
 
-# Reading a report that a tool prints as JSON: what is not as expected makes the trial invalid.
+QUANTILE: Final = Coordinate(name="quantile", unit="1", scale="quantile")
+"""What a distribution runs along: the share of the events that took no longer."""
+
+SAMPLES_ABOVE: Final = 5
+"""A quantile with fewer events above it would be a single event's tale."""
 
 LONGEST: Final = 1 << 16
 """Characters of a report, for who does not expect more."""
@@ -125,14 +152,13 @@ class ExactPart(Part):
 M = TypeVar("M", bound=BaseModel)
 
 
-def read(model: type[M], text: str, prefix: str = "", *, longest: int = LONGEST) -> M:
+def read(model: type[M], text: str, program: str = "", *, longest: int = LONGEST) -> M:
     """The report as that model; raises InvalidTrialError with the first fault.
 
-    whose: where there are several, begins the message.
+    program: where there are several, begins the message.
     """
-    prefix = prefix and f"{prefix}: "
-    if len(text) > longest:
-        raise InvalidTrialError(f"{prefix}printed {len(text)} characters, which is not its report")
+    prefix = f"{program}: " if program else ""
+    check_length(text, longest, prefix)
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

@@ -263,8 +263,8 @@ class Provisioning(Conducted[ProvisioningParameters]):
         names = {instance.name for instance in batch.instances}
         if len(names) != parameters.count:
             raise InvalidTrialError("two instances have one name")
-        for each in batch.instances:
-            _check_steps(each, batch.applied)
+        for made_instance in batch.instances:
+            _check_steps(made_instance, batch.applied)
         last = max(instance.released for instance in batch.instances)
         seconds = (last - _first_asked(batch)) / 1e9
         if seconds > outputs["main"].seconds:

@@ -22,6 +22,7 @@ from ullage.workloads.base import (
     Role,
     Task,
     Workload,
+    counted,
 )
 from ullage.workloads.output import Line, ended, line, read_lines
 
@@ -42,7 +43,7 @@ _CONTAINER: Final = re.compile(
     re.M | re.A,
 )
 
-_SEEN: Final = re.compile(r"network (\d{1,19}) (\d{1,19}) (\d{1,19})")
+_COUNTERS: Final = re.compile(r"network (\d{1,19}) (\d{1,19}) (\d{1,19})")
 _NAMES: Final = ("files", "mib", "throughput", "rate", "deviation", "seconds")
 
 
@@ -58,7 +59,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DeviceCounters:
     """The counters of the network device at one instant."""
 
     at_ns: int
@@ -71,22 +72,24 @@ class Job:
 
     write: Step
     read: Step
-    seen: tuple[Seen, ...]
+    network: tuple[DeviceCounters, ...]
 
 
 def read_job(text: str) -> Job:
     """The report of a job; InvalidTrialError with the first line that is not as it should be."""
-    matches = [_SEEN.fullmatch(line) for line in text.split("\n") if line.startswith("network ")]
+    matches = [
+        _COUNTERS.fullmatch(line) for line in text.split("\n") if line.startswith("network ")
+    ]
     if not all(matches):
         raise InvalidTrialError("a line of the network's counters is not one")
     text_of_steps = "\n".join(line for line in text.split("\n") if not line.startswith("network "))
     expected = [*_step("write"), *_step("read"), line("step end")]
     figures = read_lines(_undated(text_of_steps), expected)
     write, read = ({n: figures[f"{n}_{step}"] for n in _NAMES} for step in ("write", "read"))
-    return Job(_made(write), _made(read), tuple(_counters(match) for match in matches if match))
+    return Job(_parsed(write), _parsed(read), tuple(_counters(match) for match in matches if match))
 
 
-def _made(figures: dict[str, float]) -> Step:
+def _parsed(figures: dict[str, float]) -> Step:
     return Step(figures["files"], figures["mib"], figures["throughput"], figures["seconds"])
 
 
@@ -116,12 +119,12 @@ def _undated(text: str) -> str:
     return "\n".join("Date & time: " if s.startswith("Date & time: ") else s for s in lines)
 
 
-def _counters(match: re.Match[str]) -> Seen:
+def _counters(match: re.Match[str]) -> DeviceCounters:
     at, received, sent = (int(group) for group in match.groups())
-    return Seen(at, received + sent)
+    return DeviceCounters(at, received + sent)
 
 
-def network(samples: Sequence[Seen]) -> list[tuple[float, float]]:
+def network(samples: Sequence[DeviceCounters]) -> list[tuple[float, float]]:
     """(share of the time, B/s) for the middle of each of `BINS` parts; empty: too little was seen.
 
     Between two looks the rate is taken as constant.
@@ -137,7 +140,7 @@ def network(samples: Sequence[Seen]) -> list[tuple[float, float]]:
     return [((i + 0.5) / BINS, rate) for i, rate in enumerate(rates) if rate > 0]
 
 
-def _at(samples: Sequence[Seen], instant: float) -> float:
+def _at(samples: Sequence[DeviceCounters], instant: float) -> float:
     """Bytes at an instant, interpolated."""
     for a, b in pairwise(samples):
         if instant <= b.at_ns:
@@ -164,10 +167,10 @@ def on_yarn(log: str, node: str, files: int) -> list[str]:
         few = ", ".join(map(str, launched[:4])) + (", …" if len(launched) > 4 else "")
         raise InvalidTrialError(f"{files} map tasks were asked for, YARN launched [{few}]")
     started = {match.groups() for match in _CONTAINER.finditer(node)}
-    for each in done:
-        if (count := sum(job == each for job, _ in started)) != files + 2:
+    for job in done:
+        if (count := sum(starter == job for starter, _ in started)) != files + 2:
             raise InvalidTrialError(
-                f"the NodeManager started {count} containers of job {each}, not {files + 2}"
+                f"the NodeManager started {count} containers of job {job}, not {files + 2}"
             )
     return submitted
 
@@ -325,7 +328,7 @@ class DfsIo(Workload[DfsIoParameters]):
     def title(self, parameters: DfsIoParameters) -> str:
         """`HDFS, 2 × 16 MiB, 1 job on YARN`."""
         size = parameters.file_size // MIB
-        jobs = f"{parameters.jobs} job{'s' if parameters.jobs > 1 else ''}"
+        jobs = counted(parameters.jobs, "job")
         runner = " on YARN" if parameters.runner == "yarn" else ""
         return f"HDFS, {parameters.files} × {size} MiB, {jobs}{runner}"
 
@@ -403,7 +406,7 @@ class DfsIo(Workload[DfsIoParameters]):
             "write_throughput": sum(job.write.throughput for job in jobs) * MIB,
             "read_throughput": sum(job.read.throughput for job in jobs) * MIB,
         }
-        if use := network(jobs[0].seen):
+        if use := network(jobs[0].network):
             figures["network_use"] = use
         return figures
 

@@ -157,7 +157,10 @@ class Sysbench(Workload[S]):
             first = output.stderr.strip().split("\n")[0]
             raise InvalidTrialError(f"sysbench complained: {quoted(first)}")
         report = self.report(parameters, output.stdout)
-        for figure, complaint in (("events", "no event was done"), ("total_time", "it took no time")):
+        for figure, complaint in (
+            ("events", "no event was done"),
+            ("total_time", "it took no time"),
+        ):
             if not report[figure] > 0:
                 raise InvalidTrialError(complaint)
         self.prove(parameters, report)
@@ -232,11 +235,6 @@ def latency(report: Mapping[str, float]) -> dict[str, float]:
         "latency_max_s": report["max_ms"] / 1000,
     }
     return {name: value for name, value in seconds.items() if value > 0}
-
-
-def threads(count: int) -> str:
-    """`1 thread`, `2 threads`."""
-    return f"{count} thread{'s' if count > 1 else ''}"
 
 
 def size(value: float, gap: str = "") -> str:

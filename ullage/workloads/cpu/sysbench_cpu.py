@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ullage.runs.records import Metric
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import InvalidTrialError, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -18,7 +18,6 @@ from ullage.workloads.cpu.sysbench import (
     latency,
     limits,
     prove_limits,
-    threads,
     total_time,
 )
 from ullage.workloads.output import Line, line
@@ -63,7 +62,7 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
 
     def title(self, parameters: SysbenchCpuParameters) -> str:
         """`CPU, 2 threads`."""
-        return f"CPU, {threads(parameters.threads)}"
+        return f"CPU, {counted(parameters.threads, 'thread')}"
 
     def duration_s(self, parameters: SysbenchCpuParameters) -> float:
         """An event takes about 0.5 ms at a limit of 10 000, and grows with its power of 1.5."""

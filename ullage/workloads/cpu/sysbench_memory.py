@@ -9,7 +9,7 @@ from pydantic import ByteSize, Field, model_validator
 
 from ullage.common.quantities import exact_bytes
 from ullage.runs.records import Metric
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import InvalidTrialError, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -21,7 +21,6 @@ from ullage.workloads.cpu.sysbench import (
     limits,
     prove_time,
     size,
-    threads,
     total_time,
 )
 from ullage.workloads.output import Line, line
@@ -115,7 +114,7 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
         """`memory write, 1 MiB blocks, 1 thread`."""
         return (
             f"memory {'random ' if parameters.access == 'rnd' else ''}{parameters.operation}, "
-            f"{size(parameters.block_size, ' ')} blocks, {threads(parameters.threads)}"
+            f"{size(parameters.block_size, ' ')} blocks, {counted(parameters.threads, 'thread')}"
         )
 
     def duration_s(self, parameters: SysbenchMemoryParameters) -> float:

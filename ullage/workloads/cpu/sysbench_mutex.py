@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ullage.runs.records import Metric
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import InvalidTrialError, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -15,7 +15,6 @@ from ullage.workloads.cpu.sysbench import (
     SysbenchParameters,
     latency,
     limits,
-    threads,
 )
 from ullage.workloads.output import Line
 
@@ -58,7 +57,7 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
 
     def title(self, parameters: SysbenchMutexParameters) -> str:
         """`mutexes, 2 threads`."""
-        return f"mutexes, {threads(parameters.threads)}"
+        return f"mutexes, {counted(parameters.threads, 'thread')}"
 
     def duration_s(self, parameters: SysbenchMutexParameters) -> float:
         """About 0.4 ns an empty loop and 20 ns a lock, one thread after another."""

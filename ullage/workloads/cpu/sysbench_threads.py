@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ullage.runs.records import Metric
+from ullage.workloads.base import counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -16,7 +17,6 @@ from ullage.workloads.cpu.sysbench import (
     latency,
     limits,
     prove_limits,
-    threads,
     total_time,
 )
 from ullage.workloads.output import Line
@@ -58,7 +58,7 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
 
     def title(self, parameters: SysbenchThreadsParameters) -> str:
         """`thread switching, 2 threads`."""
-        return f"thread switching, {threads(parameters.threads)}"
+        return f"thread switching, {counted(parameters.threads, 'thread')}"
 
     def duration_s(self, parameters: SysbenchThreadsParameters) -> float:
         """The time given, else about 0.5 µs a round."""

@@ -8,16 +8,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Role, Task, Workload
-from ullage.workloads.cpu.sysbench import threads
+from ullage.workloads.base import (
+    Context,
+    InvalidTrialError,
+    Output,
+    Role,
+    Task,
+    Workload,
+    counted,
+)
 from ullage.workloads.database import oltp_report, oltp_servers
-from ullage.workloads.database import oltp_report as oltp_checks
 from ullage.workloads.database.oltp_parameters import OltpParameters
 from ullage.workloads.database.oltp_report import Result
 from ullage.workloads.database.oltp_servers import SERVERS
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import QUANTILE, ended, quoted
 
 FILES: Final = {name: Path(__file__).resolve().with_name(name) for name in ("oltp.lua", "oltp.sh")}
 
@@ -94,7 +100,7 @@ class Oltp(Workload[OltpParameters]):
             better="lower",
             description="Time of a transaction, from its first try to its commit, by the share of "
             "transactions that took no longer: of sysbench's histogram, in steps of 1.8 %.",
-            coordinate=Coordinate(name="quantile", unit="1", scale="quantile"),
+            coordinate=QUANTILE,
         ),
         Metric(
             name="latency_min_s",
@@ -173,12 +179,12 @@ class Oltp(Workload[OltpParameters]):
             "host": "on the host",
             "second": "in a second instance",
             "away": "on the other node",
-            "same": "beside it" if _beside(parameters) else "in the first",
+            "same": "beside it" if _at_socket(parameters) else "in the first",
         }
         servers = " in each" if parameters.servers == "each" else ""
         return (
             f"{SERVERS[parameters.database].title}{servers} {parameters.test}, "
-            f"{threads(parameters.threads)} {places[parameters.client]}"
+            f"{counted(parameters.threads, 'thread')} {places[parameters.client]}"
         )
 
     def duration_s(self, parameters: OltpParameters) -> float:
@@ -234,14 +240,14 @@ class Oltp(Workload[OltpParameters]):
         driver = SERVERS[parameters.database].driver
         hosts = ",".join(context.addresses[role] for role in context.members("server"))
         argv = ["./oltp.sh", "run", driver, f"--{driver}-port={parameters.port}"]
-        if _beside(parameters):
+        if _at_socket(parameters):
             argv += [oltp_servers.at_socket(parameters.database)]
         else:
             argv += [f"--{driver}-host={hosts}"]
         argv += [f"--threads={parameters.threads}", f"--rand-seed={_seed(context)}"]
         argv += [f"--rand-type={parameters.distribution}", "--percentile=95", "--histogram=on"]
         argv += [
-            f"--{name.replace('_', '-')}={value}" for name, value in oltp_checks.options(parameters)
+            f"--{name.replace('_', '-')}={value}" for name, value in oltp_report.options(parameters)
         ]
         if parameters.events is not None:
             return (*argv, f"--events={parameters.events}", "--time=0", "run")
@@ -268,20 +274,21 @@ class Oltp(Workload[OltpParameters]):
             raise InvalidTrialError(f"sysbench complained: {quoted(output.stderr.strip())}")
         if len(servers) > parameters.threads:
             raise InvalidTrialError(
-                f"{threads(parameters.threads)} for {len(servers)} servers: some had nothing to do"
+                f"{counted(parameters.threads, 'thread')} for {len(servers)} servers: "
+                "some had nothing to do"
             )
         result = _read(parameters, outputs)
         oltp_report.check_histogram(result, parameters.threads)
         cut = result.warmup is not None
         if result.warmup is not None:
-            oltp_checks.check_asked(parameters, result.warmup)
-            oltp_checks.check_counts(parameters, result.warmup, cut=cut)
-        oltp_checks.check_asked(parameters, result.report)
+            oltp_report.check_echoed(parameters, result.warmup)
+            oltp_report.check_counts(parameters, result.warmup, cut=cut)
+        oltp_report.check_echoed(parameters, result.report)
         if result.report.counts.events == 0:
             raise InvalidTrialError("no transaction was done")
-        oltp_checks.check_counts(parameters, result.report, cut=cut)
+        oltp_report.check_counts(parameters, result.report, cut=cut)
         oltp_report.check_times(result.report, parameters.threads, cut=cut)
-        oltp_checks.check_work(parameters, result)
+        oltp_report.check_work(parameters, result)
 
     def parse(
         self, parameters: OltpParameters, outputs: Mapping[str, Output]
@@ -301,12 +308,11 @@ class Oltp(Workload[OltpParameters]):
         }
         if latency := oltp_report.curve(result):
             figures["latency"] = latency
-        if oltp_report.known(seconds.latency_pct):
+        if oltp_report.within_histogram(seconds.latency_pct):
             figures["latency_p95_s"] = seconds.latency_pct
-        usages = [outputs[role].usage for role in _servers(outputs)]
-        used = [usage.user_s + usage.system_s for usage in usages if usage is not None]
-        if len(used) == len(usages):
-            figures["server_cpu_per_transaction"] = sum(used) / result.transactions
+        used = [outputs[role].cpu_s for role in _servers(outputs)]
+        if None not in used:
+            figures["server_cpu_per_transaction"] = sum(filter(None, used)) / result.transactions
         if parameters.events is not None:
             figures["total_time_s"] = seconds.time_interval
         return figures
@@ -332,7 +338,7 @@ def _settings(parameters: OltpParameters, context: Context, role: str) -> oltp_s
     connections = parameters.threads + oltp_servers.SPARE_CONNECTIONS
     return oltp_servers.Settings(
         database=parameters.database,
-        address=None if _beside(parameters) else context.addresses[role],
+        address=None if _at_socket(parameters) else context.addresses[role],
         port=parameters.port,
         directory=f"{context.workspaces.get(role, context.workspace)}/{oltp_servers.DIRECTORY}",
         connections=connections,
@@ -343,7 +349,7 @@ def _settings(parameters: OltpParameters, context: Context, role: str) -> oltp_s
     )
 
 
-def _beside(parameters: OltpParameters) -> bool:
+def _at_socket(parameters: OltpParameters) -> bool:
     """The client reaches its one server without a network."""
     return parameters.client == "same" and parameters.servers == "one"
 

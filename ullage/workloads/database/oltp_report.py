@@ -19,14 +19,20 @@ from ullage.workloads import output
 from ullage.workloads.base import InvalidTrialError
 from ullage.workloads.cpu.sysbench import STARTED
 from ullage.workloads.database.oltp_parameters import MIX, OltpParameters
-from ullage.workloads.output import LONGEST_REPORT, DoubleCount, ExactPart, line, quoted, read_lines
+from ullage.workloads.output import (
+    SAMPLES_ABOVE,
+    DoubleCount,
+    ExactPart,
+    check_echoes,
+    check_length,
+    line,
+    quoted,
+    read_lines,
+)
 
 Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 
 QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
-ENOUGH: Final = 5
-"""A quantile is told when so many of the samples lie above it."""
-
 LONGEST_S: Final = 100.0
 """sysbench's histogram ends here: what takes longer is counted as this long."""
 
@@ -115,8 +121,7 @@ class Result:
 
 def read(text: str, threads: int, warmup_s: int) -> Result:
     """The whole output, against the one that these options must give. Raises InvalidTrialError."""
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     reports: list[Report] = []
     restarts: dict[str, int] = {}
     bins: list[tuple[float, int]] = []
@@ -152,16 +157,16 @@ def curve(result: Result) -> Curve:
     upto = list(accumulate(count for _, count in result.bins))
     points: list[tuple[float, float]] = []
     for quantile in QUANTILES:
-        if total * (1 - quantile) < ENOUGH:
+        if total * (1 - quantile) < SAMPLES_ABOVE:
             break
         at = next(i for i, count in enumerate(upto) if count >= quantile * total)
-        if not known(result.bins[at][0]):
+        if not within_histogram(result.bins[at][0]):
             break
         points.append((quantile, result.bins[at][0]))
     return points
 
 
-def known(seconds: float) -> bool:
+def within_histogram(seconds: float) -> bool:
     """A time out of the histogram is one, and not its end."""
     return 0 < seconds < 0.99 * LONGEST_S
 
@@ -215,22 +220,19 @@ def _read_text(lines: Sequence[str], threads: int, warmup_s: int) -> None:
     )
 
 
-# Whether sysbench did in `oltp` what was asked: InvalidTrialError where it did not.
-
-
 def options(parameters: OltpParameters) -> list[tuple[str, int]]:
     """What is asked of sysbench's script."""
     names = ("tables", "table_size", "range_size", *MIX[parameters.test])
     return [(name, getattr(parameters, name)) for name in names]
 
 
-def check_asked(parameters: OltpParameters, report: Report) -> None:
+def check_echoed(parameters: OltpParameters, report: Report) -> None:
     """The test and its options, as sysbench understood them."""
-    if report.test != parameters.test:
-        raise InvalidTrialError(f"{parameters.test} was asked for, {quoted(report.test)} was done")
-    for name, requested in (*options(parameters), ("threads", parameters.threads)):
-        if (reported := report.options.get(name)) != requested:
-            raise InvalidTrialError(f"{name}: asked for {requested}, found {reported}")
+    requested = (*options(parameters), ("threads", parameters.threads))
+    check_echoes(
+        ("test", parameters.test, report.test),
+        *((name, value, report.options.get(name)) for name, value in requested),
+    )
 
 
 def check_counts(parameters: OltpParameters, report: Report, *, cut: bool) -> None:

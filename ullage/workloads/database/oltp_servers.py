@@ -52,8 +52,8 @@ class Server:
     """It ends in order: no new connections, then its data written."""
     deadlock: str
     """SQLSTATE of a deadlock."""
-    said: re.Pattern[str]
-    """Its version, in the log."""
+    version: re.Pattern[str]
+    """Of the line of the log that tells it."""
     programs: Mapping[str, str]
     """What it needs → the Debian package that holds it."""
 
@@ -131,7 +131,7 @@ def _mariadb(settings: Settings) -> tuple[str, ...]:
 
 def _postgresql(settings: Settings) -> tuple[str, ...]:
     """https://www.postgresql.org/docs/15/runtime-config.html."""
-    told = {
+    options = {
         "listen_addresses": settings.address or "",
         "port": str(settings.port),
         "unix_socket_directories": ".",
@@ -145,8 +145,8 @@ def _postgresql(settings: Settings) -> tuple[str, ...]:
         # A statement that fails is not for the log: it may hold a password.
         "log_min_error_statement": "panic",
     }
-    options = (word for name, value in told.items() for word in ("-c", f"{name}={value}"))
-    return POSTGRESQL, "-D", settings.directory, *options
+    words = (word for name, value in options.items() for word in ("-c", f"{name}={value}"))
+    return POSTGRESQL, "-D", settings.directory, *words
 
 
 def at_socket(database: Database) -> str:
@@ -187,7 +187,7 @@ def disk_full(log: str) -> str | None:
 
 def version(database: Database, log: str) -> str:
     """The version that the server says it is. InvalidTrialError where it says none."""
-    match = SERVERS[database].said.search(log[: 1 << 16])
+    match = SERVERS[database].version.search(log[: 1 << 16])
     if match is None:
         raise InvalidTrialError(f"the server does not say that it is {SERVERS[database].title}")
     return f"{SERVERS[database].title} {match[1]}"

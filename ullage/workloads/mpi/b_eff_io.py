@@ -16,6 +16,7 @@ from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Role, Task
 from ullage.workloads.mpi import b_eff_io_report as report
 from ullage.workloads.mpi import mpi
+from ullage.workloads.output import check_echoes
 
 SCRIPT: Final = "nfs.sh"
 LOCAL: Final = "local"
@@ -279,15 +280,12 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         """All patterns done as asked, their data right, the figures what bytes and seconds say."""
         output = mpi.finished(outputs)
         result = report.read(output.stdout)
-        asked = parameters.memory or result.memory_bytes
-        for what, wanted, found in (
+        check_echoes(
             ("ranks", parameters.ranks, result.ranks),
             ("seconds", parameters.time_s, result.scheduled_s),
-            ("memory", asked, result.memory_bytes),
+            ("memory", parameters.memory or result.memory_bytes, result.memory_bytes),
             ("shared pointers", parameters.shared_pointers, result.shared_pointers),
-        ):
-            if wanted != found:
-                raise InvalidTrialError(f"{what}: asked for {wanted}, found {found}")
+        )
         if result.wall_s > output.seconds + _SLACK_S:
             raise InvalidTrialError(
                 f"it says that it ran {result.wall_s:g} s, and was there for {output.seconds:g} s"

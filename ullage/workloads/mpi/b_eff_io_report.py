@@ -141,7 +141,9 @@ def by_chunk(result: Result, method: Method) -> list[tuple[float, float]]:
     rates: dict[int, dict[int, float]] = {}
     for pattern in result.patterns:
         if pattern.method == method and pattern.units and pattern.number != 2:
-            rates.setdefault(pattern.chunk_bytes, {})[pattern.type] = pattern.bytes / pattern.seconds
+            rates.setdefault(pattern.chunk_bytes, {})[pattern.type] = (
+                pattern.bytes / pattern.seconds
+            )
     return [(float(chunk), _mean(by_type)) for chunk, by_type in sorted(rates.items())]
 
 
@@ -176,7 +178,9 @@ def _patterns(result: Result) -> dict[tuple[Method, int], Pattern]:
             raise InvalidTrialError(f"pattern {missing[0]} was not done: {method}")
     for (method, number), each in by_key.items():
         row = (each.type, each.chunk_bytes, each.call_bytes, each.units)
-        expected = rows.get(number, (3 + _FILLS.index(number), 0, 0, 0) if number in _FILLS else None)
+        expected = rows.get(
+            number, (3 + _FILLS.index(number), 0, 0, 0) if number in _FILLS else None
+        )
         fills = number in _FILLS and each.chunk_bytes == each.call_bytes < MIB
         if row != expected and not (fills and expected and (row[0], row[3]) == (expected[0], 0)):
             raise InvalidTrialError(f"pattern {number} is not that of the table: {method}, {row}")
@@ -241,7 +245,9 @@ def _totals(
     if len(totals) != len(result.types) or sorted(totals) != sorted(expected):
         raise InvalidTrialError("not every pattern type is there once with every access method")
     for (method, kind), total in totals.items():
-        parts = [pattern for pattern in done.values() if (pattern.method, pattern.type) == (method, kind)]
+        parts = [
+            pattern for pattern in done.values() if (pattern.method, pattern.type) == (method, kind)
+        ]
         if sum(pattern.bytes for pattern in parts) != total.bytes:
             raise InvalidTrialError(f"type {kind}, {method}: its patterns are not {total.bytes} B")
         if sum(pattern.seconds for pattern in parts) > total.seconds * (1 + 1e-6):

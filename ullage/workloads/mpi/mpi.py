@@ -120,7 +120,7 @@ def transport(parameters: MpiParameters, outputs: Mapping[str, Output]) -> str:
     The plan does not tell: with `peer: each` an environment may have one instance.
     """
     inside = INSIDE[parameters.mpi]
-    if not asked(outputs["main"].stderr):
+    if not launched_elsewhere(outputs["main"].stderr):
         return inside
     return f"{BETWEEN[parameters.mpi]} between instances, {inside} within one"
 
@@ -174,7 +174,7 @@ def _mpich(context: Context, places: Mapping[str, int], ranks: int) -> tuple[str
 
 
 _LIBRARY: Final = re.compile(r"library: (?:(Open MPI) v|MPICH Version: *)[0-9][ -~]{0,200}")
-_TOLD: Final = re.compile(
+_COMPLAINT: Final = re.compile(
     r"^(?:=   )?(error: .*|mpirun noticed that .*|PID .* RUNNING AT .*|EXIT CODE: .*|"
     r"YOUR APPLICATION TERMINATED .*| *Process name: .*| *Exit code: .*)$",
     re.MULTILINE,
@@ -190,7 +190,7 @@ def finished(outputs: Mapping[str, Output]) -> Output:
     if output.status == 0:
         return output
     text = f"{output.stderr[-LONGEST:]}\n{output.stdout[-LONGEST:]}"
-    complaints = "; ".join(match[1] for match in _TOLD.finditer(text))
+    complaints = "; ".join(match[1] for match in _COMPLAINT.finditer(text))
     raise InvalidTrialError(f"mpirun ended with {_how(output)}: {plain(complaints or text)}")
 
 
@@ -218,15 +218,15 @@ def library(parameters: MpiParameters, text: str) -> tuple[str, str]:
 
 def plain(text: str) -> str:
     """The last LONGEST_WORDS characters of what a launcher says, as one line."""
-    lines = (line.strip(" \r\t-=") for line in text[-LONGEST:].split("\n") if not _asks(line))
+    lines = (line.strip(" \r\t-=") for line in text[-LONGEST:].split("\n") if not _is_request(line))
     words = " ".join(line for line in lines if line)
     return printable(words[-LONGEST_WORDS:], LONGEST_WORDS) or "nothing"
 
 
-def asked(stderr: str) -> bool:
-    """Whether a program has asked for something in another instance."""
-    return any(_asks(line) for line in stderr.split("\n"))
+def launched_elsewhere(stderr: str) -> bool:
+    """Whether a program has had a command started in another instance."""
+    return any(_is_request(line) for line in stderr.split("\n"))
 
 
-def _asks(line: str) -> bool:
+def _is_request(line: str) -> bool:
     return line.startswith(MARK.decode())

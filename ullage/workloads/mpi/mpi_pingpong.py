@@ -18,7 +18,7 @@ from ullage.runs.records import Coordinate, Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
 from ullage.workloads.mpi import mpi
-from ullage.workloads.output import LONGEST_REPORT, Line, line, quoted, read_lines
+from ullage.workloads.output import Line, check_length, line, quoted, read_lines
 
 LEAST_REPETITIONS: Final = 3
 """However large a message is: fewer have no spread to speak of."""
@@ -273,8 +273,7 @@ def _mpi4py(parameters: MpiPingpongParameters) -> tuple[str, ...]:
 def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> list[Point]:
     """What was measured, if the output proves that all was done."""
     text = mpi.finished(outputs).stdout
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     points = _c_points(parameters, text) if parameters.program == "c" else _table(parameters, text)
     for point in points:
         shortest = point.mean if point.minimum is None else point.minimum

@@ -12,10 +12,10 @@ from pydantic import ConfigDict, Field, model_validator
 from ullage.host import binaries
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
 from ullage.workloads.mpi import npb_report
 from ullage.workloads.mpi.mpi import MOST_RANKS, MpiParameters, MpiWorkload, finished, where
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import check_echoes, ended
 
 Kernel = Literal["ep", "is", "cg", "mg", "ft", "lu"]
 SizeClass = Literal["S", "W", "A", "B"]
@@ -118,10 +118,10 @@ class Nas(MpiWorkload[NasParameters]):
     def title(self, parameters: NasParameters) -> str:
         """`NAS CG class A, 2 threads`; `NAS IS class S, 4 ranks to the host`."""
         name = f"NAS {parameters.kernel.upper()} class {parameters.size_class}"
-        threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
+        threads = counted(parameters.threads, "thread")
         if parameters.parallel == "threads":
             return f"{name}, {threads}"
-        ranks = f"{parameters.ranks} rank{'s' if parameters.ranks > 1 else ''}"
+        ranks = counted(parameters.ranks, "rank")
         per_rank = f" of {threads}" if parameters.threads > 1 else ""
         return f"{name}, {ranks}{per_rank}{where(parameters)}"
 
@@ -158,15 +158,13 @@ class Nas(MpiWorkload[NasParameters]):
         if not report.verified:
             raise InvalidTrialError("the kernel's result is not verified")
         workers = parameters.ranks * parameters.threads
-        for what, asked, found in (
+        check_echoes(
             ("kernel", parameters.kernel.upper(), report.kernel),
             ("class", parameters.size_class, report.size_class),
             ("iterations", ITERATIONS[parameters.kernel][parameters.size_class], report.iterations),
             ("ranks", parameters.ranks, report.processes or 1),
             ("threads", workers, report.threads),
-        ):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {quoted(str(found))}")
+        )
         expected = operations(parameters.kernel, parameters.size_class)
         if not report.did(expected):
             raise InvalidTrialError(

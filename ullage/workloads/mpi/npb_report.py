@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import LONGEST_REPORT, quoted
+from ullage.workloads.output import check_length, quoted
 
 _BEGIN: Final = re.compile(r" ([A-Z]{2}) Benchmark Completed\.?")
 _END: Final = " Compile options:"
@@ -48,7 +48,7 @@ _ALLOWED: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Measured:
+class Rounded:
     """A figure as printed: so many units, rounded to so many decimal places."""
 
     value: float
@@ -67,9 +67,9 @@ class Npb:
     size: str
     """`14000`, `64x64x64`."""
     iterations: int
-    seconds: Measured
+    seconds: Rounded
     """s."""
-    mops: Measured
+    mops: Rounded
     """Millions of operations in a second, of all processes and threads."""
     processes: int | None
     threads: int | None
@@ -97,10 +97,9 @@ class Npb:
 
 def read(text: str) -> Npb:
     """The one report in the text. InvalidTrialError when there is none, two, or another form."""
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     lines = text.split("\n")
-    begins = [(i, begin) for i, line in enumerate(lines) if (begin := _BEGIN.fullmatch(line))]
+    begins = [(i, title) for i, line in enumerate(lines) if (title := _BEGIN.fullmatch(line))]
     if len(begins) != 1:
         raise InvalidTrialError(f"printed {len(begins)} reports, expected 1")
     ((begin, name),) = begins
@@ -147,8 +146,8 @@ def _report(kernel: str, values: Mapping[str, str], options: Mapping[str, str]) 
         size_class=values["Class"][:10],
         size=values["Size"][:40].replace(" ", ""),
         iterations=_count(values, "Iterations") or 0,
-        seconds=_measured(values, "Time in seconds"),
-        mops=_measured(values, "Mop/s total"),
+        seconds=_positive(values, "Time in seconds"),
+        mops=_positive(values, "Mop/s total"),
         processes=_count(values, "Total processes"),
         threads=_count(values, "Total threads"),
         operation=values["Operation type"][:40],
@@ -166,8 +165,8 @@ def _count(values: Mapping[str, str], label: str) -> int | None:
     return int(text)
 
 
-def _measured(values: Mapping[str, str], label: str) -> Measured:
+def _positive(values: Mapping[str, str], label: str) -> Rounded:
     match = _NUMBER.fullmatch(values[label])
     if match is None or float(match[0]) == 0:
         raise InvalidTrialError(f"{label} is not a positive number: {quoted(values[label])}")
-    return Measured(float(match[0]), 0.5 * 10.0 ** -len(match[1]))
+    return Rounded(float(match[0]), 0.5 * 10.0 ** -len(match[1]))

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from ullage.host import binaries
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
 from ullage.workloads.mpi import mpi
 from ullage.workloads.output import line, read_lines
 
@@ -111,7 +111,7 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
 
     def title(self, parameters: NQueensParameters) -> str:
         """`14 queens on 2 ranks`."""
-        ranks = f"{parameters.ranks} rank{'s' if parameters.ranks > 1 else ''}"
+        ranks = counted(parameters.ranks, "rank")
         where = {"none": "", "each": " in all instances"}
         with_whom = where.get(parameters.peer, f", some{mpi.where(parameters)}")
         return f"{parameters.queens} queens on {ranks}{with_whom}"
@@ -170,7 +170,9 @@ def pieces(queens: int, depth: int) -> int:
         while free:
             queen = free & -free
             free ^= queen
-            ways += count(rows - 1, columns | queen, (diagonals_left | queen) << 1, (right | queen) >> 1)
+            ways += count(
+                rows - 1, columns | queen, (diagonals_left | queen) << 1, (right | queen) >> 1
+            )
         return ways
 
     return count(depth, 0, 0, 0)

@@ -11,10 +11,10 @@ from pydantic import ConfigDict, Field, model_validator
 from ullage.host import binaries
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
 from ullage.workloads.network import endpoints, load_report
 from ullage.workloads.network.load_report import Distribution, Report, Time
-from ullage.workloads.output import Count, Part, ended, read
+from ullage.workloads.output import QUANTILE, Count, Echo, Part, check_echoes, ended, read
 
 DRAIN_S = 5.0
 """What is due by the end may still begin so long after it: the program's own default."""
@@ -116,7 +116,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
             name="latency",
             unit="s",
             better="lower",
-            coordinate=load_report.QUANTILE,
+            coordinate=QUANTILE,
             description="Time from when a connection was due (closed loop: begun) until it was "
             "closed, that this share of them did not exceed.",
         ),
@@ -153,7 +153,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
 
     def title(self, parameters: ConnectionsParameters) -> str:
         """`connections to the host, 4 threads`; `…, 4 threads at 1000/s`."""
-        threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
+        threads = counted(parameters.threads, "thread")
         rate = "" if parameters.rate is None else f" at {parameters.rate:g}/s"
         return f"connections to {endpoints.described(parameters.peer)}, {threads}{rate}"
 
@@ -183,20 +183,18 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
 
     def check(self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]) -> None:
         """Made as asked, every one accounted for, at both ends, and all but a few well."""
-        report = read(_Made, ended(outputs, "client").stdout)
+        report = read(_Client, ended(outputs, "client").stdout)
         load_report.check_valid(report)
-        for what, asked, found in _echoes(parameters, report):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {found!a:.40}")
+        check_echoes(*_echoes(parameters, report))
         if report.unsent:
             raise InvalidTrialError(
-                f"{report.unsent} connections were due and never begun: {parameters.rate}/s is more "
-                "than goes here"
+                f"{report.unsent} connections were due and never begun: {parameters.rate}/s is "
+                "more than goes here"
             )
         failed = report.started - report.completed
         if failed > parameters.error_limit * report.started:
             raise InvalidTrialError(
-                f"{failed} of {report.started} connections failed: {report.errors.said}"
+                f"{failed} of {report.started} connections failed: {report.errors.in_words}"
             )
         load_report.check_distribution("latency", report.latency, report.completed)
         load_report.check_distribution("established", report.established, report.completed)
@@ -207,7 +205,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
         """The figures of a checked trial."""
-        report = read(_Made, outputs["client"].stdout)
+        report = read(_Client, outputs["client"].stdout)
         assert report.latency is not None and report.established is not None
         figures: dict[str, Scalar | Curve] = {
             "connections_per_second": report.connections_per_second,
@@ -216,9 +214,8 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
             "errors": (report.started - report.completed) / report.started,
         }
         for name, role in (("instance_cpu", "client"), ("peer_cpu", "server")):
-            usage = outputs[role].usage
-            if usage is not None and usage.user_s + usage.system_s > 0:
-                figures[name] = (usage.user_s + usage.system_s) / report.completed
+            if cpu_s := outputs[role].cpu_s:
+                figures[name] = cpu_s / report.completed
         return figures
 
 
@@ -240,12 +237,12 @@ class _Errors(Part):
         return self.model_dump(by_alias=True)
 
     @property
-    def said(self) -> str:
+    def in_words(self) -> str:
         """`12 refused, 1 timed-out`."""
         return ", ".join(f"{count} {kind}" for kind, count in self.counts.items() if count)
 
 
-class _Made(Report):
+class _Client(Report):
     loop: str
     threads: Count
     rate: float | None
@@ -264,7 +261,7 @@ class _Made(Report):
     established: Distribution | None
 
 
-class _Served(Part):
+class _Server(Part):
     mode: str
     threads: Count
     accepted: Count
@@ -272,11 +269,7 @@ class _Served(Part):
     failed: Count
 
 
-Echo = tuple[str, object, object]
-"""What it is; what it has to be; what it was."""
-
-
-def _echoes(parameters: ConnectionsParameters, report: _Made) -> list[Echo]:
+def _echoes(parameters: ConnectionsParameters, report: _Client) -> list[Echo]:
     """What was asked for beside what the client says it did."""
     opened = parameters.rate is not None
     most = report.started if parameters.connections is None else parameters.connections
@@ -294,11 +287,13 @@ def _echoes(parameters: ConnectionsParameters, report: _Made) -> list[Echo]:
     ]
 
 
-def _check_rate(parameters: ConnectionsParameters, report: _Made) -> None:
+def _check_rate(parameters: ConnectionsParameters, report: _Client) -> None:
     """The rate is that of the connections that ended in the time asked for."""
     whole = parameters.connections is None or report.started < parameters.connections
     if report.seconds > report.time_s or (whole and report.seconds < report.time_s):
-        raise InvalidTrialError(f"{report.time_s} s were asked for, {report.seconds} s were measured")
+        raise InvalidTrialError(
+            f"{report.time_s} s were asked for, {report.seconds} s were measured"
+        )
     if not 0 < report.in_time <= report.completed:
         raise InvalidTrialError(f"{report.in_time} of {report.completed} connections were in time")
     rate = report.in_time / report.seconds
@@ -309,11 +304,10 @@ def _check_rate(parameters: ConnectionsParameters, report: _Made) -> None:
         )
 
 
-def _check_served(parameters: ConnectionsParameters, report: _Made, output: Output) -> None:
+def _check_served(parameters: ConnectionsParameters, report: _Client, output: Output) -> None:
     """The server saw what the client says it made."""
-    served = read(_Served, output.stdout)
-    if served.mode != "listen":
-        raise InvalidTrialError(f"mode: asked for listen, found {served.mode!a:.40}")
+    served = read(_Server, output.stdout)
+    check_echoes(("mode", "listen", served.mode))
     # Where the client closes at once, the server may not have come to the last of them.
     reached = served.answered if parameters.echo else served.accepted
     if (parameters.echo or parameters.close == "server") and reached < report.completed:

@@ -10,9 +10,9 @@ from pydantic import ByteSize, Field, model_validator
 
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
 from ullage.workloads.network import endpoints
-from ullage.workloads.output import Count, Part, ended, quoted, read
+from ullage.workloads.output import Count, Echo, Part, check_echoes, ended, quoted, read
 
 # The JSON that iperf3 prints, as far as it matters to us (`iperf3 -J`, as of 3.12).
 
@@ -268,7 +268,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
         """`network to the host, 1 stream`; `UDP to vm, 10 streams of 100 Mbit/s`."""
         transport = "network" if parameters.protocol == "tcp" else "UDP"
         way = "to" if parameters.direction == "send" else "from"
-        streams = f"{parameters.streams} stream{'s' if parameters.streams > 1 else ''}"
+        streams = counted(parameters.streams, "stream")
         if parameters.bitrate is not None:
             streams += f" of {parameters.bitrate / 1e6:g} Mbit/s"
         return f"{transport} {way} {endpoints.described(parameters.peer)}, {streams}"
@@ -327,9 +327,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
             )
         result = _result(parameters, output)
         moved = _tcp_moved(result) if isinstance(result, TcpResult) else _udp_moved(result)
-        for what, asked, found in (*_echoes(parameters, result), *moved):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {quoted(str(found))}")
+        check_echoes(*_echoes(parameters, result), *moved)
         _check_rate(parameters, result.end.sum_received)
 
     def parse(
@@ -370,10 +368,6 @@ def _result(parameters: Iperf3Parameters, output: Output) -> TcpResult | UdpResu
     if parameters.protocol == "tcp":
         return read(TcpResult, output.stdout, longest=LONGEST_RESULT)
     return read(UdpResult, output.stdout, longest=LONGEST_RESULT)
-
-
-Echo = tuple[str, int | str, int | str]
-"""What it is; what it has to be; what it was."""
 
 
 def _echoes(parameters: Iperf3Parameters, result: TcpResult | UdpResult) -> list[Echo]:

@@ -7,17 +7,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from ullage.runs.records import Coordinate, Curve
+from ullage.runs.records import Curve
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import Count, Part, quoted
+from ullage.workloads.output import SAMPLES_ABOVE, Count, Part, quoted
 
 PROGRAM: Final = "ullage-load"
-
-QUANTILE: Final = Coordinate(name="quantile", unit="1", scale="quantile")
-"""What a distribution runs along: the share of the events that took no longer."""
-
-SAMPLES_ABOVE: Final = 5
-"""Fewer events than this above a quantile are a single event's tale."""
 
 PRECISION: Final = 2e-3
 """Times are kept to three digits."""

@@ -10,7 +10,7 @@ from pydantic import ByteSize, Field, model_validator
 
 from ullage.runs.records import Coordinate, Curve, Metric, Scalar
 from ullage.workloads.base import InvalidTrialError, Parameters
-from ullage.workloads.output import LONGEST_REPORT, quoted
+from ullage.workloads.output import check_length, quoted
 
 FILE: Final = "/proc/self/fd/1"
 """The program's own standard output, as a file: it has no other way to give its figures."""
@@ -144,8 +144,7 @@ def sizes(parameters: NetpipeParameters) -> list[int]:
 
 def read(parameters: NetpipeParameters, text: str) -> dict[str, Curve]:
     """The curves `throughput` and `latency`; InvalidTrialError unless all sizes are there, once."""
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     throughput: Curve = []
     for content in text.split("\n"):
         if row := _ROW.fullmatch(content):

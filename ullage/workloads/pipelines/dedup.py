@@ -11,9 +11,9 @@ from pydantic import ByteSize, Field
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part
+from ullage.workloads.output import Count, Part, check_echoes
 from ullage.workloads.pipelines import programs
-from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest, Seconds, same
+from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest, Seconds
 
 STAGES: Final = ("fragment", "refine", "deduplicate", "compress", "reorder")
 QUEUES: Final = ("fragments", "chunks", "unique", "done")
@@ -169,17 +169,19 @@ class Dedup(Workload[DedupParameters]):
         """The pipeline and input as asked, and the output that the reference has."""
         result = programs.read(_Result, outputs)
         corpus = result.reference.corpus
-        same("size", int(parameters.size), corpus.size)
-        same("duplicates", float(parameters.duplicates), corpus.duplicates)
-        same("compressible", float(parameters.compressible), corpus.compressible)
-        same("seed", parameters.corpus_seed, corpus.seed)
-        same("chunking", parameters.chunking, result.chunking)
-        same("level", parameters.level or None, result.level)
-        same("flushed", parameters.source == "disk", result.sync)
-        same("bytes of input", int(parameters.size), result.input_bytes)
-        same("SHA-256 of the input", corpus.sha256, result.input_sha256)
-        same("bytes of output", result.reference.output_bytes, result.output_bytes)
-        same("SHA-256 of the output", result.reference.output_sha256, result.output_sha256)
+        check_echoes(
+            ("size", int(parameters.size), corpus.size),
+            ("duplicates", float(parameters.duplicates), corpus.duplicates),
+            ("compressible", float(parameters.compressible), corpus.compressible),
+            ("seed", parameters.corpus_seed, corpus.seed),
+            ("chunking", parameters.chunking, result.chunking),
+            ("level", parameters.level or None, result.level),
+            ("flushed", parameters.source == "disk", result.sync),
+            ("bytes of input", int(parameters.size), result.input_bytes),
+            ("SHA-256 of the input", corpus.sha256, result.input_sha256),
+            ("bytes of output", result.reference.output_bytes, result.output_bytes),
+            ("SHA-256 of the output", result.reference.output_sha256, result.output_sha256),
+        )
         if not 0 < result.unique_chunks <= result.chunks:
             raise InvalidTrialError(
                 f"{result.unique_chunks} unique chunks of {result.chunks} cannot be"

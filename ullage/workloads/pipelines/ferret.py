@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part
+from ullage.workloads.output import Count, Part, check_echoes
 from ullage.workloads.pipelines import programs
-from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Seconds, Share, same
+from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Seconds, Share
 
 STAGES: Final = ("load", "segment", "extract", "index", "rank", "out")
 QUEUES: Final = ("images", "segments", "features", "candidates", "ranked")
@@ -164,17 +164,19 @@ class Ferret(Workload[FerretParameters]):
         """The pipeline and images as asked, the answers of the reference, and enough of them."""
         result = programs.read(_Result, outputs)
         reference = result.reference
-        same("images", parameters.images, reference.corpus.images)
-        same("queries", parameters.queries, reference.corpus.queries)
-        same("classes", parameters.classes, reference.corpus.classes)
-        same("seed", parameters.corpus_seed, reference.corpus.seed)
-        same("k", parameters.k, reference.search.k)
-        same("candidates", parameters.candidates, reference.search.candidates)
-        same("queries answered", parameters.queries, result.queries)
-        same("bytes of input", parameters.queries * IMAGE_BYTES, result.input_bytes)
-        same("SHA-256 of the images", reference.corpus.sha256, result.corpus_sha256)
-        same("SHA-256 of the answers", reference.output_sha256, result.output_sha256)
-        same("recall", reference.recall, result.recall)
+        check_echoes(
+            ("images", parameters.images, reference.corpus.images),
+            ("queries", parameters.queries, reference.corpus.queries),
+            ("classes", parameters.classes, reference.corpus.classes),
+            ("seed", parameters.corpus_seed, reference.corpus.seed),
+            ("k", parameters.k, reference.search.k),
+            ("candidates", parameters.candidates, reference.search.candidates),
+            ("queries answered", parameters.queries, result.queries),
+            ("bytes of input", parameters.queries * IMAGE_BYTES, result.input_bytes),
+            ("SHA-256 of the images", reference.corpus.sha256, result.corpus_sha256),
+            ("SHA-256 of the answers", reference.output_sha256, result.output_sha256),
+            ("recall", reference.recall, result.recall),
+        )
         if result.recall < parameters.least_recall or not result.recall > 0:
             raise InvalidTrialError(
                 f"recall is {result.recall:.4f}, least_recall is {parameters.least_recall}"

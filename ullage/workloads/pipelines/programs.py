@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
@@ -10,9 +9,9 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import Field
 
 from ullage.host import binaries
-from ullage.workloads import output as jsonreport
-from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task
-from ullage.workloads.output import Count, Part, ended, quoted
+from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, counted
+from ullage.workloads.output import Count, Part, check_echoes, ended
+from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-pipelines"
 CORPUS: Final = "corpus"
@@ -127,14 +126,14 @@ def remove(context: Context) -> Task:
 
 def title(name: str, parameters: PipelineParameters, work: str) -> str:
     """`dedup, 30 % duplicates, 2 threads, disk`."""
-    threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
+    threads = counted(parameters.threads, "thread")
     disk = ", disk" if parameters.source == "disk" else ""
     return f"{name}, {work}, {threads}{disk}"
 
 
 def read(model: type[R], outputs: Mapping[str, Output]) -> R:
     """The result that the program printed; raises InvalidTrialError with the first fault."""
-    return jsonreport.read(model, ended(outputs, "main").stdout)
+    return read_report(model, ended(outputs, "main").stdout)
 
 
 def check_run(
@@ -155,11 +154,13 @@ def check_run(
     n = parameters.threads
     expected = [(stage, n) for stage in stages]
     expected[0], expected[-1] = (stages[0], 1), (stages[-1], 1)
-    same("program", name, result.program)
-    same("threads", n, result.threads)
-    same("source", SOURCES[parameters.source], result.source)
-    same("stages", expected, [(stage.name, stage.threads) for stage in result.stages])
-    same("queues", list(queues), [queue.name for queue in result.queues])
+    check_echoes(
+        ("program", name, result.program),
+        ("threads", n, result.threads),
+        ("source", SOURCES[parameters.source], result.source),
+        ("stages", expected, [(stage.name, stage.threads) for stage in result.stages]),
+        ("queues", list(queues), [queue.name for queue in result.queues]),
+    )
     if result.seconds > output.seconds + SLACK_S:
         raise InvalidTrialError(
             f"it says {result.seconds} s, the whole process took {output.seconds} s"
@@ -177,29 +178,20 @@ def check_run(
         raise InvalidTrialError("a stage had nothing to do")
 
 
-def same(name: str, expected: object, actual: object) -> None:
-    """Raise InvalidTrialError unless both are equal; numbers, nearly."""
-    equal = expected == actual
-    if isinstance(expected, float) and isinstance(actual, float):
-        equal = math.isclose(expected, actual, rel_tol=1e-9, abs_tol=1e-12)
-    if not equal:
-        raise InvalidTrialError(f"{name}: expected {expected}, found {quoted(str(actual))}")
-
-
 def facts(result: Result) -> dict[str, str]:
     """Of a checked result: its version, its share of the CPUs, its stages and its queues."""
-    facts_ = {
+    texts = {
         "version": result.version,
         "cpu_share": f"{result.cpu.share:.3f} of {result.cpu.cpus}",
     }
     for stage in result.stages:
-        facts_[f"stage_{stage.name}"] = (
+        texts[f"stage_{stage.name}"] = (
             f"busy {stage.busy_share:.3f}: {stage.busy_s:.3f} s, {stage.cpu_s:.3f} s on a CPU; "
             f"waited {stage.wait_in_s:.3f} s for work, {stage.wait_out_s:.3f} s for room"
         )
     for queue in result.queues:
-        facts_[f"queue_{queue.name}"] = (
+        texts[f"queue_{queue.name}"] = (
             f"depth {queue.mean_depth:.2f} on average, {queue.max_depth} at most, "
             f"{queue.capacity} fit"
         )
-    return facts_
+    return texts

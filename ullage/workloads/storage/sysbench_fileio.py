@@ -10,7 +10,7 @@ from pydantic import ByteSize, Field, model_validator
 from ullage.common.errors import WORKLOAD_FILES_TOO_SMALL, UllageError
 from ullage.common.quantities import format_bytes
 from ullage.runs.records import Metric
-from ullage.workloads.base import Context, InvalidTrialError, Task
+from ullage.workloads.base import Context, InvalidTrialError, Task, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -21,7 +21,6 @@ from ullage.workloads.cpu.sysbench import (
     limits,
     prove_limits,
     size,
-    threads,
     total_time,
 )
 from ullage.workloads.output import Line, line
@@ -167,7 +166,7 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
 
     def title(self, parameters: SysbenchFileioParameters) -> str:
         """`disk random read, 16 KiB`."""
-        several = f", {threads(parameters.threads)}" if parameters.threads > 1 else ""
+        several = f", {counted(parameters.threads, 'thread')}" if parameters.threads > 1 else ""
         return f"disk {_TITLES[parameters.mode]}, {size(parameters.block_size, ' ')}{several}"
 
     def duration_s(self, parameters: SysbenchFileioParameters) -> float:

@@ -228,7 +228,11 @@ class HttperfParameters(WebParameters):
     def each_opens(self) -> int:
         """Connections of a session."""
         objects = (page.objects for session in self.script or () for page in session)
-        return SESSION_CONNECTIONS if any(len(objects_of_page) > 1 for objects_of_page in objects) else 1
+        return (
+            SESSION_CONNECTIONS
+            if any(len(objects_of_page) > 1 for objects_of_page in objects)
+            else 1
+        )
 
     @property
     def played(self) -> list[Sequence[Page]]:
@@ -236,7 +240,7 @@ class HttperfParameters(WebParameters):
         return list(islice(cycle(self.script or ()), self.sessions))
 
     @property
-    def asked(self) -> int:
+    def requests(self) -> int:
         if self.mode != "script":
             return self.begun * self.calls
         return sum(1 + len(page.objects) for session in self.played for page in session)
@@ -245,7 +249,7 @@ class HttperfParameters(WebParameters):
     def bytes(self) -> int:
         """Of all documents that come."""
         if self.mode != "script":
-            return self.asked * int(self.document)
+            return self.requests * int(self.document)
         pages = [page for session in self.played for page in session]
         return sum(int(size) for page in pages for size in (page.document, *page.objects))
 
@@ -417,20 +421,23 @@ class Httperf(Web[HttperfParameters]):
         begun = figures["sessions_begun"] if parameters.mode != "rate" else figures["connections"]
         errors = figures["errors"]
         bad = figures["requests"] - figures["status_2xx"]
-        if errors + bad > parameters.errors_allowed * parameters.asked:
-            raise InvalidTrialError(f"{bad:.0f} bad or no replies; errors: {figures.kinds or 'none'}")
+        if errors + bad > parameters.errors_allowed * parameters.requests:
+            raise InvalidTrialError(
+                f"{bad:.0f} bad or no replies; errors: {figures.kinds or 'none'}"
+            )
         if not figures["replies"] or not figures["status_2xx"]:
             raise InvalidTrialError("there was no good reply")
         if errors == bad == 0:
-            if (begun, figures["requests"]) != (parameters.begun, parameters.asked):
+            if (begun, figures["requests"]) != (parameters.begun, parameters.requests):
                 raise InvalidTrialError(
-                    f"asked for {parameters.begun} with {parameters.asked} requests, "
+                    f"asked for {parameters.begun} with {parameters.requests} requests, "
                     f"found {begun:.0f} with {figures['requests']:.0f}"
                 )
-            mean = parameters.bytes // parameters.asked  # as httperf divides
+            mean = parameters.bytes // parameters.requests  # as httperf divides
             if figures["content"] != mean:
                 raise InvalidTrialError(
-                    f"documents of {mean} bytes in the mean were asked for, {figures['content']} came"
+                    f"documents of {mean} bytes in the mean were asked for, "
+                    f"{figures['content']} came"
                 )
         if figures["duration"] <= 0 or figures["duration"] < 0.9 * parameters.nominal_s() - 0.5:
             raise InvalidTrialError(f"it took {figures['duration']} s")

@@ -29,7 +29,7 @@ from ullage.workloads.base import (
 from ullage.workloads.output import ended, quoted
 from ullage.workloads.web import clip
 from ullage.workloads.web import streaming_report as report
-from ullage.workloads.web.streaming_report import Asked, Found, Run
+from ullage.workloads.web.streaming_report import Request, Run, Search
 from ullage.workloads.web.web_server import LOAD, PLACES, Served, minded, served, www
 
 # What kept a number of streams from being larger, as far as what was measured tells.
@@ -61,7 +61,7 @@ def host_cpus() -> int:
 
 
 def limit(
-    result: Found | Run, servers: Sequence[Served], bitrate: int, link_bps: int | None
+    result: Search | Run, servers: Sequence[Served], bitrate: int, link_bps: int | None
 ) -> str:
     """What was the limit, with its share, or `none found` with what was looked at."""
     run, video_bytes = _unsustained(result)
@@ -83,7 +83,7 @@ def limit(
     return "none found: " + ", ".join(f"{name} {share:.0%}" for name, share, _ in looked)
 
 
-def _unsustained(result: Found | Run) -> tuple[Run | None, int]:
+def _unsustained(result: Search | Run) -> tuple[Run | None, int]:
     """The step at the limit, if there was one, and the bytes of all steps."""
     if isinstance(result, Run):
         return (None if result.sustained else result), result.bytes
@@ -198,11 +198,11 @@ class StreamingParameters(Parameters):
         return self.ramp_s + self.step_s + self.first_s + 1
 
     @property
-    def asked(self) -> Asked:
+    def request(self) -> Request:
         """What the viewers are told."""
         video_bytes = math.ceil(self.length_s * self.bitrate / 8)
         fixed = (self.start, self.cap, self.step_s, self.ramp_s, self.resolution, self.tries)
-        return Asked(*fixed, self.bitrate, video_bytes)
+        return Request(*fixed, self.bitrate, video_bytes)
 
 
 class Streaming(Workload[StreamingParameters]):
@@ -338,7 +338,7 @@ class Streaming(Workload[StreamingParameters]):
             for role, address in _servers(context)
         ]
         mode = "search" if parameters.viewers is None else "run"
-        config = json.dumps(_told(parameters, context))
+        config = json.dumps(_config(parameters, context))
         argv = (LOAD, "place", "--text", f"{CONFIG}={config}", "--")
         viewers = ("./ullage-viewers", mode, "--config", CONFIG)
         return (*servers, Task("client", (*argv, *viewers), timeout_s=timeout_s))
@@ -354,7 +354,7 @@ class Streaming(Workload[StreamingParameters]):
         """The figures of a checked trial."""
         result = _read(parameters, outputs)
         figures: dict[str, Scalar | Curve] = {}
-        if isinstance(result, Found):
+        if isinstance(result, Search):
             run, all_bytes = result.at_figure, sum(step.run.bytes for step in result.steps)
             figures["viewers"] = float(result.lower)
         else:
@@ -382,16 +382,16 @@ class Streaming(Workload[StreamingParameters]):
             "limit": limit(result, servers, parameters.bitrate, parameters.link),
         }
         if isinstance(result, Run):
-            return {**facts, **_told_of(result)}
+            return {**facts, **_losses(result)}
         verdicts = (f"{step.viewers} {step.verdict.kind}" for step in result.steps)
         facts["steps"] = ", ".join(verdicts)[:400]
         if result.above is not None:
             facts["not_sustained"] = quoted(result.above.verdict.because, 200)
-            facts |= _told_of(result.above.run)
+            facts |= _losses(result.above.run)
         return facts
 
 
-def _told_of(run: Run) -> dict[str, str]:
+def _losses(run: Run) -> dict[str, str]:
     """How busy the viewers' machine was, and why viewers were lost."""
     facts = {"viewers_cpu": f"{run.cpu_share:.2f} of one CPU"}
     lost = {why: count for why, count in run.whys.items() if why != WATCHING}
@@ -417,8 +417,8 @@ def _servers(context: Context) -> list[tuple[str, str]]:
     return [(role, context.addresses[role]) for role in context.members("server")]
 
 
-def _told(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
-    request = parameters.asked
+def _config(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
+    request = parameters.request
     config: dict[str, Any] = {
         "nodes": [f"http://{at}:{parameters.port}/{FILM}" for _, at in _servers(context)],
         "video": {
@@ -444,14 +444,14 @@ def _served(outputs: Mapping[str, Output]) -> list[Served]:
     return [served("nginx", outputs, role) for role in roles]
 
 
-def _read(parameters: StreamingParameters, outputs: Mapping[str, Output]) -> Found | Run:
+def _read(parameters: StreamingParameters, outputs: Mapping[str, Output]) -> Search | Run:
     """The viewers' report: 1 is their status when they have no figure, and they say why."""
     output = outputs.get("client")
     without = output is not None and output.status == 1 and output.stdout.startswith("{")
     text = ended(outputs, "client", 1 if without else 0).stdout
     if parameters.viewers is not None:
-        run = report.read_run(parameters.asked, parameters.viewers, text)
+        run = report.read_run(parameters.request, parameters.viewers, text)
         if run.bytes == 0:
             raise InvalidTrialError("not a byte of video came")
         return run
-    return report.read_search(parameters.asked, text)
+    return report.read_search(parameters.request, text)

@@ -21,7 +21,7 @@ Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What the viewers were told to do."""
 
     start: int
@@ -99,7 +99,7 @@ class Step(Part):
     run: Run
 
 
-class _Search(Part):
+class _Settings(Part):
     start: int
     cap: int
     step_s: float
@@ -108,14 +108,14 @@ class _Search(Part):
     tries: int
 
 
-class Found(Part):
+class Search(Part):
     mode: Literal["search"]
     figure: Annotated[int, Field(ge=1, lt=1 << 40)] | None
     why: str | None
     lower: Count
     upper: Count | None
     interrupted: bool
-    search: _Search
+    search: _Settings
     steps: list[Step] = Field(min_length=1, max_length=MOST_STEPS)
 
     @property
@@ -129,7 +129,7 @@ class Found(Part):
         return next((step for step in reversed(self.steps) if step.viewers == self.upper), None)
 
 
-def read_run(request: Asked, viewers: int, text: str) -> Run:
+def read_run(request: Request, viewers: int, text: str) -> Run:
     """A fixed number's run, valid and as asked; InvalidTrialError otherwise."""
     run = read(Run, text, "client", longest=LONGEST)
     if not run.valid or run.interrupted:
@@ -146,10 +146,10 @@ def read_run(request: Asked, viewers: int, text: str) -> Run:
     return run
 
 
-def read_search(request: Asked, text: str) -> Found:
+def read_search(request: Request, text: str) -> Search:
     """A search that has its figure; InvalidTrialError says what was the limit otherwise."""
-    search = read(Found, text, "client", longest=LONGEST)
-    requested = _Search(**{name: getattr(request, name) for name in _Search.model_fields})
+    search = read(Search, text, "client", longest=LONGEST)
+    requested = _Settings(**{name: getattr(request, name) for name in _Settings.model_fields})
     if search.search != requested:
         raise InvalidTrialError(f"asked for {requested}, found {search.search}")
     if search.figure is None or search.interrupted:
@@ -158,7 +158,7 @@ def read_search(request: Asked, text: str) -> Found:
     return search
 
 
-def _why_none(search: Found) -> str:
+def _why_none(search: Search) -> str:
     last = search.steps[-1]
     why = quoted(last.verdict.because or search.why or "it does not say why", 200)
     if search.interrupted:
@@ -176,7 +176,7 @@ def _why_none(search: Found) -> str:
     return f"no figure: not one viewer was sustained: {why}"
 
 
-def _replay(request: Asked, search: Found) -> None:
+def _replay(request: Request, search: Search) -> None:
     """Its steps are those of a search, and lead to what it says it found."""
     lower, upper, failed = 0, None, 0
     due: int | None = request.start
@@ -206,7 +206,7 @@ def _replay(request: Asked, search: Found) -> None:
         )
 
 
-def _next(request: Asked, lower: int, upper: int | None) -> int | None:
+def _next(request: Request, lower: int, upper: int | None) -> int | None:
     """Viewers of the step after, as `rust/viewers/src/search.rs` has it."""
     if upper is None:
         return min(2 * lower, request.cap)
@@ -214,7 +214,7 @@ def _next(request: Asked, lower: int, upper: int | None) -> int | None:
     return lower + (upper - lower) // 2 if upper - lower > narrow else None
 
 
-def _check_run(request: Asked, viewers: int, run: Run) -> None:
+def _check_run(request: Request, viewers: int, run: Run) -> None:
     """So many came and each has an end, and nobody saw more than there is."""
     came = sum(run.outcomes.model_dump().values())
     if not run.due == came == viewers:
@@ -239,6 +239,6 @@ def _check_run(request: Asked, viewers: int, run: Run) -> None:
         raise InvalidTrialError(f"a step of {run.seconds} s, asked for {request.step_s} s")
 
 
-def _came(request: Asked, viewers: int, run: Run) -> float:
+def _came(request: Request, viewers: int, run: Run) -> float:
     """Share of the least video that is due; below 1 a picture had no time to stand still."""
     return run.bytes / (viewers * request.step_s * request.bitrate / 8)

@@ -8,15 +8,23 @@ from typing import Annotated, Literal
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.output import DoubleCount, Part, ended, quoted, read
+from ullage.workloads.output import (
+    QUANTILE,
+    SAMPLES_ABOVE,
+    DoubleCount,
+    Echo,
+    Part,
+    check_echoes,
+    ended,
+    quoted,
+    read,
+)
 from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebParameters
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
-SAMPLES_ABOVE = 5
-"""A quantile with fewer times above it would be a single event's tale."""
 
 Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -130,7 +138,7 @@ class WebLatency(Web[WebLatencyParameters]):
             name="latency",
             unit="s",
             better="lower",
-            coordinate=Coordinate(name="quantile", unit="1", scale="quantile"),
+            coordinate=QUANTILE,
             description="The distribution, as far as there are at least 5 times above each point.",
         ),
         Metric(
@@ -185,9 +193,7 @@ class WebLatency(Web[WebLatencyParameters]):
     def check_client(self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]) -> None:
         """The requests as asked, all accounted for, in time, and answered."""
         result = _result(outputs)
-        for what, asked, found in _echoes(parameters, result):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {found}")
+        check_echoes(*_echoes(parameters, result))
         if not result.valid:
             raise InvalidTrialError(quoted(result.reason or "it calls itself invalid", 200))
         errors = sum(result.errors.values())
@@ -278,12 +284,10 @@ def _result(outputs: Mapping[str, Output]) -> _Http:
     raise InvalidTrialError(f"none of {none.due} requests had an answer: {kinds[:200]}")
 
 
-def _echoes(
-    parameters: WebLatencyParameters, result: _Http
-) -> list[tuple[str, float | str, float | str]]:
+def _echoes(parameters: WebLatencyParameters, result: _Http) -> list[Echo]:
     return [
         ("rate", parameters.rate, result.rate),
-        ("spacing", parameters.spacing, quoted(result.spacing).strip("'")),
+        ("spacing", parameters.spacing, result.spacing),
         ("seconds", parameters.time_s, result.time_s),
         ("connections", parameters.connections, result.connections),
         ("keep-alive", parameters.keep_alive, not result.close),

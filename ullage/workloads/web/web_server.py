@@ -189,9 +189,7 @@ def served(server: Server, outputs: Mapping[str, Output], role: str = "server") 
     used = read(_Used, lines[1], role)
     if not name.startswith({"nginx": "nginx/", "apache2": "Apache/"}[server]):
         raise InvalidTrialError(f"{role}: it calls itself {quoted(name)}")
-    most = used.total_cpu_s
-    if output.usage is not None:
-        most = min(most, output.usage.user_s + output.usage.system_s)
+    most = used.total_cpu_s if output.cpu_s is None else min(used.total_cpu_s, output.cpu_s)
     if used.serving_cpu_s > most * 1.01 + SLACK_S:
         raise InvalidTrialError(
             f"{role}: {used.serving_cpu_s} s of CPU time while it served, {most} s in all"

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.output import DoubleCount, Part, ended, read
+from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
+from ullage.workloads.output import QUANTILE, SAMPLES_ABOVE, DoubleCount, Part, ended, read
 from ullage.workloads.web.web_server import PLACES, SERVER_CPU, Web, WebParameters
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -19,7 +19,6 @@ SCRIPT = Path(__file__).with_name("wrk.lua")
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 """As `wrk.lua` asks for them."""
 
-SAMPLES_ABOVE = 5
 FEWEST_A_SECOND = 250
 """The quantiles of a trial are those that so few replies a second would support, so that all trials
 have the same ones; a trial with fewer has no curve beyond its own."""
@@ -98,7 +97,7 @@ class Wrk(Web[WrkParameters]):
             name="latency",
             unit="s",
             better="lower",
-            coordinate=Coordinate(name="quantile", unit="1", scale="quantile"),
+            coordinate=QUANTILE,
             description="The distribution of these times, as far as there are at least 5 above "
             "each point.",
         ),
@@ -112,8 +111,7 @@ class Wrk(Web[WrkParameters]):
 
     def title(self, parameters: WrkParameters) -> str:
         """`nginx, 16 connections from the host`."""
-        number = parameters.connections
-        many = f"{number} connection{'s' if number > 1 else ''}"
+        many = counted(parameters.connections, "connection")
         return f"{parameters.server}, {many} from {PLACES[parameters.client]}"
 
     def duration_s(self, parameters: WrkParameters) -> float:
@@ -203,9 +201,9 @@ def _result(parameters: WrkParameters, outputs: Mapping[str, Output]) -> _Wrk:
     """The JSON object at the end; before it what wrk was asked for, and its own rounded figures."""
     text = ended(outputs, "client").stdout
     head, _, last = text.rstrip("\n").rpartition("\n")
-    asked = f"  {parameters.threads} threads and {parameters.connections} connections"
-    if asked not in head[:4096].split("\n"):
-        raise InvalidTrialError(f"wrk does not say {asked.strip()!r}")
+    settings = f"  {parameters.threads} threads and {parameters.connections} connections"
+    if settings not in head[:4096].split("\n"):
+        raise InvalidTrialError(f"wrk does not say {settings.strip()!r}")
     result = read(_Wrk, last, "wrk")
     if tuple(percent for percent, _ in result.points) != PERCENTS:
         raise InvalidTrialError("wrk: not the quantiles that were asked for")
