@@ -90,7 +90,6 @@ class Cpu(Meter):
         self._files = CpuFiles.find(sysfs, cpuinfo)
 
     def begin(self) -> None:
-        """Read the counters of throttling."""
         self._before = self._files.throttled()
 
     def end(self) -> dict[str, float]:

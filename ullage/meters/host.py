@@ -114,7 +114,6 @@ class Host(Meter):
         self._before = HostReading.now()
 
     def end(self) -> dict[str, float]:
-        """Read them again; the shares between."""
         return self._before.until(HostReading.now())
 
 

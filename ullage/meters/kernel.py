@@ -172,7 +172,6 @@ class Kernel(Meter):
         self._cost_s = time.thread_time() - began_s
 
     def end(self) -> dict[str, float]:
-        """Read them again; what went by between."""
         began_s = time.thread_time()
         found = self._before.until(KernelReading.now())
         return {**found, "collection": self._cost_s + time.thread_time() - began_s}

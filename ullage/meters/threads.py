@@ -186,7 +186,6 @@ class Threads(Meter):
         self._cost_s = time.thread_time() - began_s
 
     def end(self) -> dict[str, float]:
-        """Read them again; what they ran between."""
         began_s = time.thread_time()
         found = self._before.until(ThreadsReading.now(self._scene))
         return {**found, "collection": self._cost_s + time.thread_time() - began_s}

@@ -64,16 +64,13 @@ class Command(Workload[CommandParameters]):
     )
 
     def title(self, parameters: CommandParameters) -> str:
-        """The command, shortened."""
         text = " ".join(parameters.argv)
         return f"command {text if len(text) <= 40 else f'{text[:39]}…'}"
 
     def duration_s(self, parameters: CommandParameters) -> float:
-        """Unknown before the first trial."""
         return 1.0
 
     def tasks(self, parameters: CommandParameters, context: Context) -> Sequence[Task]:
-        """The program as it was given."""
         return (
             Task(
                 "main",
@@ -84,7 +81,6 @@ class Command(Workload[CommandParameters]):
         )
 
     def check(self, parameters: CommandParameters, outputs: Mapping[str, Output]) -> None:
-        """The status and the text that were expected."""
         output = ended(outputs, "main", parameters.expect_status)
         if parameters.expect_output is not None and parameters.expect_output not in output.stdout:
             raise InvalidTrialError(
@@ -97,7 +93,6 @@ class Command(Workload[CommandParameters]):
     def parse(
         self, parameters: CommandParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The times of a checked trial."""
         output = outputs["main"]
         figures: dict[str, Scalar | Curve] = {"seconds": output.seconds}
         if output.cpu_s:

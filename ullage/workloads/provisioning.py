@@ -239,7 +239,6 @@ class Provisioning(Conducted[ProvisioningParameters]):
             node.image.require(("nginx",))
 
     async def conduct(self, parameters: ProvisioningParameters, node: Node, label: str) -> str:
-        """Make them and take them away."""
         node.copy = parameters.copy_
         application = None
         if parameters.application == "nginx":
@@ -275,7 +274,6 @@ class Provisioning(Conducted[ProvisioningParameters]):
     def parse(
         self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         batch = _batch(outputs)
         since_ns = _first_asked(batch)
         released = min(instance.release_asked for instance in batch.instances)

@@ -78,11 +78,9 @@ class Apcupsd(OutsideMeter):
         self._oldest_s = options.oldest
 
     def where(self) -> str:
-        """As the plan has it."""
         return self._server
 
     def describe(self) -> tuple[Channel, ...]:
-        """`wall`."""
         status = self._status()
         _reached(status)
         load, rating = _load(status), self._full_load(status)

@@ -102,7 +102,6 @@ class Ipmi(OutsideMeter):
         self._shell: _Shell | None = None
 
     def where(self) -> str:
-        """As the plan has it."""
         return self._options.bmc or "the BMC of this machine"
 
     def describe(self) -> tuple[Channel, ...]:
@@ -126,7 +125,6 @@ class Ipmi(OutsideMeter):
         return {"wall": self._power()}
 
     def close(self) -> None:
-        """End the session and ipmitool."""
         if self._shell is not None:
             self._shell.close()
             self._shell = None

@@ -175,7 +175,6 @@ class Model(EnergyMeter):
         self._busy_s = 0.0
 
     def open(self) -> tuple[Channel, ...]:
-        """Read the coefficients and the counters."""
         accuracy, scope = None, self.options.scope or "wall"
         idle_w, core_w = self.options.idle_watts, self.options.core_watts
         if self.options.fit is not None:

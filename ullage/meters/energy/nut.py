@@ -107,7 +107,6 @@ class Nut(OutsideMeter):
         self._variable, self._factor = "", math.nan
 
     def where(self) -> str:
-        """As the plan has it."""
         return self._options.ups
 
     def describe(self) -> tuple[Channel, ...]:

@@ -353,7 +353,6 @@ class Prometheus(OutsideMeter):
         return tuple(channels)
 
     def ask(self) -> Mapping[str, float]:
-        """Read the page again."""
         return _values(self._page(), self._channels)
 
     def close(self) -> None:

@@ -101,7 +101,6 @@ class Rapl(EnergyMeter):
         return tuple(_channel(zone) for zone in zones)
 
     def read(self) -> Mapping[str, float]:
-        """All counters, one right after the other."""
         return _joules(self._zones)
 
     def close(self) -> None:

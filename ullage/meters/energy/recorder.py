@@ -266,7 +266,6 @@ class Recorder:
             self.failed = error
 
     def _once(self, *, reopen: bool = True) -> None:
-        """A reading or a fault."""
         self._since_opened += 1
         anew = self._asked(lambda: self._reopened_if_faulty(begin=reopen))
         if anew is None:

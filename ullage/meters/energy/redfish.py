@@ -350,7 +350,6 @@ class Redfish(OutsideMeter):
         self._energy = False
 
     def where(self) -> str:
-        """As the plan has it."""
         return self._options.url
 
     def caution(self) -> str | None:
@@ -381,7 +380,6 @@ class Redfish(OutsideMeter):
         return tuple(channels)
 
     def ask(self) -> Mapping[str, float]:
-        """The power now, and the energy where there was a counter."""
         found, service = self._found, self._service
         assert found is not None and service is not None
         resource = service.get(found.path)

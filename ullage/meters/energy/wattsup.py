@@ -75,7 +75,6 @@ class Wattsup(OutsideMeter):
         return str(self._options.device)
 
     def describe(self) -> tuple[Channel, ...]:
-        """`wall`."""
         self.ask()
         return (
             Channel(
@@ -159,7 +158,6 @@ class _Serial:
         return packet[max(packet.rfind(b"#"), 0) :].decode("ascii", errors="replace")
 
     def close(self) -> None:
-        """Let go of it."""
         os.close(self._fd)
 
     def _receive(self) -> bool:

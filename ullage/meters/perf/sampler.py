@@ -115,7 +115,6 @@ class _Control:
             return False
 
     def close(self) -> None:
-        """Once it has ended."""
         for descriptor in (self.asked, self._ask, self._answer, self.answered):
             os.close(descriptor)
 
@@ -239,7 +238,6 @@ class Sampler:
         self.control.close()
 
     def _files(self) -> list[Path]:
-        """Those that are complete."""
         return sorted(self.directory.glob("now.*"))
 
     async def _read(self, *, cut: bool) -> None:
@@ -361,7 +359,6 @@ async def _recording(argv: list[str], said: Path, control: _Control) -> asyncio.
 
 
 def _refused(said: str) -> UllageError:
-    """Why perf ended at once."""
     if "perf_event_paranoid" in said or "ermi" in said:
         reason = procfs.read("/proc/sys/kernel/perf_event_paranoid")
         return UllageError(

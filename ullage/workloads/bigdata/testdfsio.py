@@ -322,7 +322,6 @@ class DfsIo(Workload[DfsIoParameters]):
         return machines * _MACHINE
 
     def files(self, parameters: DfsIoParameters) -> Mapping[str, Path]:
-        """The settings, and the script that starts Java with them."""
         return {file.name: file for file in sorted((_HERE / "hadoop").iterdir())}
 
     def title(self, parameters: DfsIoParameters) -> str:
@@ -343,7 +342,6 @@ class DfsIo(Workload[DfsIoParameters]):
         return (Task("namenode", argv, timeout_s=parameters.timeout_s),)
 
     def tasks(self, parameters: DfsIoParameters, context: Context) -> Sequence[Task]:
-        """Both servers, and the jobs."""
         timeout_s = parameters.timeout_s
         services = [
             Task(
@@ -398,7 +396,6 @@ class DfsIo(Workload[DfsIoParameters]):
     def parse(
         self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of checked jobs."""
         jobs = self._jobs(parameters, outputs)
         names = _names(parameters)
         figures: dict[str, Scalar | Curve] = {

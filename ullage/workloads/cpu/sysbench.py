@@ -166,11 +166,9 @@ class Sysbench(Workload[S]):
         self.prove(parameters, report)
 
     def parse(self, parameters: S, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         return {**self.figures(parameters, self.report(parameters, outputs["main"].stdout))}
 
     def facts(self, parameters: S, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The version that sysbench says it is."""
         return {"version": outputs["main"].stdout[:64].split(" (")[0]}
 
     def report(self, parameters: S, text: str) -> dict[str, float]:

@@ -71,14 +71,12 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
         return (parameters.events or 0) * 5e-4 * math.pow(parameters.prime / 10_000, 1.5)
 
     def options(self, parameters: SysbenchCpuParameters) -> Sequence[str]:
-        """The limit of the primes, and of the run."""
         return (
             f"--cpu-max-prime={parameters.prime}",
             *limits(parameters.time_s, parameters.events),
         )
 
     def echo(self, parameters: SysbenchCpuParameters) -> Sequence[Line]:
-        """The prime limit as asked, and the rate."""
         return (
             line(f"Prime numbers limit: {parameters.prime}"),
             *STARTED,
@@ -87,7 +85,6 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
         )
 
     def prove(self, parameters: SysbenchCpuParameters, report: Mapping[str, float]) -> None:
-        """The limits were kept, and the rate can be read."""
         prove_limits(parameters, report)
         if not report["rate"] > 0:
             raise InvalidTrialError("fewer than 0.01 events per second: lower `prime`")
@@ -95,7 +92,6 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
     def figures(
         self, parameters: SysbenchCpuParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The rate, and the times."""
         return {
             "events_per_second": report["rate"],
             **total_time(parameters.time_s, report),

@@ -118,7 +118,6 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
         )
 
     def duration_s(self, parameters: SysbenchMemoryParameters) -> float:
-        """The time given, else at 10 GiB/s."""
         if parameters.time_s is not None:
             return float(parameters.time_s)
         return (parameters.total_size or 0) / (10 << 30)
@@ -135,7 +134,6 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
         )
 
     def echo(self, parameters: SysbenchMemoryParameters) -> Sequence[Line]:
-        """The options as asked, and the rates."""
         return (
             line("Running memory speed test with the following options:"),
             line(f"  block size: {parameters.block_size // 1024}KiB"),
@@ -165,7 +163,6 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
     def figures(
         self, parameters: SysbenchMemoryParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The rates, and the times."""
         return {
             "throughput": report["mib_per_second"] * MIB,
             "operations_per_second": report["rate"],

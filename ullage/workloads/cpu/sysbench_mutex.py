@@ -74,11 +74,9 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
         )
 
     def echo(self, parameters: SysbenchMutexParameters) -> Sequence[Line]:
-        """Nothing but that it started."""
         return STARTED
 
     def prove(self, parameters: SysbenchMutexParameters, report: Mapping[str, float]) -> None:
-        """Every thread did its one event."""
         if report["events"] != parameters.threads:
             raise InvalidTrialError(
                 f"{report['events']:.0f} of {parameters.threads} threads did their work"
@@ -87,5 +85,4 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
     def figures(
         self, parameters: SysbenchMutexParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The time of all, and of each thread."""
         return {"total_time_s": report["total_time"], **latency(report)}

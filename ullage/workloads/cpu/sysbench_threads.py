@@ -67,7 +67,6 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
         return (parameters.events or 0) * parameters.yields * 5e-7
 
     def options(self, parameters: SysbenchThreadsParameters) -> Sequence[str]:
-        """Rounds, mutexes and limits."""
         return (
             f"--thread-yields={parameters.yields}",
             f"--thread-locks={parameters.locks}",
@@ -75,17 +74,14 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
         )
 
     def echo(self, parameters: SysbenchThreadsParameters) -> Sequence[Line]:
-        """Nothing but that it started."""
         return STARTED
 
     def prove(self, parameters: SysbenchThreadsParameters, report: Mapping[str, float]) -> None:
-        """The limits were kept."""
         prove_limits(parameters, report)
 
     def figures(
         self, parameters: SysbenchThreadsParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The rate, and the times."""
         return {
             "events_per_second": report["events"] / report["total_time"],
             **total_time(parameters.time_s, report),

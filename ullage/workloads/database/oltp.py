@@ -158,7 +158,6 @@ class Oltp(Workload[OltpParameters]):
     )
 
     def programs(self, parameters: OltpParameters) -> Mapping[str, str]:
-        """The server that is asked for, and sysbench."""
         servers = SERVERS[parameters.database].programs
         return {**servers, "setpriv": "util-linux", "sysbench": "sysbench"}
 
@@ -170,7 +169,6 @@ class Oltp(Workload[OltpParameters]):
         return server, Role("client", parameters.client)
 
     def files(self, parameters: OltpParameters) -> Mapping[str, Path]:
-        """A script for sysbench, and one for the shell."""
         return FILES
 
     def title(self, parameters: OltpParameters) -> str:
@@ -210,7 +208,6 @@ class Oltp(Workload[OltpParameters]):
         return tasks
 
     def tasks(self, parameters: OltpParameters, context: Context) -> Sequence[Task]:
-        """The servers as services, and one sysbench."""
         server = SERVERS[parameters.database]
         timeout_s = 600.0 + 20 * self.duration_s(parameters)
         services = [
@@ -293,7 +290,6 @@ class Oltp(Workload[OltpParameters]):
     def parse(
         self, parameters: OltpParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         result = _read(parameters, outputs)
         counts, seconds = result.report.counts, result.report.seconds
         deadlocks = result.restarts.get(SERVERS[parameters.database].deadlock, 0)
@@ -318,7 +314,6 @@ class Oltp(Workload[OltpParameters]):
         return figures
 
     def facts(self, parameters: OltpParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The versions of both ends, MariaDB's way to the disk, and why work was begun anew."""
         result = _read(parameters, outputs)
         first = outputs[_servers(outputs)[0]]
         facts = {

@@ -221,7 +221,6 @@ def _read_text(lines: Sequence[str], threads: int, warmup_s: int) -> None:
 
 
 def options(parameters: OltpParameters) -> list[tuple[str, int]]:
-    """What is asked of sysbench's script."""
     names = ("tables", "table_size", "range_size", *MIX[parameters.test])
     return [(name, getattr(parameters, name)) for name in names]
 

@@ -226,7 +226,6 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         return parameters.ranks
 
     def files(self, parameters: BEffIoParameters) -> Mapping[str, Path]:
-        """The program, and what shares the folder."""
         files = {**super().files(parameters), "beffio": binaries.program("beffio", parameters.mpi)}
         if parameters.file_system == "nfs":
             files[SCRIPT] = Path(__file__).resolve().parent / SCRIPT
@@ -256,7 +255,6 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         return (share, *mounts)
 
     def tasks(self, parameters: BEffIoParameters, context: Context) -> Sequence[Task]:
-        """The ranks; and what the kernel's NFS server asks who may have the folder."""
         nfs = parameters.file_system == "nfs"
         argv = ["./beffio", "--time", str(parameters.time_s), "--seed", str(context.seed)]
         argv += ["--memory", str(_memory(parameters, context))]
@@ -294,7 +292,6 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
     def parse(
         self, parameters: BEffIoParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         result = report.read(outputs["main"].stdout)
         figures: dict[str, Scalar | Curve] = {
             "b_eff_io": result.b_eff_io,

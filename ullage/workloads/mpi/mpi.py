@@ -83,7 +83,6 @@ class MpiWorkload(Workload[P]):
     packages: ClassVar[tuple[str, ...]] = ("openmpi-bin", "mpich")
 
     def programs(self, parameters: P) -> Mapping[str, str]:
-        """What starts the ranks."""
         if parameters.mpi == "openmpi":
             return {"mpirun.openmpi": "openmpi-bin"}
         return {"mpiexec.mpich": "mpich"}
@@ -110,7 +109,6 @@ class MpiWorkload(Workload[P]):
         return Task("main", (*started, *argv), env=env, launches=several, timeout_s=timeout_s)
 
     def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What carried the messages."""
         return {"transport": transport(parameters, outputs)}
 
 

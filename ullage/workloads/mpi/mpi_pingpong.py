@@ -217,7 +217,6 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
     def parse(
         self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The curves of a checked trial."""
         points = _points(parameters, outputs)
         figures: dict[str, Scalar | Curve] = {
             "one_way_time": [(point.size, point.mean) for point in points],
@@ -235,7 +234,6 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
     def facts(
         self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]
     ) -> dict[str, str]:
-        """What carried the messages, and the library that our program saw."""
         facts = super().facts(parameters, outputs)
         if parameters.program == "c":
             facts["library"], _ = mpi.library(parameters, mpi.finished(outputs).stdout)

@@ -135,13 +135,11 @@ class Nas(MpiWorkload[NasParameters]):
         return parameters.ranks
 
     def files(self, parameters: NasParameters) -> Mapping[str, Path]:
-        """The kernel's program, and what `mpirun` needs."""
         name = program(parameters.kernel)
         mpi = parameters.mpi if parameters.parallel == "mpi" else None
         return {**super().files(parameters), name: binaries.program(name, mpi)}
 
     def tasks(self, parameters: NasParameters, context: Context) -> Sequence[Task]:
-        """One run of the kernel."""
         argv = [f"{context.workspace}/{program(parameters.kernel)}"]
         argv += ["--class", parameters.size_class, "--threads", str(parameters.threads)]
         timeout_s = 600.0 + 50 * self.duration_s(parameters)
@@ -179,7 +177,6 @@ class Nas(MpiWorkload[NasParameters]):
         return {"operation_rate": report.rate, "seconds": report.seconds.value}
 
     def facts(self, parameters: NasParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """Compiler, flags, MPI; what carried the messages."""
         options = npb_report.read(outputs["main"].stdout).options
         names = {"CC": "compiler", "CFLAGS": "flags", "MPI": "library"}
         facts = {names[key]: value for key, value in options.items() if key in names}

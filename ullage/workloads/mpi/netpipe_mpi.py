@@ -49,7 +49,6 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
     metrics = netpipe_report.METRICS
 
     def programs(self, parameters: NetpipeMpiParameters) -> Mapping[str, str]:
-        """Those of the MPI, and NetPIPE for it."""
         netpipe = {"openmpi": "netpipe-openmpi", "mpich": "netpipe-mpich2"}[parameters.mpi]
         return {**super().programs(parameters), PROGRAMS[parameters.mpi]: netpipe}
 
@@ -63,7 +62,6 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
         return 1.0 + netpipe_report.duration_s(parameters)
 
     def tasks(self, parameters: NetpipeMpiParameters, context: Context) -> Sequence[Task]:
-        """Two ranks; the first one writes."""
         argv = (PROGRAMS[parameters.mpi], *netpipe_report.options(parameters))
         # An emulated guest takes some fifty times as long.
         timeout_s = 60.0 + 50 * self.duration_s(parameters)
@@ -76,5 +74,4 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
     def parse(
         self, parameters: NetpipeMpiParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The curves of a checked trial."""
         return netpipe_report.figures(parameters, outputs["main"].stdout)

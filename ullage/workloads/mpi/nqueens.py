@@ -147,13 +147,11 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
     def parse(
         self, parameters: NQueensParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         report = _report(parameters, outputs)
         seconds = report["seconds"]
         return {"seconds": seconds, "solutions_per_second": report["solutions"] / seconds}
 
     def facts(self, parameters: NQueensParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What carried the messages, and the library that the program saw."""
         library, _ = mpi.library(parameters, mpi.finished(outputs).stdout)
         return {**super().facts(parameters, outputs), "library": library}
 

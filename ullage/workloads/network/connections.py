@@ -161,7 +161,6 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         return parameters.time_s
 
     def tasks(self, parameters: ConnectionsParameters, context: Context) -> Sequence[Task]:
-        """A server, and the client."""
         shared = ("--close", parameters.close, *(("--echo",) if parameters.echo else ()))
         timeout_s = 60.0 + parameters.time_s + 2 * DRAIN_S
         listen = (f"./{load_report.PROGRAM}", "listen", "--port", str(parameters.port), *shared)
@@ -204,7 +203,6 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
     def parse(
         self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         report = read(_Client, outputs["client"].stdout)
         assert report.latency is not None and report.established is not None
         figures: dict[str, Scalar | Curve] = {

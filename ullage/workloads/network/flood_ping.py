@@ -138,7 +138,6 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
     def parse(
         self, parameters: FloodPingParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         probes = read(_Probes, outputs["prober"].stdout)
         assert probes.rtt is not None and probes.rtt_user is not None
         return {

@@ -274,11 +274,9 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
         return f"{transport} {way} {endpoints.described(parameters.peer)}, {streams}"
 
     def duration_s(self, parameters: Iperf3Parameters) -> float:
-        """The measured time and the one before it."""
         return float(parameters.omit_s + parameters.time_s)
 
     def tasks(self, parameters: Iperf3Parameters, context: Context) -> Sequence[Task]:
-        """A server for one test, and the client."""
         port = str(parameters.port)
         serve = ("iperf3", "-s", "-1", "--forceflush", "-i", "0", "-p", port)
         timeout_s = 60.0 + self.duration_s(parameters)
@@ -333,7 +331,6 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
     def parse(
         self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         result = _result(parameters, outputs["client"])
         cpu = result.end.cpu_utilization_percent
         rate = result.end.sum_received.bits_per_second
@@ -351,7 +348,6 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
         return figures
 
     def facts(self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The version, and the congestion control that both ends used."""
         result = _result(parameters, outputs["client"])
         facts = {"version": result.start.version[:40]}
         if isinstance(result, TcpResult):

@@ -59,7 +59,6 @@ class Netpipe(endpoints.BetweenTwo[NetpipeTcpParameters]):
         return netpipe_report.duration_s(parameters)
 
     def tasks(self, parameters: NetpipeTcpParameters, context: Context) -> Sequence[Task]:
-        """A receiver for one test, and the sender."""
         shared = ("-P", str(parameters.port))
         options = netpipe_report.options(parameters)
         argv = ("NPtcp", "-h", context.addresses["receiver"], *shared, *options)
@@ -84,5 +83,4 @@ class Netpipe(endpoints.BetweenTwo[NetpipeTcpParameters]):
     def parse(
         self, parameters: NetpipeTcpParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The curves of a checked trial."""
         return netpipe_report.figures(parameters, outputs["sender"].stdout)

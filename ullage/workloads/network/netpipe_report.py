@@ -158,7 +158,6 @@ def read(parameters: NetpipeParameters, text: str) -> dict[str, Curve]:
 
 
 def figures(parameters: NetpipeParameters, text: str) -> dict[str, Scalar | Curve]:
-    """All metrics of a checked trial."""
     curves = read(parameters, text)
     throughput = curves["throughput"]
     size, bits = throughput[0]

@@ -124,7 +124,6 @@ class Dedup(Workload[DedupParameters]):
         return parameters.size / SPEED
 
     def files(self, parameters: DedupParameters) -> Mapping[str, Path]:
-        """`ullage-pipelines`."""
         return programs.files()
 
     def prepare(self, parameters: DedupParameters, context: Context) -> Sequence[Task]:
@@ -149,7 +148,6 @@ class Dedup(Workload[DedupParameters]):
         )
 
     def tasks(self, parameters: DedupParameters, context: Context) -> Sequence[Task]:
-        """One run over the whole input."""
         disk = (f"--output={OUTPUT}", "--sync") if parameters.source == "disk" else ()
         return (
             programs.task(
@@ -197,7 +195,6 @@ class Dedup(Workload[DedupParameters]):
     def parse(
         self, parameters: DedupParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         result = programs.read(_Result, outputs)
         figures: dict[str, Scalar | Curve] = {
             "throughput": result.input_bytes / result.seconds,

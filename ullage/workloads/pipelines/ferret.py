@@ -128,7 +128,6 @@ class Ferret(Workload[FerretParameters]):
         return parameters.queries / SPEED
 
     def files(self, parameters: FerretParameters) -> Mapping[str, Path]:
-        """`ullage-pipelines`."""
         return programs.files()
 
     def prepare(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
@@ -190,7 +189,6 @@ class Ferret(Workload[FerretParameters]):
     def parse(
         self, parameters: FerretParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         result = programs.read(_Result, outputs)
         figures: dict[str, Scalar | Curve] = {
             "throughput": result.queries / result.seconds,
@@ -202,7 +200,6 @@ class Ferret(Workload[FerretParameters]):
         return figures
 
     def facts(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The images, and what each stage and queue was like."""
         result = programs.read(_Result, outputs)
         return {
             **programs.facts(result),

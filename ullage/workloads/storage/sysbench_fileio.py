@@ -218,7 +218,6 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
         )
 
     def echo(self, parameters: SysbenchFileioParameters) -> Sequence[Line]:
-        """The options as asked, and the rates."""
         random = parameters.mode.startswith("rnd")
         return (
             line(f"Extra file open flags: {'directio' if parameters.direct else '(none)'}"),

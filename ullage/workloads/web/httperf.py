@@ -368,7 +368,6 @@ class Httperf(Web[HttperfParameters]):
     )
 
     def programs(self, parameters: HttperfParameters) -> Mapping[str, str]:
-        """The server that is asked for, and httperf."""
         return {**super().programs(parameters), "httperf": "httperf"}
 
     def title(self, parameters: HttperfParameters) -> str:
@@ -466,7 +465,6 @@ class Httperf(Web[HttperfParameters]):
         return figures | {name: time for name, time in times.items() if time > 0}
 
     def facts(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The server, and the errors by kind."""
         kinds = _report(parameters, outputs).kinds
         return super().facts(parameters, outputs) | ({"errors": kinds} if kinds else {})
 

@@ -298,7 +298,6 @@ class Streaming(Workload[StreamingParameters]):
         return server, Role("client", parameters.client)
 
     def files(self, parameters: StreamingParameters) -> Mapping[str, Path]:
-        """The clip, what minds the server, and the viewers."""
         programs = {name: binaries.program(name) for name in ("ullage-load", "ullage-viewers")}
         return {**programs, FILM: _film(parameters)}
 
@@ -320,7 +319,6 @@ class Streaming(Workload[StreamingParameters]):
         return 1.0 + step_s * (doublings + halvings + (parameters.tries - 1) * (1 + halvings / 2))
 
     def prepare(self, parameters: StreamingParameters, context: Context) -> Sequence[Task]:
-        """NGINX's configuration, and the clip where it looks for it."""
         tasks: list[Task] = []
         most = parameters.viewers or parameters.cap
         text = www(parameters.port, context.cpus, most + SPARE)
@@ -351,7 +349,6 @@ class Streaming(Workload[StreamingParameters]):
     def parse(
         self, parameters: StreamingParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
         result = _read(parameters, outputs)
         figures: dict[str, Scalar | Curve] = {}
         if isinstance(result, Search):
@@ -373,7 +370,6 @@ class Streaming(Workload[StreamingParameters]):
     def facts(
         self, parameters: StreamingParameters, outputs: Mapping[str, Output]
     ) -> dict[str, str]:
-        """The server, the clip, and what the search saw."""
         result = _read(parameters, outputs)
         servers = _served(outputs)
         facts = {

@@ -217,7 +217,6 @@ class WebLatency(Web[WebLatencyParameters]):
     def figures(
         self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The distribution, and what stands beside it."""
         result = _result(outputs)
         points = _quantiles(parameters, result)
         figures: dict[str, Scalar | Curve] = {

@@ -125,7 +125,6 @@ class Web(Workload[W]):
         """The client's figures."""
 
     def programs(self, parameters: W) -> Mapping[str, str]:
-        """The server that is asked for."""
         return {parameters.server: parameters.server}
 
     def roles(self, parameters: W) -> Sequence[Role]:
@@ -133,11 +132,9 @@ class Web(Workload[W]):
         return Role("server"), Role("client", parameters.client)
 
     def files(self, parameters: W) -> Mapping[str, Path]:
-        """The program that minds the server, and makes the requests of `web-latency`."""
         return {"ullage-load": binaries.program("ullage-load")}
 
     def prepare(self, parameters: W, context: Context) -> Sequence[Task]:
-        """The configuration and the documents."""
         argv = [LOAD, "place", "--text", f"server.conf={_configuration(parameters, context)}"]
         for length in sorted(set(self.documents(parameters))):
             argv += ["--document", f"www/{length}={length}"]
@@ -157,7 +154,6 @@ class Web(Workload[W]):
         served(parameters.server, outputs)
 
     def parse(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
-        """The client's figures, and the server's own CPU time."""
         cpu_s = served(parameters.server, outputs).cpu_s
         replies = self.replies(parameters, outputs)
         return {
@@ -166,7 +162,6 @@ class Web(Workload[W]):
         }
 
     def facts(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What the server calls itself."""
         return {"server": served(parameters.server, outputs).name}
 
 

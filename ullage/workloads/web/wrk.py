@@ -106,7 +106,6 @@ class Wrk(Web[WrkParameters]):
     scaling = ("connections",)
 
     def programs(self, parameters: WrkParameters) -> Mapping[str, str]:
-        """The server that is asked for, and wrk."""
         return {**super().programs(parameters), "wrk": "wrk"}
 
     def title(self, parameters: WrkParameters) -> str:
@@ -121,7 +120,6 @@ class Wrk(Web[WrkParameters]):
         return (int(parameters.document),)
 
     def files(self, parameters: WrkParameters) -> Mapping[str, Path]:
-        """With the script that tells the figures."""
         return {**super().files(parameters), SCRIPT.name: SCRIPT}
 
     def client(self, parameters: WrkParameters, context: Context) -> Task:
@@ -167,7 +165,6 @@ class Wrk(Web[WrkParameters]):
     def figures(
         self, parameters: WrkParameters, outputs: Mapping[str, Output]
     ) -> dict[str, Scalar | Curve]:
-        """The rate, and the times."""
         result = _result(parameters, outputs)
         return {
             "requests_per_second": (result.requests - result.status) / (result.duration_us / 1e6),
