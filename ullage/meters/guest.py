@@ -113,8 +113,8 @@ class Guest(Inside):
         self._said = {}
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                said = await asyncio.gather(*(_ask(each) for each in instances))
-            self._said = dict(zip(instances, said, strict=True))
+                answers = await asyncio.gather(*(_ask(fetch) for fetch in instances))
+            self._said = dict(zip(instances, answers, strict=True))
         except (TimeoutError, UllageError, *_NONSENSE):
             pass
         self._asked_s += (clock.ordered_ns() - began) / 1e9
@@ -130,7 +130,7 @@ class Guest(Inside):
         """
         if not self._before or self._before.keys() != self._said.keys():
             return {}
-        both = [(then, self._said[who]) for who, then in self._before.items()]
+        both = [(then, self._said[fetch]) for fetch, then in self._before.items()]
         try:
             of_each = [_between(then.reading, now.reading) for then, now in both]
         except _NONSENSE:
@@ -149,9 +149,9 @@ _UNITS: Final = {quantity.name: quantity.unit for quantity in Guest.quantities}
 async def _ask(fetch: Fetch) -> _Said:
     """A file that is not there is left out; UllageError when the guest is gone."""
     asked_ns = clock.ordered_ns()
-    found = await asyncio.gather(*(_file(fetch, f"/proc/{name}") for name in _FILES))
+    texts_read = await asyncio.gather(*(_file(fetch, f"/proc/{name}") for name in _FILES))
     middle_ns = (asked_ns + clock.ordered_ns()) // 2
-    files = dict(zip(_FILES, found, strict=True))
+    files = dict(zip(_FILES, texts_read, strict=True))
     texts = {name: text for name, text in files.items() if text is not None}
     good = {name: text for name, text in texts.items() if _could_be(text)}
     reading = KernelReading.of(lambda name: good.get(name, ""), _WholeDisks())
@@ -178,8 +178,8 @@ def _between(before: KernelReading, later: KernelReading) -> dict[str, float]:
         for name, kinds in _CPU.items()
         if all(kind in before.ticks and kind in later.ticks for kind in kinds)
     }
-    found = {**before.until(later), **cpu}
-    return {name: x for name, x in found.items() if name in _UNITS and _can_be(name, x)}
+    figures = {**before.until(later), **cpu}
+    return {name: x for name, x in figures.items() if name in _UNITS and _can_be(name, x)}
 
 
 def _can_be(name: str, value: float) -> bool:
@@ -189,8 +189,8 @@ def _can_be(name: str, value: float) -> bool:
 
 def _together(of_each: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """What all of them told."""
-    names = set.intersection(*(set(each) for each in of_each))
+    names = set.intersection(*(set(figures) for figures in of_each))
     return {
-        name: (max if name in _LARGEST else math.fsum)([each[name] for each in of_each])
+        name: (max if name in _LARGEST else math.fsum)([figures[name] for figures in of_each])
         for name in sorted(names)
     }

@@ -120,12 +120,12 @@ class Host(Meter):
 @cache
 def accounts() -> tuple[str, ...]:
     """Where the CPU time of all instances is told, once there are any; looked for once."""
-    found = []
+    paths = []
     for hierarchy in cgroups.hierarchies():
         name = _ACCOUNTS[0] if hierarchy.version == 2 else _ACCOUNTS[1]
         if hierarchy.version == 2 or (hierarchy.path / name).exists():
-            found.append(str(hierarchy.path / cgroups.ROOT / name))
-    return tuple(found)
+            paths.append(str(hierarchy.path / cgroups.ROOT / name))
+    return tuple(paths)
 
 
 def _used_s(path: str) -> float | None:

@@ -61,9 +61,9 @@ class KernelReading:
 
         disks: those that count.
         """
-        found = dict(_lines(read("stat")))
-        events = {**found, **dict(_lines(read("vmstat")))}
-        softirqs = dict(zip(_SOFTIRQS, found.get("softirq", ()), strict=False))
+        counters = dict(_lines(read("stat")))
+        events = {**counters, **dict(_lines(read("vmstat")))}
+        softirqs = dict(zip(_SOFTIRQS, counters.get("softirq", ()), strict=False))
         stalled = {name: _stalled(read(f"pressure/{name}")) for name in _STALLS}
         return cls(
             instant_ns=clock.ordered_ns(),
@@ -71,7 +71,7 @@ class KernelReading:
                 **{name: events[line][0] for line, name in _EVENTS.items() if events.get(line)},
                 **_kinds_of_softirqs(softirqs),
             },
-            ticks=dict(zip(_KINDS, found.get("cpu", ()), strict=False)),
+            ticks=dict(zip(_KINDS, counters.get("cpu", ()), strict=False)),
             stalled_us={name: total for name, total in stalled.items() if total is not None},
             disks=_disks(read("diskstats"), disks),
             links=_links(read("net/dev")),
@@ -173,18 +173,18 @@ class Kernel(Meter):
 
     def end(self) -> dict[str, float]:
         began_s = time.thread_time()
-        found = self._before.until(KernelReading.now())
-        return {**found, "collection": self._cost_s + time.thread_time() - began_s}
+        figures = self._before.until(KernelReading.now())
+        return {**figures, "collection": self._cost_s + time.thread_time() - began_s}
 
 
 def _lines(text: str) -> Iterator[tuple[str, Row]]:
     """The lines that are used: their name, and the numbers behind it. Of `intr` the sum alone."""
     for line in text.splitlines():
-        name, _, rest = line.partition(" ")
+        name, _, numbers = line.partition(" ")
         if name in _EVENTS:
-            yield name, _numbers(rest.split(None, 1)[:1])
+            yield name, _numbers(numbers.split(None, 1)[:1])
         elif name in ("cpu", "softirq"):
-            yield name, _numbers(rest.split())
+            yield name, _numbers(numbers.split())
 
 
 def _numbers(words: Iterable[str]) -> Row:
@@ -192,14 +192,14 @@ def _numbers(words: Iterable[str]) -> Row:
     return tuple(map(int, takewhile(str.isdecimal, words)))
 
 
-def _kinds_of_softirqs(told: Mapping[str, int]) -> dict[str, int]:
-    if len(told) < len(_SOFTIRQS):
+def _kinds_of_softirqs(counts: Mapping[str, int]) -> dict[str, int]:
+    if len(counts) < len(_SOFTIRQS):
         return {}
     return {
-        "softirqs": told["all"],
-        "softirqs_network": told["net_tx"] + told["net_rx"],
-        "softirqs_disk": told["block"],
-        "softirqs_timer": told["timer"],
+        "softirqs": counts["all"],
+        "softirqs_network": counts["net_tx"] + counts["net_rx"],
+        "softirqs_disk": counts["block"],
+        "softirqs_timer": counts["timer"],
     }
 
 
@@ -233,11 +233,11 @@ def _whole_disks(block: Path) -> frozenset[str]:
     return frozenset(disk.name for disk in block.glob("*") if (disk / "device").exists())
 
 
-def _disks(text: str, known: Container[str]) -> dict[str, Row]:
+def _disks(text: str, counted: Container[str]) -> dict[str, Row]:
     """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
     lines = (line.split() for line in text.splitlines())
     rows = {words[2]: _numbers(words[3:]) for words in lines if len(words) > 2}
-    return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK and name in known}
+    return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK and name in counted}
 
 
 def _of_disks(
@@ -247,7 +247,7 @@ def _of_disks(
     if not went:
         return {}
     reads, read, writes, written = (sum(row[i] for row in went) for i in (0, 2, 4, 6))
-    found = {
+    rates = {
         "disk_reads": reads / seconds,
         "disk_read": read * _SECTOR / seconds,
         "disk_writes": writes / seconds,
@@ -255,15 +255,15 @@ def _of_disks(
         "disk_queue": sum(row[10] % _WRAP for row in went) / 1e3 / seconds,
     }
     if all(len(row) > 15 for row in went):
-        found["disk_flushes"] = sum(row[15] for row in went) / seconds
-    return {name: value for name, value in found.items() if value >= 0}
+        rates["disk_flushes"] = sum(row[15] for row in went) / seconds
+    return {name: value for name, value in rates.items() if value >= 0}
 
 
 def _links(text: str) -> dict[str, Row]:
     """Network device → its counters: eight received, eight sent."""
     rows = (line.partition(":") for line in text.splitlines()[2:])
-    found = {name.strip(): _numbers(counts.split()) for name, _, counts in rows}
-    return {name: row for name, row in found.items() if name != "lo" and len(row) >= 16}
+    counters = {name.strip(): _numbers(counts.split()) for name, _, counts in rows}
+    return {name: row for name, row in counters.items() if name != "lo" and len(row) >= 16}
 
 
 def _of_links(

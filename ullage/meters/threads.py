@@ -62,9 +62,9 @@ class ThreadsReading:
     @classmethod
     def now(cls, scene: Scene, proc: Path = _PROC) -> ThreadsReading:
         """Read what there is; what ends meanwhile is as if it had ended before."""
-        known = process_groups.members(scene, proc)
+        groups = process_groups.members(scene, proc)
         tasks: dict[tuple[int, int], Task] = {}
-        for key, task in (*_of_instances(known, proc), *_of_kernel(known, proc)):
+        for key, task in (*_of_instances(groups, proc), *_of_kernel(groups, proc)):
             if len(tasks) < _MOST:
                 tasks[key] = task
         own = resource.getrusage(resource.RUSAGE_SELF)
@@ -74,9 +74,9 @@ class ThreadsReading:
             controller_s=own.ru_utime + own.ru_stime,
             tasks=tasks,
             processes={
-                pid: found
-                for pid, group in known.items()
-                if (found := _process(group, f"{proc}/{pid}/stat")) is not None
+                pid: process
+                for pid, group in groups.items()
+                if (process := _process(group, f"{proc}/{pid}/stat")) is not None
             },
         )
 
@@ -92,11 +92,13 @@ class ThreadsReading:
         busy_s = max(0.0, later.busy_s - self.busy_s)
         ran["others"] = max(0.0, busy_s - sum(ran.values()))
         gone = self.tasks.keys() - later.tasks.keys()
-        found: dict[str, float] = {"lost": float(sum(pid not in self.processes for pid, _ in gone))}
-        found |= {name: ran[name] / seconds for name in _told(self, later)}
-        if "vcpu" in found:
-            found |= {f"{name}_waited": waited[name] / seconds for name in _WAITING}
-        return {"window": seconds, **found}
+        figures: dict[str, float] = {
+            "lost": float(sum(pid not in self.processes for pid, _ in gone))
+        }
+        figures |= {name: ran[name] / seconds for name in _told(self, later)}
+        if "vcpu" in figures:
+            figures |= {f"{name}_waited": waited[name] / seconds for name in _WAITING}
+        return {"window": seconds, **figures}
 
     def _threads(self, later: ThreadsReading) -> tuple[dict[Group, float], dict[Group, float]]:
         """Seconds that the threads ran, and waited, which are there at the end."""
@@ -187,22 +189,24 @@ class Threads(Meter):
 
     def end(self) -> dict[str, float]:
         began_s = time.thread_time()
-        found = self._before.until(ThreadsReading.now(self._scene))
-        return {**found, "collection": self._cost_s + time.thread_time() - began_s}
+        figures = self._before.until(ThreadsReading.now(self._scene))
+        return {**figures, "collection": self._cost_s + time.thread_time() - began_s}
 
 
 def _told(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
     """Groups of which this host tells anything: what cannot be seen is no zero."""
-    found: list[Group] = ["controller"]
+    groups: list[Group] = ["controller"]
     if before.processes and later.processes:
-        found += [*_INSTANCES, "others"]
+        groups += [*_INSTANCES, "others"]
     if any(pid == tid and pid not in before.processes for pid, tid in before.tasks):
-        found += _KERNEL
-    return found
+        groups += _KERNEL
+    return groups
 
 
-def _of_instances(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
-    for pid, group in known.items():
+def _of_instances(
+    groups: Mapping[int, Group], proc: Path
+) -> Iterator[tuple[tuple[int, int], Task]]:
+    for pid, group in groups.items():
         try:
             threads = [task.name for task in Path(f"{proc}/{pid}/task").iterdir()]
         except OSError:
@@ -214,7 +218,7 @@ def _of_instances(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tupl
                 yield (pid, int(thread)), task
 
 
-def _of_kernel(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
+def _of_kernel(groups: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
     """Those that are in no instance's group; none where the kernel does not list them."""
     pids = procfs.whole(
         f"{proc}/{process_groups.KTHREADD}/task/{process_groups.KTHREADD}/children"
@@ -222,7 +226,7 @@ def _of_kernel(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[i
     now = set(map(int, pids))
     for gone in _names.keys() - now:
         del _names[gone]
-    for pid in now - known.keys():
+    for pid in now - groups.keys():
         if pid not in _names:
             _names[pid] = process_groups.comm(f"{proc}/{pid}")
         if (task := _task(process_groups.of_kernel(_names[pid]), f"{proc}/{pid}")) is not None:
@@ -230,10 +234,10 @@ def _of_kernel(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[i
 
 
 def _task(group: Group, path: str) -> Task | None:
-    told = (procfs.read(f"{path}/schedstat") or "").split()
-    if len(told) < 2 or not (told[0].isdecimal() and told[1].isdecimal()):
+    times = (procfs.read(f"{path}/schedstat") or "").split()
+    if len(times) < 2 or not (times[0].isdecimal() and times[1].isdecimal()):
         return None
-    return Task(group, int(told[0]), int(told[1]))
+    return Task(group, int(times[0]), int(times[1]))
 
 
 def _process(group: Group, path: str) -> Process | None:

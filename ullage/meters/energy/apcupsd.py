@@ -121,20 +121,20 @@ class Apcupsd(OutsideMeter):
 
     def _status(self) -> dict[str, str]:
         """Name → value of what apcupsd tells now, as `apcaccess` prints it. FaultError."""
-        found: dict[str, str] = {}
+        status: dict[str, str] = {}
         with Line(*address(self._server, PORT)) as line:
             line.send(_ASK)
             for _ in range(_MOST_RECORDS):
                 size = int.from_bytes(line.exactly(2), "big")
                 if size == 0:
-                    return found
+                    return status
                 if size > _LONGEST:
                     break
                 record = line.exactly(size).decode(errors="replace")
                 name, colon, value = record.partition(":")
                 if not colon:
                     raise FaultError("nonsense", f"apcupsd said {quoted(record)}")
-                found[name.strip()] = value.strip()
+                status[name.strip()] = value.strip()
         raise FaultError("nonsense", "this is not how apcupsd answers")
 
 
@@ -150,13 +150,13 @@ def _reached(status: Mapping[str, str]) -> list[str]:
 
 def _age_s(status: Mapping[str, str]) -> float:
     """How long ago apcupsd got what it tells, by its own clock; 0 where it does not say."""
-    got, told = (_instant(status.get(name, "")) for name in ("DATE", "END APC"))
-    return 0.0 if got is None or told is None else (told - got).total_seconds()
+    got, sent = (_instant(status.get(name, "")) for name in ("DATE", "END APC"))
+    return 0.0 if got is None or sent is None else (sent - got).total_seconds()
 
 
-def _instant(told: str) -> datetime | None:
+def _instant(text: str) -> datetime | None:
     try:
-        return datetime.strptime(told, "%Y-%m-%d %H:%M:%S %z")
+        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S %z")
     except ValueError:
         return None
 
@@ -167,7 +167,7 @@ def _load(status: Mapping[str, str]) -> str:
 
 def _unit(status: Mapping[str, str], name: str, unit: str) -> str:
     """The number of a value that has this unit."""
-    value, _, found = status.get(name, "").partition(" ")
-    if not found.startswith(unit):
+    value, _, suffix = status.get(name, "").partition(" ")
+    if not suffix.startswith(unit):
         raise FaultError("nonsense", f"{name} is {quoted(status.get(name, ''))}, not in {unit}")
     return value

@@ -56,22 +56,22 @@ def _options(kind: type[EnergyMeter], data: dict[str, Any]) -> Any:
     except UllageError as error:
         facts = error.facts
         if error.kind is PLAN_UNKNOWN_FIELD:
-            found, allowed = "an unknown option", f"known are {facts['allowed']}"
+            given_value, allowed = "an unknown option", f"known are {facts['allowed']}"
         else:
-            found, allowed = str(facts["found"]), str(facts["allowed"])
+            given_value, allowed = str(facts["found"]), str(facts["allowed"])
         field, suggestion = str(facts["field"]), str(facts["suggestion"])
         if field == "the plan":  # no single option: they do not fit together
-            field, found = "its options", ", ".join(data) or "none"
+            field, given_value = "its options", ", ".join(data) or "none"
             suggestion = "docs/guide/energy-meters.md says which options every meter takes"
-        raise _bad(kind.name, field, found, allowed, suggestion) from error
+        raise _bad(kind.name, field, given_value, allowed, suggestion) from error
 
 
-def _bad(meter: str, field: str, found: str, allowed: str, suggestion: str) -> UllageError:
+def _bad(meter: str, field: str, given_value: str, allowed: str, suggestion: str) -> UllageError:
     return UllageError(
         ENERGY_METER_BAD_OPTION,
         meter=meter,
         field=field,
-        found=found,
+        found=given_value,
         allowed=allowed,
         suggestion=suggestion,
     )
@@ -80,10 +80,10 @@ def _bad(meter: str, field: str, found: str, allowed: str, suggestion: str) -> U
 def _value(text: str) -> Any:
     """As in a plan; but what is no YAML is the words as they stand."""
     try:
-        found = yamlfile.parse(text, "the options").data
+        parsed = yamlfile.parse(text, "the options").data
     except UllageError:
         return text
-    return text if found is None else found
+    return text if parsed is None else parsed
 
 
 State = Literal["readable", "ask", "absent", "denied"]
@@ -105,7 +105,7 @@ class Found:
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines."""
-        return {**asdict(self), "channels": [each.model_dump() for each in self.channels]}
+        return {**asdict(self), "channels": [channel.model_dump() for channel in self.channels]}
 
 
 def look(kinds: Iterable[type[EnergyMeter]]) -> list[Found]:

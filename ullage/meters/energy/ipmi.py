@@ -177,20 +177,20 @@ class _Shell:
     def answer(self, until_s: float) -> str:
         """What it says until it waits for the next question. FaultError."""
         assert self._process.stdout is not None
-        said = b""
-        while not said.endswith(_PROMPT):
+        output = b""
+        while not output.endswith(_PROMPT):
             left_s = max(0.0, until_s - time.monotonic())
             ready = select.select([self._process.stdout], [], [], left_s)[0]
             if not ready:
                 self._process.kill()
-                raise _fault("silent", said, f"no answer within {READ_DEADLINE_S:g} s")
+                raise _fault("silent", output, f"no answer within {READ_DEADLINE_S:g} s")
             more = os.read(self._process.stdout.fileno(), 4096)
             if not more:
-                raise _fault("gone", said, "ipmitool has ended")
-            said += more
-            if len(said) > _MOST_BYTES:
+                raise _fault("gone", output, "ipmitool has ended")
+            output += more
+            if len(output) > _MOST_BYTES:
                 raise FaultError("nonsense", f"no end within {_MOST_BYTES} bytes")
-        return said.decode(errors="replace")
+        return output.decode(errors="replace")
 
     def close(self) -> None:
         """Let it close its session at the BMC, which has few; else stop it."""
@@ -216,10 +216,10 @@ def _power(answer: str) -> float:
     return watts(power[1], "the power reading")
 
 
-def _fault(code: str, said: bytes, found: str) -> FaultError:
+def _fault(code: str, output: bytes, failure: str) -> FaultError:
     """What was found, with the words of ipmitool; `denied` where they say so."""
-    told = [line.strip(" >") for line in said.decode(errors="replace").splitlines()]
-    words = "; ".join(line for line in told if line and not line.startswith(_CHATTER))
+    lines = [line.strip(" >") for line in output.decode(errors="replace").splitlines()]
+    words = "; ".join(line for line in lines if line and not line.startswith(_CHATTER))
     if _DENIED.search(words):
         code = "denied"
-    return FaultError(code, f"{found}: {quoted(words)}" if words else found)
+    return FaultError(code, f"{failure}: {quoted(words)}" if words else failure)

@@ -100,9 +100,9 @@ def fit(
 def _refuse_unfit(watts: NDArray[np.float64], cpus: NDArray[np.float64]) -> None:
     if watts.shape != cpus.shape or len(watts) < FEWEST:
         raise _poor(f"{len(watts)} powers and {len(cpus)} loads, no {FEWEST} pairs")
-    for what, values in (("power", watts), ("load", cpus)):
+    for quantity, values in (("power", watts), ("load", cpus)):
         if not np.isfinite(values).all() or (values < 0).any():
-            raise _poor(f"a {what} is negative or no number")
+            raise _poor(f"a {quantity} is negative or no number")
     width = float(np.ptp(cpus))
     if width < _NARROWEST:
         raise _poor(f"the load was between {cpus.min():.2f} and {cpus.max():.2f} busy CPUs only")

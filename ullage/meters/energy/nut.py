@@ -113,15 +113,15 @@ class Nut(OutsideMeter):
         """`wall`: by the real power, else by the load."""
         variable, factor, source = "ups.realpower", 1.0, "ups.realpower"
         with self._talk() as talk:
-            told = talk.get(variable)
-            if told is None:
+            value = talk.get(variable)
+            if value is None:
                 variable = "ups.load"
-                told = talk.get(variable)
-                if told is None:
+                value = talk.get(variable)
+                if value is None:
                     raise FaultError("nonsense", "it tells neither ups.realpower nor ups.load")
                 factor = self._full_load(talk.get("ups.realpower.nominal")) / 100
                 source = f"ups.load × {factor * 100:g} W"
-        number(told, variable)
+        number(value, variable)
         # Only now: a load read with another's factor would be watts that nobody took.
         self._variable, self._factor = variable, factor
         return (
@@ -131,7 +131,7 @@ class Nut(OutsideMeter):
                 method="measured",
                 scope="wall",
                 observer="host",
-                resolution=step(told) * factor,
+                resolution=step(value) * factor,
                 accuracy=self._options.accuracy,
                 source=f"{source} of {self._options.ups}",
             ),
@@ -145,10 +145,10 @@ class Nut(OutsideMeter):
                 raise FaultError(
                     "on-battery", f"the UPS is on battery ({quoted(' '.join(status))})"
                 )
-            told = talk.get(self._variable)
-        if told is None:
+            value = talk.get(self._variable)
+        if value is None:
             raise FaultError("gone", f"the UPS no longer tells {self._variable}")
-        return {"wall": watts(told, self._variable) * self._factor}
+        return {"wall": watts(value, self._variable) * self._factor}
 
     def close(self) -> None:
         """Nothing is held between readings: upsd itself hangs up on those who are quiet."""

@@ -100,11 +100,11 @@ class Interval:
 
 def parsed(text: bytes) -> Line:
     """What a line says; FaultError when no energy follows from it."""
-    shown = clean(text.decode("utf-8", "replace").strip(), 120)
+    excerpt = clean(text.decode("utf-8", "replace").strip(), 120)
     try:
         fields = _Fields.model_validate_json(text)
     except ValidationError as error:
-        raise FaultError("nonsense", f"no line of perf stat --json: {shown}") from error
+        raise FaultError("nonsense", f"no line of perf stat --json: {excerpt}") from error
     if fields.value == "<not supported>":
         raise FaultError("gone", f"{fields.event} is not supported here")
     if fields.value == "<not counted>":
@@ -112,24 +112,24 @@ def parsed(text: bytes) -> Line:
     if fields.running < _WHOLE_PERCENT:
         share = f"{fields.event} was counted for {fields.running:g} % of the time"
         raise FaultError("nonsense", f"{share}; the rest is a guess")
-    return Line(fields.interval, _channel(fields, shown), _joules(fields, shown))
+    return Line(fields.interval, _channel(fields, excerpt), _joules(fields, excerpt))
 
 
-def _channel(fields: _Fields, shown: str) -> str:
+def _channel(fields: _Fields, excerpt: str) -> str:
     socket = _SOCKET.fullmatch(fields.socket)
     for first, (event, _) in CHANNELS.items():
         if socket and fields.event.rstrip("/") == event.rstrip("/"):
             return f"{first}-{socket[1]}"
-    raise FaultError("nonsense", f"neither package nor memory: {shown}")
+    raise FaultError("nonsense", f"neither package nor memory: {excerpt}")
 
 
-def _joules(fields: _Fields, shown: str) -> float:
+def _joules(fields: _Fields, excerpt: str) -> float:
     try:
         value = float(fields.value)
     except ValueError:
         value = math.nan
     if fields.unit != "Joules" or not math.isfinite(value) or value < 0:
-        raise FaultError("nonsense", f"no energy: {shown}")
+        raise FaultError("nonsense", f"no energy: {excerpt}")
     return value
 
 
@@ -316,13 +316,13 @@ class Perf(EnergyMeter):
         assert self._child is not None and self._said is not None
         status = self._child.wait()
         self._said.seek(0)
-        said = clean(self._said.read(4000).decode("utf-8", "replace"))
-        if any(word in said for word in ("perf_event_paranoid", "ermission denied")):
+        complaint = clean(self._said.read(4000).decode("utf-8", "replace"))
+        if any(word in complaint for word in ("perf_event_paranoid", "ermission denied")):
             return FaultError("denied", "the kernel does not let this user count the whole host")
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        lines = [line.strip() for line in complaint.splitlines() if line.strip()]
         # perf points with \___ at the reason, under a line that only repeats the event.
-        told = next((line for line in lines if line.startswith("\\___")), "".join(lines[:1]))
-        reason = told.removeprefix("\\___").strip()
+        reason_line = next((line for line in lines if line.startswith("\\___")), "".join(lines[:1]))
+        reason = reason_line.removeprefix("\\___").strip()
         return FaultError("gone", f"it ended with status {status}: {reason or 'no reason given'}")
 
     def _channel(self, name: str) -> Channel:

@@ -40,17 +40,17 @@ def samples(page: str, metrics: Collection[str]) -> dict[Sample, float]:
     if not page.endswith("\n"):
         raise FaultError("nonsense", "the page ends in the middle of a line")
     lines = [line for line in page.split("\n") if _metric(line) in metrics]
-    found: dict[Sample, float] = {}
+    values: dict[Sample, float] = {}
     try:
         for family in text_string_to_metric_families("\n".join([*lines, ""])):
             for each in family.samples:
                 sample = Sample(each.name, tuple(sorted(each.labels.items())))
-                if sample in found:
+                if sample in values:
                     raise FaultError("nonsense", f"{each.name} stands twice with equal labels")
-                found[sample] = float(each.value)
+                values[sample] = float(each.value)
     except (ValueError, IndexError, KeyError) as error:
         raise FaultError("nonsense", "a line that is not of the exposition format") from error
-    return found
+    return values
 
 
 def _metric(line: str) -> str:
@@ -292,9 +292,9 @@ class PrometheusOptions(OutsideOptions):
             raise ValueError("needs `preset`, or `metric` with `unit`, `scope` and `method`")
         if self.preset is not None and own != (None, None, None):
             raise ValueError("`preset` knows `unit`, `scope` and `method`")
-        known = [series.metric for series in PRESETS.get(self.preset or "", ())]
-        if known and self.metric is not None and self.metric not in known:
-            raise ValueError(f"{self.preset} has {', '.join(sorted(set(known)))}")
+        metrics = [series.metric for series in PRESETS.get(self.preset or "", ())]
+        if metrics and self.metric is not None and self.metric not in metrics:
+            raise ValueError(f"{self.preset} has {', '.join(sorted(set(metrics)))}")
         return self
 
 
@@ -335,10 +335,10 @@ class Prometheus(OutsideMeter):
 
     def describe(self) -> tuple[Channel, ...]:
         """Read the page once; each series that matches is a channel."""
-        found, matched = self._page(), dict[Sample, tuple[str, float]]()
+        values, matched = self._page(), dict[Sample, tuple[str, float]]()
         channels: list[Channel] = []
         for series in self._wanted:
-            matching = sorted(sample for sample in found if series.has(sample))
+            matching = sorted(sample for sample in values if series.has(sample))
             for number, sample in enumerate(matching):
                 name = f"{series.channel}-{number}" if len(matching) > 1 else series.channel
                 matched[sample] = (name, _POWER_OR_ENERGY[series.unit][1])
@@ -348,7 +348,7 @@ class Prometheus(OutsideMeter):
             raise FaultError("nonsense", f"it has no {names}{self._narrowed()}")
         if len(channels) > _MOST:
             raise FaultError("nonsense", f"{len(channels)} series match; `labels` can name fewer")
-        _values(found, matched)
+        _values(values, matched)
         self._channels = matched
         return tuple(channels)
 
@@ -362,7 +362,7 @@ class Prometheus(OutsideMeter):
         return samples(self._scrape.text(), {s.metric for s in self._wanted})
 
     def _channel(self, name: str, series: Series, sample: Sample) -> Channel:
-        told = [f"{key}={value}" for key, value in sample.labels if key in _TELLING]
+        labels = [f"{key}={value}" for key, value in sample.labels if key in _TELLING]
         return Channel(
             name=name,
             kind=_POWER_OR_ENERGY[series.unit][0],
@@ -371,7 +371,7 @@ class Prometheus(OutsideMeter):
             observer=self.options.observer,
             resolution=0,
             accuracy=self.options.accuracy,
-            source=clean(f"{self.options.url} {' '.join([series.metric, *told])}", 400),
+            source=clean(f"{self.options.url} {' '.join([series.metric, *labels])}", 400),
         )
 
     def _narrowed(self) -> str:
@@ -380,12 +380,12 @@ class Prometheus(OutsideMeter):
 
 
 def _values(
-    found: Mapping[Sample, float], channels: Mapping[Sample, tuple[str, float]]
+    values: Mapping[Sample, float], channels: Mapping[Sample, tuple[str, float]]
 ) -> dict[str, float]:
     for sample, (name, _) in channels.items():
-        if sample not in found:
+        if sample not in values:
             raise FaultError("gone", f"{name} is no longer on the page")
-    return {name: found[each] * factor for each, (name, factor) in channels.items()}
+    return {name: values[sample] * factor for sample, (name, factor) in channels.items()}
 
 
 def _wanted(options: PrometheusOptions) -> Sequence[Series]:

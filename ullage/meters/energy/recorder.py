@@ -272,10 +272,10 @@ class Recorder:
             return
         if anew:
             self._write_opened()
-        told = self._asked(self._checked)
-        if told is None:
+        reading = self._asked(self._checked)
+        if reading is None:
             return
-        before, values, after = told
+        before, values, after = reading
         self._faulty = False
         self.readings += 1
         half = (after - before + 1) // 2
@@ -297,9 +297,9 @@ class Recorder:
         return None
 
     def _checked(self) -> tuple[int, Mapping[str, float], int]:
-        told = self._caller.call(self._timed, self._deadline_s)
-        self._check(told[1])
-        return told
+        reading = self._caller.call(self._timed, self._deadline_s)
+        self._check(reading[1])
+        return reading
 
     def _timed(self) -> tuple[int, Mapping[str, float], int]:
         before = clock.ordered_ns()
@@ -307,11 +307,11 @@ class Recorder:
 
     def _check(self, values: Mapping[str, float]) -> None:
         """Refuse what no channel of the meter can say."""
-        known = {channel.name: channel for channel in self.channels}
+        channels = {channel.name: channel for channel in self.channels}
         if not values:
             raise FaultError("nonsense", "it gave no value")
         for name, value in values.items():
-            if name not in known:
+            if name not in channels:
                 raise FaultError("nonsense", f"it gave a value for {name!r}, which it has not")
             if not math.isfinite(value) or value < 0:
                 raise FaultError("nonsense", f"{name} is {value:g}")
@@ -331,7 +331,7 @@ class Recorder:
             self._since_opened = 0
         channels = self._opening.result(self._deadline_s)
         self._opening = None
-        anew = channels != self.channels or any(each.kind == "energy" for each in channels)
+        anew = channels != self.channels or any(channel.kind == "energy" for channel in channels)
         self.channels = channels
         return anew
 

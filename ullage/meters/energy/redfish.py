@@ -206,12 +206,12 @@ def link(resource: object, name: str) -> str:
 
 
 def _refused(path: str, response: HTTPResponse) -> FaultError:
-    said = f"{response.status} {response.reason}"
+    status = f"{response.status} {response.reason}"
     if 300 <= response.status < 400:
-        said += f" to {response.headers['Location']}, which is not followed"
+        status += f" to {response.headers['Location']}, which is not followed"
     if response.status == 404:
-        return NotFoundError("gone", f"{path}: {quoted(said)}")
-    return FaultError(_CODES.get(response.status, "nonsense"), f"{path}: {quoted(said)}")
+        return NotFoundError("gone", f"{path}: {quoted(status)}")
+    return FaultError(_CODES.get(response.status, "nonsense"), f"{path}: {quoted(status)}")
 
 
 def _read(response: HTTPResponse) -> bytes:
@@ -230,12 +230,12 @@ def _read(response: HTTPResponse) -> bytes:
 def _object(response: HTTPResponse) -> dict[str, Any]:
     body = _read(response)
     try:
-        found = json.loads(body, parse_float=Decimal, parse_constant=_no_number)
+        resource = json.loads(body, parse_float=Decimal, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise FaultError("nonsense", f"its answer is no JSON: {quoted(str(error))}") from error
-    if not isinstance(found, dict):
+    if not isinstance(resource, dict):
         raise FaultError("nonsense", "its answer is no JSON object")
-    return found
+    return resource
 
 
 def _no_number(name: str) -> NoReturn:
@@ -365,25 +365,25 @@ class Redfish(OutsideMeter):
     def describe(self) -> tuple[Channel, ...]:
         """`wall`, and `wall-energy` where there is a counter."""
         self._service = service = Service(self._options.url, self._access(), self._trust())
-        found = self._find(service)
-        resource = service.get(found.path)
-        told = _power(resource, found.modern)
-        energy = _energy(resource) if found.modern else None
-        self._found, self._energy = found, energy is not None
-        source = f"{self._options.url}{found.path} {_NAMES[found.modern]}"
-        channels = [self._channel("wall", "power", _step(told), source)]
+        source_of_power = self._find(service)
+        resource = service.get(source_of_power.path)
+        power_w = _power(resource, source_of_power.modern)
+        energy = _energy(resource) if source_of_power.modern else None
+        self._found, self._energy = source_of_power, energy is not None
+        source = f"{self._options.url}{source_of_power.path} {_NAMES[source_of_power.modern]}"
+        channels = [self._channel("wall", "power", _step(power_w), source)]
         if energy is not None:
-            source = f"{self._options.url}{found.path} EnergykWh"
+            source = f"{self._options.url}{source_of_power.path} EnergykWh"
             channels.append(
                 self._channel("wall-energy", "energy", _step(energy) * _J_PER_KWH, source)
             )
         return tuple(channels)
 
     def ask(self) -> Mapping[str, float]:
-        found, service = self._found, self._service
-        assert found is not None and service is not None
-        resource = service.get(found.path)
-        values = {"wall": float(_power(resource, found.modern))}
+        power_source, service = self._found, self._service
+        assert power_source is not None and service is not None
+        resource = service.get(power_source.path)
+        values = {"wall": float(_power(resource, power_source.modern))}
         if self._energy:
             energy = _energy(resource)
             if energy is None:
@@ -435,8 +435,8 @@ class Redfish(OutsideMeter):
             for name, path in zip(ids, paths, strict=True)
             if named in {None, name}
         ]
-        found = [place for place in looked if isinstance(place, _Found)]
-        outer = [place for place in found if not place.contained] or found
+        sources = [place for place in looked if isinstance(place, _Found)]
+        outer = [place for place in sources if not place.contained] or sources
         if len(outer) == 1:
             return outer[0]
         if outer:
@@ -498,13 +498,13 @@ def _energy(resource: Mapping[str, Any]) -> int | Decimal | None:
     )
 
 
-def _number(value: object, what: str) -> int | Decimal:
+def _number(value: object, name: str) -> int | Decimal:
     if value is None:
-        raise FaultError("silent", f"{what} has no value now (null)")
+        raise FaultError("silent", f"{name} has no value now (null)")
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise FaultError("nonsense", f"{what} is no number: {quoted(str(value))}")
+        raise FaultError("nonsense", f"{name} is no number: {quoted(str(value))}")
     if not -_MOST < value < _MOST:
-        raise FaultError("nonsense", f"{what} is beyond belief")
+        raise FaultError("nonsense", f"{name} is beyond belief")
     return value
 
 

@@ -109,33 +109,33 @@ def believable(name: str, value: float) -> float:
     return value
 
 
-def watts(told: str, what: str) -> float:
+def watts(text: str, name: str) -> float:
     """A power in W from an answer's words. FaultError (nonsense)."""
-    return power(number(told, what), what)
+    return power(number(text, name), name)
 
 
-def power(value: float, what: str) -> float:
+def power(value: float, name: str) -> float:
     """A power in W, or a load in %, that a running machine may take. FaultError (nonsense).
 
     0 is what meters tell that have not looked yet, or that look at nothing.
     """
     if value == 0:
-        raise FaultError("nonsense", f"{what} is 0: it sees nothing of a running machine")
-    if believable(what, value) > MOST_W:
-        raise FaultError("nonsense", f"{what} is {value:g} W, more than any machine takes")
+        raise FaultError("nonsense", f"{name} is 0: it sees nothing of a running machine")
+    if believable(name, value) > MOST_W:
+        raise FaultError("nonsense", f"{name} is {value:g} W, more than any machine takes")
     return value
 
 
-def number(told: str, what: str) -> float:
+def number(text: str, name: str) -> float:
     """A plain decimal number from an answer's words. FaultError (nonsense)."""
-    if not re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", told.strip()):
-        raise FaultError("nonsense", f"{what} is no number: {quoted(told)}")
-    return float(told)
+    if not re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", text.strip()):
+        raise FaultError("nonsense", f"{name} is no number: {quoted(text)}")
+    return float(text)
 
 
-def step(told: str) -> float:
+def step(text: str) -> float:
     """The smallest step that a number written so can make: 0.01 of `14.30`, 1 of `14`."""
-    return 10.0 ** -len(told.strip().partition(".")[2])
+    return 10.0 ** -len(text.strip().partition(".")[2])
 
 
 def quoted(answer: str) -> str:
@@ -199,8 +199,8 @@ class Line:
         """So many bytes. FaultError."""
         while len(self._kept) < size:
             self._receive()
-        taken, self._kept = self._kept[:size], self._kept[size:]
-        return taken
+        data, self._kept = self._kept[:size], self._kept[size:]
+        return data
 
     def until(self, mark: bytes, most: int) -> bytes:
         """What comes before the mark, `most` bytes at most. FaultError."""
@@ -208,8 +208,8 @@ class Line:
             if len(self._kept) > most:
                 raise FaultError("nonsense", f"no end within {most} bytes")
             self._receive()
-        taken, _, self._kept = self._kept.partition(mark)
-        return taken
+        data, _, self._kept = self._kept.partition(mark)
+        return data
 
     def _receive(self) -> None:
         with faults():

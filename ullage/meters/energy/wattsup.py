@@ -100,9 +100,9 @@ class Wattsup(OutsideMeter):
         noise = 0
         while True:
             packet = line.packet(until_s)
-            told = _watts(packet)
-            if told is not None:
-                return {"wall": told}
+            power_w = _watts(packet)
+            if power_w is not None:
+                return {"wall": power_w}
             if packet.startswith("#v,"):
                 self._version = f" (version {quoted(packet)})"
             noise += len(packet) + 1
@@ -205,9 +205,9 @@ class _Serial:
 
 def _watts(packet: str) -> float | None:
     """W of a packet of data; None where it is another packet, or not whole. FaultError."""
-    kind, *rest = packet.split(",")
-    if kind != "#d" or len(rest) != _FIELDS + 2 or rest[1] != str(_FIELDS):
+    kind, *fields = packet.split(",")
+    if kind != "#d" or len(fields) != _FIELDS + 2 or fields[1] != str(_FIELDS):
         return None
-    if rest[2].strip() in {"", "_"}:
+    if fields[2].strip() in {"", "_"}:
         raise FaultError("nonsense", "the meter sends no watts: its field is switched off")
-    return power(number(rest[2], "its field of watts") / 10, "its field of watts")
+    return power(number(fields[2], "its field of watts") / 10, "its field of watts")

@@ -92,8 +92,8 @@ class OwnFiles:
             return None
         place = self._root + inside
         try:
-            found = os.lstat(place)
-            if not stat.S_ISREG(found.st_mode) or _identity(found) != (device, inode):
+            status = os.lstat(place)
+            if not stat.S_ISREG(status.st_mode) or _identity(status) != (device, inode):
                 return None
             if os.path.realpath(place) != place:
                 return None  # a link may lead out of the image, and the kernel tells none
@@ -131,11 +131,11 @@ class Mapped:
 
     def function(self, pid: int, address: int, path: str) -> str:
         """What it executes at an address that is in this file; empty: not known."""
-        for each in reversed(self._of.get(pid, ())):
-            if each.start <= address < each.end and each.path == path:
-                return each.file.function(address - each.start + each.offset)
+        for mapping in reversed(self._of.get(pid, ())):
+            if mapping.start <= address < mapping.end and mapping.path == path:
+                return mapping.file.function(address - mapping.start + mapping.offset)
         return ""
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -244,7 +244,7 @@ class Sampler:
         """cut: perf ended by itself, so trials may go on after its last record."""
         if not self._noted:
             return
-        folder = Folder([each.window for each in self._noted], os.getpid(), self.files)
+        folder = Folder([trial.window for trial in self._noted], os.getpid(), self.files)
         files = self._files()
         if not files:
             raise _broken("it left no file")
@@ -273,10 +273,10 @@ class Sampler:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(_READ_S):
-                rest = b""
+                unfinished = b""
                 while chunk := await process.stdout.read(_CHUNK):
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    if len(rest) > _LINE:
+                    *lines, unfinished = (unfinished + chunk).split(b"\n")
+                    if len(unfinished) > _LINE:
                         raise _broken("perf script prints a line without an end")
                     for line in lines:
                         folder.take(line.decode("utf-8", "replace"))
@@ -291,25 +291,25 @@ class Sampler:
         if process.returncode != 0:
             raise _broken(f"perf script ended with {process.returncode}")
 
-    def _write(self, each: _Noted, lost: int) -> None:
-        table = each.window.table()
-        found = Symbols(
+    def _write(self, trial: _Noted, lost: int) -> None:
+        table = trial.window.table()
+        symbols = Symbols(
             hz=self.hz,
             cpus=os.cpu_count() or 1,
-            start_ns=each.start_ns,
-            end_ns=each.end_ns,
-            bound_ns=each.bound_ns,
+            start_ns=trial.start_ns,
+            end_ns=trial.end_ns,
+            bound_ns=trial.bound_ns,
             lost=min(lost, _LATEST),
             rows=table.rows,
             rest=table.rest,
             folded=table.folded,
-            bin_ns=each.window.bin_ns,
-            over_time=each.window.over_time(),
-            by_core=each.window.by_core(),
-            cores_over_time=each.window.cores_over_time(),
+            bin_ns=trial.window.bin_ns,
+            over_time=trial.window.over_time(),
+            by_core=trial.window.by_core(),
+            cores_over_time=trial.window.cores_over_time(),
         )
-        with disk_full_as_error(each.folder):
-            put(each.folder / FILE, found.model_dump_json().encode())
+        with disk_full_as_error(trial.folder):
+            put(trial.folder / FILE, symbols.model_dump_json().encode())
 
 
 async def started(
@@ -326,15 +326,15 @@ async def started(
 
 
 def _perf() -> str:
-    found = shutil.which("perf")
-    if found is None:
+    perf = shutil.which("perf")
+    if perf is None:
         raise UllageError(PERF_MISSING)
-    return found
+    return perf
 
 
-async def _recording(argv: list[str], said: Path, control: _Control) -> asyncio.subprocess.Process:
+async def _recording(argv: list[str], log: Path, control: _Control) -> asyncio.subprocess.Process:
     """Start perf, and ask it until it answers: then it looks."""
-    with said.open("wb") as stderr:
+    with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
             *(*argv, f"--control=fd:{control.asked},{control.answered}"),
             stdin=asyncio.subprocess.DEVNULL,
@@ -354,17 +354,17 @@ async def _recording(argv: list[str], said: Path, control: _Control) -> asyncio.
         await process.wait()
         raise
     if process.returncode is not None:
-        raise _refused(procfs.whole(said))
+        raise _refused(procfs.whole(log))
     return process
 
 
-def _refused(said: str) -> UllageError:
-    if "perf_event_paranoid" in said or "ermi" in said:
+def _refused(log: str) -> UllageError:
+    if "perf_event_paranoid" in log or "ermi" in log:
         reason = procfs.read("/proc/sys/kernel/perf_event_paranoid")
         return UllageError(
             PERF_DENIED, reason=f"kernel.perf_event_paranoid is {(reason or 'unknown').strip()}"
         )
-    return _broken(printable(tail(said), 200) or "it ended at once")
+    return _broken(printable(tail(log), 200) or "it ended at once")
 
 
 def _lay_out(directory: Path) -> None:
