@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.meters.perf.mappings import OwnFiles
-from ullage.meters.perf.script import MOST_ROWS, Folder, Key, Window
+from ullage.meters.perf.script import MOST_ROWS, Key, ScriptReader, Window
 from ullage.meters.process_groups import Group
 from ullage.runs.symbols import (
     LEAST_BIN_NS,
@@ -49,10 +49,10 @@ def folded(
     roots: dict[int, Group] | None = None,
     window: tuple[int, int] = (0, 100),
     files: OwnFiles = NO_FILES,
-) -> tuple[Folder, Window]:
+) -> tuple[ScriptReader, Window]:
     """The lines in one window, in seconds."""
     one = Window(window[0] * 10**9, window[1] * 10**9, roots or {})
-    folder = Folder([one], OURS, files)
+    folder = ScriptReader([one], OURS, files)
     for line in lines:
         folder.take(line + "\n")
     return folder, one
@@ -115,7 +115,7 @@ def test_objects() -> None:
 def test_a_window_is_cut_exactly() -> None:
     """The first instant counts, the last does not; each window takes its own."""
     one, other = Window(10**9, 2 * 10**9, {}), Window(2 * 10**9, 3 * 10**9, {})
-    folder = Folder([one, other], OURS, NO_FILES)
+    folder = ScriptReader([one, other], OURS, NO_FILES)
     for at in ("0.999999999", "1.000000000", "1.999999999", "2.000000000", "3.000000000"):
         folder.take(f"x 7/7 [000] {at}: {KERNEL} f ([kernel.kallsyms])")
     assert (one.count.total(), other.count.total()) == (2, 1)
@@ -124,7 +124,7 @@ def test_a_window_is_cut_exactly() -> None:
 def test_the_same_samples_over_time() -> None:
     """By group, in parts of half a second; the last instant of a part is its own."""
     window = Window(10**9, 2 * 10**9, {10: "hypervisor"})
-    folder = Folder([window], OURS, NO_FILES)
+    folder = ScriptReader([window], OURS, NO_FILES)
     for comm, pid, at in [
         ("CPU 0/KVM", 10, 1.0),
         ("CPU 1/KVM", 10, 1.499999999),
@@ -245,7 +245,7 @@ def test_many_functions_take_the_place_of_no_other_row() -> None:
     named = [row.symbol for row in table.rows if row.object == "lib" and row.symbol]
     (lib,) = (row for row in table.rows if row.object == "lib" and not row.symbol)
     assert {(row.group, row.program, row.object, row.symbol) for row in table.rows} >= {*others}
-    assert (len(table.rows), table.rest) == (MOST_ROWS, 0)
+    assert (len(table.rows), table.unlisted) == (MOST_ROWS, 0)
     assert lib.samples == table.folded == MOST_ROWS + 20 - len(named)
     assert {f"f{n:03}" for n in range(100, 120)} <= {*named}
 
@@ -264,7 +264,7 @@ def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
         "often": 60,
         "seldom": 1,
     }
-    assert (len(table.rows), table.rest) == (MOST_ROWS, 0)
+    assert (len(table.rows), table.unlisted) == (MOST_ROWS, 0)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
 def test_parts_of_a_trial(length_ns: int, parts: int) -> None:
     """As many as are half a second long, 60 at most; the last instant is in the last of them."""
     window = Window(7, 7 + length_ns, {})
-    folder = Folder([window], OURS, NO_FILES)
+    folder = ScriptReader([window], OURS, NO_FILES)
     last = 7 + length_ns - 1
     folder.take(f"x 7/7 [000] {last // 10**9}.{last % 10**9:09}: {KERNEL} f ([kernel.kallsyms])")
     ((_, samples),) = [(each.group, each.samples) for each in window.over_time()]
@@ -289,7 +289,7 @@ def test_the_same_samples_by_core_and_time() -> None:
     """What works at the other end is told apart there, but for its agent."""
     roots: dict[int, Group] = {10: "hypervisor", 20: "agent", 30: "agent", 40: "hypervisor"}
     window = Window(10**9, 2 * 10**9, roots, frozenset({30, 40}))
-    folder = Folder([window], OURS, NO_FILES)
+    folder = ScriptReader([window], OURS, NO_FILES)
     for line in (
         forked(21, 20),
         forked(31, 30),
@@ -364,14 +364,14 @@ def test_a_table_takes_what_a_window_counted(
 ) -> None:
     """Parts are equal, none too short, and have the very samples of the rows."""
     window = Window(start, start + length, {})
-    folder = Folder([window], OURS, NO_FILES)
+    folder = ScriptReader([window], OURS, NO_FILES)
     folder.take(forked(31, 2))
     for share, comm in samples:
         at = start + min(int(share * length), length - 1)
         pid = 31 if comm != "x" else 7
         folder.take(f"{comm} {pid}/{pid} [000] {at // 10**9}.{at % 10**9:09}: {KERNEL} f ([x])")
     kept = window.table()
-    found, rest = kept.rows, kept.rest
+    found, rest = kept.rows, kept.unlisted
     table = told(window, rows=found, over=window.over_time())
     assert Symbols.model_validate_json(table.model_dump_json()) == table
     assert rest == 0
@@ -434,7 +434,7 @@ def test_ever_new_names_are_no_more_than_a_table_holds() -> None:
     lines = [sample("x", 10, 1, f"7f12 f{'ab'[n % 2]}{n} (/lib/x)") for n in range(6000)]
     _, window = folded(*lines, roots={10: "programs"})
     kept = window.table()
-    found, rest = kept.rows, kept.rest
+    found, rest = kept.rows, kept.unlisted
     assert len(found) <= MOST_ROWS
     assert len(window.count) <= 5001
     assert rest + sum(row.samples for row in found) == 6000
@@ -460,7 +460,7 @@ LINES = st.lists(
 def test_no_line_breaks_it(lines: list[str]) -> None:
     folder, window = folded(*lines, roots={7: "hypervisor"})
     kept = window.table()
-    found, rest = kept.rows, kept.rest
+    found, rest = kept.rows, kept.unlisted
     assert rest == 0
     assert window.count.total() <= len(lines)
     assert sum(row.samples for row in found) == window.count.total()

@@ -51,7 +51,7 @@ class _WholeDisks:
 
 
 @dataclass(frozen=True)
-class _Said:
+class _GuestReading:
     """What one guest answered."""
 
     reading: KernelReading
@@ -101,8 +101,8 @@ class Guest(Inside):
 
     def __init__(self) -> None:
         self._asked_s = 0.0
-        self._said: dict[Fetch, _Said] = {}
-        self._before: dict[Fetch, _Said] = {}
+        self._latest: dict[Fetch, _GuestReading] = {}
+        self._before: dict[Fetch, _GuestReading] = {}
 
     async def ask(self, instances: Sequence[Fetch]) -> None:
         """Read all guests at once; one that does not tell leaves out all figures of the trial.
@@ -110,27 +110,27 @@ class Guest(Inside):
         A guest is known again by how it is read: its agent's own `get`, before and after.
         """
         began = clock.ordered_ns()
-        self._said = {}
+        self._latest = {}
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 answers = await asyncio.gather(*(_ask(fetch) for fetch in instances))
-            self._said = dict(zip(instances, answers, strict=True))
+            self._latest = dict(zip(instances, answers, strict=True))
         except (TimeoutError, UllageError, *_NONSENSE):
             pass
         self._asked_s += (clock.ordered_ns() - began) / 1e9
 
     def begin(self) -> None:
         """What was asked is the first reading."""
-        self._before, self._said = self._said, {}
+        self._before, self._latest = self._latest, {}
 
     def end(self) -> dict[str, float]:
         """What was asked since is the second; what went by between.
 
         Nothing unless the same guests told both times: a sum would be of fewer.
         """
-        if not self._before or self._before.keys() != self._said.keys():
+        if not self._before or self._before.keys() != self._latest.keys():
             return {}
-        both = [(then, self._said[fetch]) for fetch, then in self._before.items()]
+        both = [(then, self._latest[fetch]) for fetch, then in self._before.items()]
         try:
             of_each = [_between(then.reading, now.reading) for then, now in both]
         except _NONSENSE:
@@ -146,7 +146,7 @@ class Guest(Inside):
 _UNITS: Final = {quantity.name: quantity.unit for quantity in Guest.quantities}
 
 
-async def _ask(fetch: Fetch) -> _Said:
+async def _ask(fetch: Fetch) -> _GuestReading:
     """A file that is not there is left out; UllageError when the guest is gone."""
     asked_ns = clock.ordered_ns()
     texts_read = await asyncio.gather(*(_file(fetch, f"/proc/{name}") for name in _FILES))
@@ -155,7 +155,7 @@ async def _ask(fetch: Fetch) -> _Said:
     texts = {name: text for name, text in files.items() if text is not None}
     good = {name: text for name, text in texts.items() if _could_be(text)}
     reading = KernelReading.of(lambda name: good.get(name, ""), _WholeDisks())
-    return _Said(replace(reading, instant_ns=middle_ns), len(texts) - len(good))
+    return _GuestReading(replace(reading, instant_ns=middle_ns), len(texts) - len(good))
 
 
 def _could_be(text: str) -> bool:

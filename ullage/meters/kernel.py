@@ -15,7 +15,7 @@ from ullage.meters import procfs
 from ullage.meters.base import Meter
 from ullage.runs.records import Quantity
 
-Row = tuple[int, ...]
+Counters = tuple[int, ...]
 
 _SECTOR: Final = 512
 _OF_A_DISK: Final = 11
@@ -47,8 +47,8 @@ class KernelReading:
     """CPU time by kind, over all CPUs."""
     stalled_us: Mapping[str, int]
     """Time in which every task waited for the resource (PSI `full`)."""
-    disks: Mapping[str, Row]
-    links: Mapping[str, Row]
+    disks: Mapping[str, Counters]
+    links: Mapping[str, Counters]
 
     @classmethod
     def now(cls, proc: Path = Path("/proc"), block: Path = Path("/sys/block")) -> KernelReading:
@@ -177,7 +177,7 @@ class Kernel(Meter):
         return {**figures, "collection": self._cost_s + time.thread_time() - began_s}
 
 
-def _lines(text: str) -> Iterator[tuple[str, Row]]:
+def _lines(text: str) -> Iterator[tuple[str, Counters]]:
     """The lines that are used: their name, and the numbers behind it. Of `intr` the sum alone."""
     for line in text.splitlines():
         name, _, numbers = line.partition(" ")
@@ -187,7 +187,7 @@ def _lines(text: str) -> Iterator[tuple[str, Row]]:
             yield name, _numbers(numbers.split())
 
 
-def _numbers(words: Iterable[str]) -> Row:
+def _numbers(words: Iterable[str]) -> Counters:
     """Up to the first that is none: what stands behind it is in nobody's column."""
     return tuple(map(int, takewhile(str.isdecimal, words)))
 
@@ -233,7 +233,7 @@ def _whole_disks(block: Path) -> frozenset[str]:
     return frozenset(disk.name for disk in block.glob("*") if (disk / "device").exists())
 
 
-def _disks(text: str, counted: Container[str]) -> dict[str, Row]:
+def _disks(text: str, counted: Container[str]) -> dict[str, Counters]:
     """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
     lines = (line.split() for line in text.splitlines())
     rows = {words[2]: _numbers(words[3:]) for words in lines if len(words) > 2}
@@ -241,7 +241,7 @@ def _disks(text: str, counted: Container[str]) -> dict[str, Row]:
 
 
 def _of_disks(
-    before: Mapping[str, Row], after: Mapping[str, Row], seconds: float
+    before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float
 ) -> dict[str, float]:
     went = [_went(before[name], after[name]) for name in before if name in after]
     if not went:
@@ -259,7 +259,7 @@ def _of_disks(
     return {name: value for name, value in rates.items() if value >= 0}
 
 
-def _links(text: str) -> dict[str, Row]:
+def _links(text: str) -> dict[str, Counters]:
     """Network device → its counters: eight received, eight sent."""
     rows = (line.partition(":") for line in text.splitlines()[2:])
     counters = {name.strip(): _numbers(counts.split()) for name, _, counts in rows}
@@ -267,7 +267,7 @@ def _links(text: str) -> dict[str, Row]:
 
 
 def _of_links(
-    before: Mapping[str, Row], after: Mapping[str, Row], seconds: float
+    before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float
 ) -> dict[str, float]:
     both = [_went(before[name], after[name]) for name in before if name in after]
     went = [row for row in both if min(row) >= 0]
@@ -283,5 +283,5 @@ def _of_links(
     }
 
 
-def _went(before: Row, after: Row) -> Row:
+def _went(before: Counters, after: Counters) -> Counters:
     return tuple(now - then for then, now in zip(before, after, strict=False))

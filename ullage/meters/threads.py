@@ -28,7 +28,7 @@ _names: dict[int, str] = {}
 """Threads of the kernel → their names, of those that were there at the last reading."""
 
 
-class Task(NamedTuple):
+class ThreadTimes(NamedTuple):
     """A thread, at one reading."""
 
     group: Group
@@ -37,7 +37,7 @@ class Task(NamedTuple):
     """It could have run, and had no CPU."""
 
 
-class Process(NamedTuple):
+class ProcessTimes(NamedTuple):
     """A process of an instance, at one reading: what of it outlives its threads."""
 
     group: Group
@@ -55,15 +55,15 @@ class ThreadsReading:
     busy_s: float
     """Of the host: programs, and the kernel for them."""
     controller_s: float
-    tasks: Mapping[tuple[int, int], Task]
+    tasks: Mapping[tuple[int, int], ThreadTimes]
     """By process and thread."""
-    processes: Mapping[int, Process]
+    processes: Mapping[int, ProcessTimes]
 
     @classmethod
     def now(cls, scene: Scene, proc: Path = _PROC) -> ThreadsReading:
         """Read what there is; what ends meanwhile is as if it had ended before."""
         groups = process_groups.members(scene, proc)
-        tasks: dict[tuple[int, int], Task] = {}
+        tasks: dict[tuple[int, int], ThreadTimes] = {}
         for key, task in (*_of_instances(groups, proc), *_of_kernel(groups, proc)):
             if len(tasks) < _MOST:
                 tasks[key] = task
@@ -95,7 +95,7 @@ class ThreadsReading:
         figures: dict[str, float] = {
             "lost": float(sum(pid not in self.processes for pid, _ in gone))
         }
-        figures |= {name: ran[name] / seconds for name in _told(self, later)}
+        figures |= {name: ran[name] / seconds for name in _visible_groups(self, later)}
         if "vcpu" in figures:
             figures |= {f"{name}_waited": waited[name] / seconds for name in _WAITING}
         return {"window": seconds, **figures}
@@ -107,7 +107,7 @@ class ThreadsReading:
         for key, now in later.tasks.items():
             then = self.tasks.get(key)
             if then is None or then.ran_ns > now.ran_ns:  # a new one, or one with an old number
-                then = Task(now.group, 0, 0)
+                then = ThreadTimes(now.group, 0, 0)
             ran[now.group] += (now.ran_ns - then.ran_ns) / 1e9
             waited[now.group] += max(0, now.waited_ns - then.waited_ns) / 1e9
         return ran, waited
@@ -125,7 +125,7 @@ class ThreadsReading:
         ended = {pid for pid, tid in self.tasks.keys() - later.tasks.keys()}
         waited_for = 0.0
         for pid, process in later.processes.items():
-            first = self.processes.get(pid, Process(process.group, 0.0, 0.0))
+            first = self.processes.get(pid, ProcessTimes(process.group, 0.0, 0.0))
             waited_for += max(0.0, process.children_s - first.children_s)
             if pid in ended or pid not in self.processes:
                 yield process.group, max(0.0, process.ran_s - first.ran_s - living[pid])
@@ -193,7 +193,7 @@ class Threads(Meter):
         return {**figures, "collection": self._cost_s + time.thread_time() - began_s}
 
 
-def _told(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
+def _visible_groups(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
     """Groups of which this host tells anything: what cannot be seen is no zero."""
     groups: list[Group] = ["controller"]
     if before.processes and later.processes:
@@ -205,7 +205,7 @@ def _told(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
 
 def _of_instances(
     groups: Mapping[int, Group], proc: Path
-) -> Iterator[tuple[tuple[int, int], Task]]:
+) -> Iterator[tuple[tuple[int, int], ThreadTimes]]:
     for pid, group in groups.items():
         try:
             threads = [task.name for task in Path(f"{proc}/{pid}/task").iterdir()]
@@ -218,7 +218,9 @@ def _of_instances(
                 yield (pid, int(thread)), task
 
 
-def _of_kernel(groups: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
+def _of_kernel(
+    groups: Mapping[int, Group], proc: Path
+) -> Iterator[tuple[tuple[int, int], ThreadTimes]]:
     """Those that are in no instance's group; none where the kernel does not list them."""
     pids = procfs.whole(
         f"{proc}/{process_groups.KTHREADD}/task/{process_groups.KTHREADD}/children"
@@ -233,20 +235,20 @@ def _of_kernel(groups: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[
             yield (pid, pid), task
 
 
-def _task(group: Group, path: str) -> Task | None:
+def _task(group: Group, path: str) -> ThreadTimes | None:
     times = (procfs.read(f"{path}/schedstat") or "").split()
     if len(times) < 2 or not (times[0].isdecimal() and times[1].isdecimal()):
         return None
-    return Task(group, int(times[0]), int(times[1]))
+    return ThreadTimes(group, int(times[0]), int(times[1]))
 
 
-def _process(group: Group, path: str) -> Process | None:
+def _process(group: Group, path: str) -> ProcessTimes | None:
     """From the fields after the name, which may itself hold blanks and parentheses."""
     fields = (procfs.read(path) or "").rpartition(")")[2].split()
     if len(fields) < 15:
         return None
     user, system, children_user, children_system = (int(field) * _TICK_S for field in fields[11:15])
-    return Process(group, user + system, children_user + children_system)
+    return ProcessTimes(group, user + system, children_user + children_system)
 
 
 def _busy_s(stat: str) -> float:

@@ -121,7 +121,7 @@ def test_the_service_hangs_up_between_two_readings(service: RedfishDouble) -> No
     found = meter(service)
     found.open()
     assert found._service is not None
-    connection = found._service._connection
+    connection = found._service._server._connection
     assert connection is not None
     assert connection.sock is not None
     connection.sock.shutdown(socket.SHUT_RDWR)
@@ -145,6 +145,18 @@ def test_a_service_that_hangs(
     service.hangs.clear()
     monkeypatch.undo()
     assert found.read() == {"wall": 374.0}
+    found.close()
+
+
+def test_a_service_that_drips_and_says_that_it_will_hang_up(
+    service: RedfishDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library then lets go of the connection at once, and reads on."""
+    found = meter(service)
+    found.open()
+    monkeypatch.setattr(redfish, "READ_DEADLINE_S", 0.3)
+    service.status, service.drips = (200, {"Connection": "close"}), True
+    assert fault(found).code == "silent"
     found.close()
 
 

@@ -90,7 +90,7 @@ State = Literal["readable", "ask", "absent", "denied"]
 
 
 @dataclass(frozen=True)
-class Found:
+class LocalMeter:
     """One meter, as it is here."""
 
     name: str
@@ -108,29 +108,29 @@ class Found:
         return {**asdict(self), "channels": [channel.model_dump() for channel in self.channels]}
 
 
-def look(kinds: Iterable[type[EnergyMeter]]) -> list[Found]:
+def look(kinds: Iterable[type[EnergyMeter]]) -> list[LocalMeter]:
     """Try each with its defaults, all at the same time; nothing is changed."""
     with ThreadPoolExecutor(max_workers=16) as several:
         return list(several.map(_look, kinds))
 
 
-def _look(kind: type[EnergyMeter]) -> Found:
+def _look(kind: type[EnergyMeter]) -> LocalMeter:
     summary = (getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
     fields = {n: f.description or "" for n, f in kind.Options.model_fields.items()}
 
-    def found(state: State, detail: str, hint: str = "") -> Found:
-        return Found(kind.name, summary, state, detail, hint, fields)
+    def local(state: State, detail: str, hint: str = "") -> LocalMeter:
+        return LocalMeter(kind.name, summary, state, detail, hint, fields)
 
     try:
         options = kind.Options()
     except ValidationError as error:
-        return found("ask", _needs(error))
+        return local("ask", _needs(error))
     try:
         channels = trial_open(PlannedMeter(kind.name, kind, options))
     except UllageError as error:
         denied = error.kind is ENERGY_METER_DENIED
-        return found("denied" if denied else "absent", error.message, error.hint)
-    return replace(found("readable", _in_words(channels)), channels=channels)
+        return local("denied" if denied else "absent", error.message, error.hint)
+    return replace(local("readable", _in_words(channels)), channels=channels)
 
 
 def _needs(error: ValidationError) -> str:

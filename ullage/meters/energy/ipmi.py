@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -85,6 +85,7 @@ class Ipmi(OutsideMeter):
     or that tells 0 W, gives no reading (`nonsense`).
     """
 
+    options: IpmiOptions
     name: ClassVar[str] = "ipmi"
     Options: ClassVar[type[MeterOptions]] = IpmiOptions
     fixes: ClassVar[Mapping[str, str]] = {
@@ -94,32 +95,19 @@ class Ipmi(OutsideMeter):
         "nonsense": "see what `ipmitool dcmi power reading` tells; not every BMC measures power",
     }
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: IpmiOptions) -> None:
         super().__init__(options)
-        assert isinstance(options, IpmiOptions)
-        self._options = options
         self._program = ""
         self._shell: _Shell | None = None
 
     def where(self) -> str:
-        return self._options.bmc or "the BMC of this machine"
+        return self.options.bmc or "the BMC of this machine"
 
     def describe(self) -> tuple[Channel, ...]:
         """`wall`. HOST_MISSING where there is no ipmitool."""
         self._program = needed("ipmitool", "ipmitool")
         self._power()
-        return (
-            Channel(
-                name="wall",
-                kind="power",
-                method="measured",
-                scope="wall",
-                observer="bmc",
-                resolution=1.0,
-                accuracy=self._options.accuracy,
-                source=f"ipmitool {_QUESTION} of {self.where()}",
-            ),
-        )
+        return self.wall(1.0, f"ipmitool {_QUESTION} of {self.where()}", observer="bmc")
 
     def ask(self) -> Mapping[str, float]:
         return {"wall": self._power()}
@@ -139,7 +127,7 @@ class Ipmi(OutsideMeter):
     def _command(self) -> list[str]:
         # Verbose: otherwise a wrong password is not told from a BMC that is not there.
         argv = [self._program, "-v"]
-        options = self._options
+        options = self.options
         if options.bmc is None or options.username is None or options.password_file is None:
             return [*argv, "-I", "open", "shell"]
         secret(options.password_file)

@@ -100,7 +100,7 @@ class Metering:
         read = [meter for meter in self.planned if meter.label in self._recorders]
         return ", ".join(f"{meter.label} ({meter.kind.name})" for meter in read)
 
-    async def rest(self, seconds: float) -> Idle:
+    async def idle(self, seconds: float) -> Idle:
         """Let the host rest, while all of the run stands still."""
         start_ns = clock.ordered_ns()
         await asyncio.sleep(seconds)

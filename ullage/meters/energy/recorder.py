@@ -40,7 +40,7 @@ class Call(Generic[T]):
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
-        self._given: list[T] = []
+        self._results: list[T] = []
         self._error: BaseException | None = None
         self._over = Event()
 
@@ -57,7 +57,7 @@ class Call(Generic[T]):
     def do(self) -> None:
         """In the meter's thread."""
         try:
-            self._given.append(self._work())
+            self._results.append(self._work())
         except BaseException as error:  # handed on, whatever it is
             self._error = error
         self._over.set()
@@ -68,7 +68,7 @@ class Call(Generic[T]):
             raise FaultError("silent", f"no answer within {deadline_s:g} s")
         if self._error is not None:
             raise self._error
-        return self._given[0]
+        return self._results[0]
 
 
 class Caller:
@@ -267,12 +267,12 @@ class Recorder:
 
     def _once(self, *, reopen: bool = True) -> None:
         self._since_opened += 1
-        anew = self._asked(lambda: self._reopened_if_faulty(begin=reopen))
+        anew = self._answer(lambda: self._reopened_if_faulty(begin=reopen))
         if anew is None:
             return
         if anew:
             self._write_opened()
-        reading = self._asked(self._checked)
+        reading = self._answer(self._checked)
         if reading is None:
             return
         before, values, after = reading
@@ -281,7 +281,7 @@ class Recorder:
         half = (after - before + 1) // 2
         self._lines.append(Reading(at_ns=before + half, within_ns=half, values=dict(values)))
 
-    def _asked(self, ask: Callable[[], T]) -> T | None:
+    def _answer(self, ask: Callable[[], T]) -> T | None:
         """What the meter gives; None when that is a fault, which is then written.
 
         Nothing else is written in `ask`: an OSError of the file is no fault of the meter.

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -25,21 +25,6 @@ from ullage.meters.energy.base import (
     refusal,
 )
 from ullage.runs.readings import Channel
-
-# Which HTTPS certificates a meter trusts.
-
-
-def trust(ca_file: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
-    """Those of the file, else of the system; `insecure`: any. FaultError (denied)."""
-    try:
-        context = ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise FaultError("denied", f"ca_file {ca_file}: {error}") from error
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
 
 MOST_W: Final = 1e6
 """Above it no figure is believed: a megawatt is a hall full of racks."""
@@ -86,6 +71,28 @@ class OutsideMeter(EnergyMeter):
             self.close()
             raise
         return {name: believable(name, value) for name, value in values.items()}
+
+    def wall(
+        self,
+        resolution: float,
+        source: str,
+        *,
+        observer: Literal["host", "bmc"] = "host",
+        accuracy: float | None = None,
+    ) -> tuple[Channel, ...]:
+        """The one channel of most of them: what is taken at the wall; accuracy: unless stated."""
+        return (
+            Channel(
+                name="wall",
+                kind="power",
+                method="measured",
+                scope="wall",
+                observer=observer,
+                resolution=resolution,
+                accuracy=self.options.accuracy or accuracy,
+                source=source,
+            ),
+        )
 
     @abstractmethod
     def where(self) -> str:
@@ -175,16 +182,16 @@ def secret(file: Path) -> str:
     return line
 
 
-class Line:
+class Dialogue:
     """A TCP connection with one deadline for all that is said on it."""
 
     def __init__(self, host: str, port: int) -> None:
         self._until_s = time.monotonic() + READ_DEADLINE_S
-        self._kept = b""
+        self._received = b""
         with faults():
             self._socket = socket.create_connection((host, port), READ_DEADLINE_S)
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> Dialogue:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -197,18 +204,18 @@ class Line:
 
     def exactly(self, size: int) -> bytes:
         """So many bytes. FaultError."""
-        while len(self._kept) < size:
+        while len(self._received) < size:
             self._receive()
-        data, self._kept = self._kept[:size], self._kept[size:]
+        data, self._received = self._received[:size], self._received[size:]
         return data
 
     def until(self, mark: bytes, most: int) -> bytes:
         """What comes before the mark, `most` bytes at most. FaultError."""
-        while mark not in self._kept:
-            if len(self._kept) > most:
+        while mark not in self._received:
+            if len(self._received) > most:
                 raise FaultError("nonsense", f"no end within {most} bytes")
             self._receive()
-        data, _, self._kept = self._kept.partition(mark)
+        data, _, self._received = self._received.partition(mark)
         return data
 
     def _receive(self) -> None:
@@ -217,7 +224,7 @@ class Line:
             more = self._socket.recv(4096)
         if not more:
             raise FaultError("gone", "it closed the connection in the middle of its answer")
-        self._kept += more
+        self._received += more
 
     def _wait(self) -> None:
         left_s = self._until_s - time.monotonic()

@@ -132,18 +132,18 @@ class Window:
         A host has many cores, and on each of them many have been for a moment: the largest courses
         are kept, and what they leave of a core is one more, which does not say whose it was.
         """
-        found: dict[tuple[int, str], list[int]] = {}
+        samples: dict[tuple[int, str], list[int]] = {}
         busy: Counter[int] = Counter()
         for (group, far, core), bins in self._bins.items():
             if core < MOST_CORES:
-                _add(found, (core, OTHER_END if far else group), bins)
+                _add(samples, (core, OTHER_END if far else group), bins)
                 busy[core] += sum(bins)
         busiest = sorted(busy, key=lambda core: (-busy[core], core))[:MOST_COURSES]
-        courses = [key for key in found if key[0] in {*busiest}]
-        courses.sort(key=lambda key: (-sum(found[key]), key))
-        largest = {key: found[key] for key in courses[:MOST_COURSES]}
+        courses = [key for key in samples if key[0] in {*busiest}]
+        courses.sort(key=lambda key: (-sum(samples[key]), key))
+        largest = {key: samples[key] for key in courses[:MOST_COURSES]}
         for small in courses[MOST_COURSES:]:
-            _add(largest, (small[0], ""), found[small])
+            _add(largest, (small[0], ""), samples[small])
         return tuple(
             CoreOverTime(core=core, group=owner, samples=tuple(bins))
             for (core, owner), bins in sorted(largest.items())
@@ -188,14 +188,14 @@ class Table:
     """Of a window, as it is kept."""
 
     rows: tuple[SymbolRow, ...]
-    rest: int
+    unlisted: int
     """Samples in no row."""
     folded: int
     """Samples of functions that stand with their file."""
 
 
 @dataclass
-class Folder:
+class ScriptReader:
     """Takes the lines one by one, in the order of their time, and fills the windows."""
 
     windows: Sequence[Window]
