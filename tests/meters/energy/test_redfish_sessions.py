@@ -155,7 +155,8 @@ def test_a_service_that_drips_and_says_that_it_will_hang_up(
     found = meter(service)
     found.open()
     monkeypatch.setattr(redfish, "READ_DEADLINE_S", 0.3)
-    service.status, service.drips = (200, {"Connection": "close"}), True
+    service.status, service.claimed = (200, {"Connection": "close"}), 10_000
+    service.drips = True
     assert fault(found).code == "silent"
     found.close()
 
