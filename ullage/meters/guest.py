@@ -12,8 +12,8 @@ from typing import Final
 from ullage.common.errors import UllageError
 from ullage.environments.agent.channel import AgentError
 from ullage.host import clock
-from ullage.meters.base import Fetch, Inside
-from ullage.meters.kernel import EVENTS, WAITING, KernelReading, rate
+from ullage.meters.base import Fetch, Inside, rate, share
+from ullage.meters.kernel import EVENTS, WAITING, KernelReading
 from ullage.runs.records import Quantity
 
 _FILES: Final = ("stat", "vmstat", "diskstats", "net/dev", "pressure/io", "pressure/memory")
@@ -82,17 +82,17 @@ class Guest(Inside):
         rate("interrupts", "Interrupts of the guest's devices, timers and CPUs."),
         rate("softirqs", "Work put off by them (soft interrupts), of all kinds."),
         *EVENTS,
-        rate("cpu_user", "CPUs that programs kept busy.", "1"),
-        rate("cpu_kernel", "CPUs that the kernel kept busy for them.", "1"),
-        rate("cpu_interrupts", "CPUs that interrupts kept busy, hard and soft.", "1"),
-        rate("steal", "CPUs that the guest was told it could have used, and had not.", "1"),
+        share("cpu_user", "CPUs that programs kept busy."),
+        share("cpu_kernel", "CPUs that the kernel kept busy for them."),
+        share("cpu_interrupts", "CPUs that interrupts kept busy, hard and soft."),
+        share("steal", "CPUs that the guest was told it could have used, and had not."),
         *WAITING,
         rate("disk_reads", "Requests to read, of the guest's disks."),
         rate("disk_writes", "Requests to write."),
         rate("disk_flushes", "Requests to flush a disk's cache."),
         rate("disk_read", "Bytes read from its disks.", "B/s"),
         rate("disk_written", "Bytes written to them.", "B/s"),
-        rate("disk_queue", "Requests that were being served or waited, on average.", "1"),
+        share("disk_queue", "Requests that were being served or waited, on average."),
         rate("net_received", "Bytes received by its network devices, but for loopback.", "B/s"),
         rate("net_sent", "Bytes sent by them.", "B/s"),
         rate("net_packets", "Packets, received and sent."),

@@ -12,7 +12,7 @@ from typing import Final
 
 from ullage.host import clock
 from ullage.meters import procfs
-from ullage.meters.base import Meter
+from ullage.meters.base import Meter, rate, share
 from ullage.runs.records import Quantity
 
 Counters = tuple[int, ...]
@@ -64,7 +64,7 @@ class KernelReading:
         counters = dict(_lines(read("stat")))
         events = {**counters, **dict(_lines(read("vmstat")))}
         softirqs = dict(zip(_SOFTIRQS, counters.get("softirq", ()), strict=False))
-        stalled = {name: _stalled(read(f"pressure/{name}")) for name in _STALLS}
+        stalled = {name: procfs.stalled_us(read(f"pressure/{name}"), "full") for name in _STALLS}
         return cls(
             instant_ns=clock.ordered_ns(),
             events={
@@ -105,11 +105,6 @@ class KernelReading:
         }
 
 
-def rate(name: str, description: str, unit: str = "1/s") -> Quantity:
-    """A quantity that is told by the second."""
-    return Quantity(name=name, unit=unit, description=description)
-
-
 EVENTS: Final = (
     rate("softirqs_network", "Of these: sending and receiving packets."),
     rate("softirqs_disk", "Of these: requests of disks that ended."),
@@ -123,8 +118,8 @@ EVENTS: Final = (
 )
 """What any kernel counts, of a host as of a guest."""
 WAITING: Final = (
-    rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
-    rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
+    share("psi_io_full", "Of the trial: every task that had work waited for a disk."),
+    share("psi_memory_full", "Of the trial: every task with work waited for memory."),
 )
 """What any kernel says of tasks that waited."""
 
@@ -148,18 +143,18 @@ class Kernel(Meter):
         rate("interrupts", "Interrupts of devices, timers and other CPUs."),
         rate("softirqs", "Work put off by interrupts (soft interrupts), of all kinds."),
         *EVENTS,
-        rate("cpu_user", "Of all CPU time: programs, and guests.", "1"),
-        rate("cpu_kernel", "Of all CPU time: the kernel for programs.", "1"),
-        rate("cpu_interrupts", "Of all CPU time: interrupts, hard and soft.", "1"),
-        rate("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM.", "1"),
+        share("cpu_user", "Of all CPU time: programs, and guests."),
+        share("cpu_kernel", "Of all CPU time: the kernel for programs."),
+        share("cpu_interrupts", "Of all CPU time: interrupts, hard and soft."),
+        share("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM."),
         *WAITING,
-        rate("psi_irq_full", "Of the trial: interrupts kept tasks from running.", "1"),
+        share("psi_irq_full", "Of the trial: interrupts kept tasks from running."),
         rate("disk_reads", "Requests to read, of all disks."),
         rate("disk_writes", "Requests to write."),
         rate("disk_flushes", "Requests to flush a disk's cache."),
         rate("disk_read", "Bytes read from disks.", "B/s"),
         rate("disk_written", "Bytes written to disks.", "B/s"),
-        rate("disk_queue", "Requests that were being served or waited, on average.", "1"),
+        share("disk_queue", "Requests that were being served or waited, on average."),
         rate("net_received", "Bytes received by network devices, but for loopback.", "B/s"),
         rate("net_sent", "Bytes sent by them; a packet that passes several counts at each.", "B/s"),
         rate("net_packets", "Packets, received and sent."),
@@ -216,15 +211,6 @@ def _shares(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, fl
         "cpu_interrupts": (went["irq"] + went["softirq"]) / total,
         "cpu_guests": guests / total,
     }
-
-
-def _stalled(text: str) -> int | None:
-    """Total of the line `full`, in microseconds."""
-    for line in text.splitlines():
-        total = line.rpartition("total=")[2]
-        if line.startswith("full ") and total.isdecimal():
-            return int(total)
-    return None
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from collections import defaultdict
@@ -13,11 +12,10 @@ from typing import Final, NamedTuple
 
 from ullage.host import clock
 from ullage.meters import process_groups, procfs
-from ullage.meters.base import Meter, Scene
+from ullage.meters.base import Meter, Scene, share
 from ullage.meters.process_groups import Group
 from ullage.runs.records import Quantity
 
-_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
 _INSTANCES: Final[tuple[Group, ...]] = ("vcpu", "hypervisor", "vhost", "programs", "agent")
 _KERNEL: Final[tuple[Group, ...]] = ("ksoftirqd", "kworker", "kernel_threads")
@@ -137,10 +135,6 @@ class ThreadsReading:
         yield "programs", max(0.0, waited_for - before)
 
 
-def _share(name: str, description: str) -> Quantity:
-    return Quantity(name=name, unit="1", description=description)
-
-
 class Threads(Meter):
     """Who used the host's CPUs: the trial's vCPUs, hypervisor and programs, the kernel, others.
 
@@ -159,18 +153,18 @@ class Threads(Meter):
     quantities = (
         Quantity(name="window", unit="s", description="Between the two readings."),
         Quantity(name="collection", unit="s", description="CPU time of the two readings."),
-        _share("vcpu", "Threads of QEMU that are a guest's CPUs."),
-        _share("hypervisor", "All other threads of QEMU: its main loop, disks, displays."),
-        _share("vhost", "Threads of the kernel that move a guest's packets (vhost)."),
-        _share("programs", "Programs in the instances, but for QEMU and the agent."),
-        _share("agent", "ullage's agent in the instances."),
-        _share("controller", "ullage itself."),
-        _share("ksoftirqd", "The kernel's threads for soft interrupts, such as packets."),
-        _share("kworker", "The kernel's workers, such as for writing to disks."),
-        _share("kernel_threads", "All other threads of the kernel."),
-        _share("others", "Everything else that ran, by the clock tick."),
-        _share("vcpu_waited", "Threads in `vcpu` that could have run, and had no CPU."),
-        _share("hypervisor_waited", "The same of those in `hypervisor`."),
+        share("vcpu", "Threads of QEMU that are a guest's CPUs."),
+        share("hypervisor", "All other threads of QEMU: its main loop, disks, displays."),
+        share("vhost", "Threads of the kernel that move a guest's packets (vhost)."),
+        share("programs", "Programs in the instances, but for QEMU and the agent."),
+        share("agent", "ullage's agent in the instances."),
+        share("controller", "ullage itself."),
+        share("ksoftirqd", "The kernel's threads for soft interrupts, such as packets."),
+        share("kworker", "The kernel's workers, such as for writing to disks."),
+        share("kernel_threads", "All other threads of the kernel."),
+        share("others", "Everything else that ran, by the clock tick."),
+        share("vcpu_waited", "Threads in `vcpu` that could have run, and had no CPU."),
+        share("hypervisor_waited", "The same of those in `hypervisor`."),
         Quantity(
             name="lost", unit="1", description="Threads that ended with nobody to tell their time."
         ),
@@ -247,10 +241,12 @@ def _process(group: Group, path: str) -> ProcessTimes | None:
     fields = (procfs.read(path) or "").rpartition(")")[2].split()
     if len(fields) < 15:
         return None
-    user, system, children_user, children_system = (int(field) * _TICK_S for field in fields[11:15])
+    user, system, children_user, children_system = (
+        int(field) * procfs.TICK_S for field in fields[11:15]
+    )
     return ProcessTimes(group, user + system, children_user + children_system)
 
 
 def _busy_s(stat: str) -> float:
     ticks = [int(word) for word in stat.partition("\n")[0].split()[1:4] if word.isdecimal()]
-    return sum(ticks) * _TICK_S
+    return sum(ticks) * procfs.TICK_S

@@ -137,6 +137,9 @@ DoubleCount = Annotated[int, Field(ge=0, lt=1 << 53)]
 """Of one that counts in doubles."""
 
 
+Seconds = Annotated[float, Field(ge=0, lt=1e9)]
+
+
 class Part(BaseModel):
     """A part of a report; fields not named in it do not matter to us."""
 

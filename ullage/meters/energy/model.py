@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -112,7 +111,6 @@ def _poor(reason: str) -> UllageError:
     return UllageError(ENERGY_FIT_POOR, reason=reason)
 
 
-_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _FIX: Final = "write `idle_watts` and `core_watts`, or make the file with `ullage meter fit`"
 _WATTS: Final = 100_000
 
@@ -193,7 +191,7 @@ class Model(EnergyMeter):
             method="estimated",
             scope=scope,
             observer="host",
-            resolution=self._core_w * _TICK_S,
+            resolution=self._core_w * procfs.TICK_S,
             accuracy=accuracy,
             source=f"{self._idle_w:g} W + {self._core_w:g} W for each busy CPU ({self.STAT})",
         )
@@ -218,7 +216,7 @@ class Model(EnergyMeter):
         if len(words) < 8 or words[0] != "cpu" or not all(word.isdecimal() for word in words[1:8]):
             raise FaultError("nonsense", f"{self.STAT} does not begin with the time of all CPUs")
         user, nice, system, _idle, _iowait, irq, softirq = map(int, words[1:8])
-        return (user + nice + system + irq + softirq) * _TICK_S
+        return (user + nice + system + irq + softirq) * procfs.TICK_S
 
     def _fitted(self, file: Path) -> Coefficients:
         where = str(file)

@@ -48,7 +48,7 @@ _NAMES: Final = ("files", "mib", "throughput", "rate", "deviation", "seconds")
 
 
 @dataclass(frozen=True)
-class Step:
+class IoStep:
     """One `TestDFSIO`: writing or reading."""
 
     files: float
@@ -70,8 +70,8 @@ class DeviceCounters:
 class Job:
     """Both steps, and what the network device counted meanwhile."""
 
-    write: Step
-    read: Step
+    write: IoStep
+    read: IoStep
     network: tuple[DeviceCounters, ...]
 
 
@@ -89,8 +89,8 @@ def read_job(text: str) -> Job:
     return Job(_parsed(write), _parsed(read), tuple(_counters(match) for match in matches if match))
 
 
-def _parsed(figures: dict[str, float]) -> Step:
-    return Step(figures["files"], figures["mib"], figures["throughput"], figures["seconds"])
+def _parsed(figures: dict[str, float]) -> IoStep:
+    return IoStep(figures["files"], figures["mib"], figures["throughput"], figures["seconds"])
 
 
 def _step(step: str) -> list[Line]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -23,14 +23,13 @@ from ullage.workloads.output import (
     SAMPLES_ABOVE,
     DoubleCount,
     ExactPart,
+    Seconds,
     check_echoes,
     check_length,
     line,
     quoted,
     read_lines,
 )
-
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 
 QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
 LONGEST_S: Final = 100.0

@@ -25,7 +25,7 @@ METHODS: Final[tuple[Method, ...]] = ("write", "rewrite", "read")
 TYPE_WEIGHTS: Final = (2, 1, 1, 1, 1)
 """Of the pattern types 0 to 4 in the mean of a method: the scattering one counts double."""
 
-Row = tuple[int, int, int, int]
+PatternSpec = tuple[int, int, int, int]
 """Pattern type, bytes of a chunk, bytes of a call, units of time."""
 
 _STARTS: Final = (0, 9, 17, 25, 34)
@@ -33,7 +33,7 @@ _STARTS: Final = (0, 9, 17, 25, 34)
 _FILLS: Final = (33, 42)
 """The patterns that fill up a segment: as large as there is room, or not there."""
 
-Seconds = Annotated[float, Field(gt=0, lt=1e9)]
+Duration = Annotated[float, Field(gt=0, lt=1e9)]
 Rate = Annotated[float, Field(gt=0, lt=1e15)]
 
 
@@ -48,7 +48,7 @@ class Pattern(ExactPart):
     units: Annotated[int, Field(ge=0, le=4)]
     calls: Annotated[int, Field(gt=0, lt=1 << 53)]
     bytes: DoubleCount
-    seconds: Seconds
+    seconds: Duration
 
 
 class Total(ExactPart):
@@ -57,7 +57,7 @@ class Total(ExactPart):
     method: Method
     type: Annotated[int, Field(ge=0, le=4)]
     bytes: Annotated[int, Field(gt=0, lt=1 << 53)]
-    seconds: Seconds
+    seconds: Duration
 
 
 class Result(ExactPart):
@@ -66,7 +66,7 @@ class Result(ExactPart):
     program: Literal["beffio"]
     format: Literal[2]
     ranks: Annotated[int, Field(ge=2, le=1 << 20)]
-    scheduled_s: Seconds
+    scheduled_s: Duration
     memory_bytes: Annotated[int, Field(gt=0, le=1 << 37)]
     largest_chunk_bytes: Annotated[int, Field(gt=0, lt=1 << 31)]
     segment_bytes: DoubleCount
@@ -75,8 +75,8 @@ class Result(ExactPart):
     labels: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=3)]
     patterns: Annotated[list[Pattern], Field(max_length=129)]
     types: Annotated[list[Total], Field(max_length=15)]
-    effective_s: Seconds
-    wall_s: Seconds
+    effective_s: Duration
+    wall_s: Duration
     write: Rate
     rewrite: Rate
     read: Rate
@@ -107,7 +107,7 @@ def largest_chunk(memory_bytes: int) -> int:
     return max(2 * MIB, memory_bytes // MIB * 8 * KIB)
 
 
-def table(largest: int) -> dict[int, Row]:
+def table(largest: int) -> dict[int, PatternSpec]:
     """Number → pattern, without the two that fill up: the table of release 2.1, 64 units."""
     wide, odd = 32 * KIB, 8
     scattered = [
@@ -176,12 +176,12 @@ def _patterns(result: Result) -> dict[tuple[Method, int], Pattern]:
     for method in METHODS:
         if missing := [number for number in rows if (method, number) not in by_key]:
             raise InvalidTrialError(f"pattern {missing[0]} was not done: {method}")
-    for (method, number), each in by_key.items():
-        row = (each.type, each.chunk_bytes, each.call_bytes, each.units)
+    for (method, number), printed in by_key.items():
+        row = (printed.type, printed.chunk_bytes, printed.call_bytes, printed.units)
         expected = rows.get(
             number, (3 + _FILLS.index(number), 0, 0, 0) if number in _FILLS else None
         )
-        fills = number in _FILLS and each.chunk_bytes == each.call_bytes < MIB
+        fills = number in _FILLS and printed.chunk_bytes == printed.call_bytes < MIB
         if row != expected and not (fills and expected and (row[0], row[3]) == (expected[0], 0)):
             raise InvalidTrialError(f"pattern {number} is not that of the table: {method}, {row}")
     return by_key

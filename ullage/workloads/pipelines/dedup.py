@@ -11,9 +11,9 @@ from pydantic import ByteSize, Field
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part, check_echoes
+from ullage.workloads.output import Count, Part, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
-from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest, Seconds
+from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest
 
 STAGES: Final = ("fragment", "refine", "deduplicate", "compress", "reorder")
 QUEUES: Final = ("fragments", "chunks", "unique", "done")

@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part, check_echoes
+from ullage.workloads.output import Count, Part, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
-from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Seconds, Share
+from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Share
 
 STAGES: Final = ("load", "segment", "extract", "index", "rank", "out")
 QUEUES: Final = ("images", "segments", "features", "candidates", "ranked")

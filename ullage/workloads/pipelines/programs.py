@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ullage.host import binaries
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, counted
-from ullage.workloads.output import Count, Part, check_echoes, ended
+from ullage.workloads.output import Count, Part, Seconds, check_echoes, ended
 from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-pipelines"
@@ -21,7 +21,6 @@ SLACK_S: Final = 0.05
 TIMEOUT_S: Final = 3600.0
 
 Source = Literal["memory", "disk"]
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 

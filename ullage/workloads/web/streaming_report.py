@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import Part, quoted, read
+from ullage.workloads.output import Part, Seconds, quoted, read
 
 MOST_STEPS: Final = 400
 """Of a search: 20 doublings from 1 to 1,000,000 viewers and 19 halvings, each with ten tries."""
@@ -17,7 +17,6 @@ LONGEST: Final = 1 << 21
 
 Count = Annotated[int, Field(ge=0, lt=1 << 40)]
 Bytes = Annotated[int, Field(ge=0, lt=1 << 60)]
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class _Verdict(Part):
     because: str = ""
 
 
-class Step(Part):
+class SearchStep(Part):
     """A run of the search, and what it says."""
 
     viewers: Count
@@ -116,7 +115,7 @@ class Search(Part):
     upper: Count | None
     interrupted: bool
     search: _Settings
-    steps: list[Step] = Field(min_length=1, max_length=MOST_STEPS)
+    steps: list[SearchStep] = Field(min_length=1, max_length=MOST_STEPS)
 
     @property
     def at_figure(self) -> Run:
@@ -124,7 +123,7 @@ class Search(Part):
         return next(step.run for step in reversed(self.steps) if step.viewers == self.lower)
 
     @property
-    def above(self) -> Step | None:
+    def above(self) -> SearchStep | None:
         """The last step with the smallest number that was not."""
         return next((step for step in reversed(self.steps) if step.viewers == self.upper), None)
 

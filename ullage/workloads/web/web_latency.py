@@ -26,7 +26,6 @@ from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebPa
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
