@@ -53,9 +53,9 @@ def test_all_of_them_see_a_trial_and_cost_little() -> None:
 
 
 def test_figures_are_there_when_it_is_over() -> None:
-    with metered((Dial,)) as seen:
-        assert not seen
-    assert seen == {"dial": {"speed": 7.0}}
+    with metered((Dial,)) as figures:
+        assert not figures
+    assert figures == {"dial": {"speed": 7.0}}
 
 
 def test_it_is_off_however_the_trial_ends() -> None:

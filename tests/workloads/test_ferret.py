@@ -87,9 +87,9 @@ def test_recorded_results(name: str) -> None:
     ],
 )
 def test_a_result_of_other_parameters(change: dict[str, Any], says: str) -> None:
-    asked = FerretParameters(**{**MEMORY.model_dump(), **change})
+    requested = FerretParameters(**{**MEMORY.model_dump(), **change})
     with pytest.raises(InvalidTrialError, match=says):
-        FERRET.check(asked, {"main": kit.recorded("ferret/memory.json")})
+        FERRET.check(requested, {"main": kit.recorded("ferret/memory.json")})
 
 
 @pytest.mark.parametrize(

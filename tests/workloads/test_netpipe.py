@@ -43,9 +43,9 @@ def refused(parameters: NetpipeParameters, text: str) -> str:
     return str(caught.value)
 
 
-def curve(found: object) -> Curve:
-    assert isinstance(found, list)
-    return found
+def curve(points: object) -> Curve:
+    assert isinstance(points, list)
+    return points
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -95,12 +95,12 @@ def test_a_run_that_begins_later_doubles_its_step_one_size_earlier(
 
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [{"smallest": 2}, {"largest": "2MiB"}, {"largest": 64}, {"perturbation": 1}],
 )
-def test_other_sizes_are_not_what_was_asked(name: str, other: dict[str, Any]) -> None:
+def test_other_sizes_are_not_what_was_asked(name: str, change: dict[str, Any]) -> None:
     parameters, text = recorded(name)
-    assert refused(NetpipeParameters(**{**parameters.model_dump(), **other}), text)
+    assert refused(NetpipeParameters(**{**parameters.model_dump(), **change}), text)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -147,10 +147,10 @@ def test_a_bent_output_is_invalid_or_figures(data: st.DataObject, name: str) -> 
     until = data.draw(st.integers(at, min(len(text), at + 40)))
     bent = text[:at] + data.draw(st.text("0123456789. \n-einfa:", max_size=12)) + text[until:]
     try:
-        found = netpipe_report.figures(parameters, bent)
+        figures = netpipe_report.figures(parameters, bent)
     except InvalidTrialError:
         return
-    for points in (curve(found["throughput"]), curve(found["latency"])):
+    for points in (curve(figures["throughput"]), curve(figures["latency"])):
         assert all(0 < value < 1e18 for point in points for value in point)
 
 

@@ -23,14 +23,14 @@ def meter(double: RedfishDouble, **options: object) -> Redfish:
     return Redfish(RedfishOptions.model_validate({"url": double.url, **options}))
 
 
-def refused(found: Redfish) -> UllageError:
+def refused(bmc: Redfish) -> UllageError:
     with pytest.raises(UllageError) as caught:
-        found.open()
-    found.close()
+        bmc.open()
+    bmc.close()
     return caught.value
 
 
-def fault(found: Redfish) -> FaultError:
+def fault(bmc: Redfish) -> FaultError:
     with pytest.raises(FaultError) as caught:
-        found.read()
+        bmc.read()
     return caught.value

@@ -45,22 +45,22 @@ class Scripted(EnergyMeter):
     def open(self) -> tuple[Channel, ...]:
         kind = type(self)
         kind.threads.add(threading.get_ident())
-        found = kind.channels[min(kind.opens, len(kind.channels) - 1)]
+        channels = kind.channels[min(kind.opens, len(kind.channels) - 1)]
         kind.opens += 1
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(channels, Exception):
+            raise channels
+        return channels
 
     def read(self) -> Mapping[str, float]:
         kind = type(self)
         kind.threads.add(threading.get_ident())
-        said = kind.script[min(kind.number, len(kind.script) - 1)]
+        answer = kind.script[min(kind.number, len(kind.script) - 1)]
         kind.number += 1
-        if isinstance(said, Exception):
-            raise said
-        if isinstance(said, Mapping):
-            return said
-        return {"wall": said() if callable(said) else said}
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Mapping):
+            return answer
+        return {"wall": answer() if callable(answer) else answer}
 
     def close(self) -> None:
         kind = type(self)

@@ -36,7 +36,7 @@ def test_a_status_that_is_no_answer(status: int, kind: str, words: str) -> None:
         error = refused(served.url)
         assert error.kind is getattr(errors, kind)
         assert words in error.message
-        assert served.asked == ["/metrics"], "no redirect is followed, and nothing asked again"
+        assert served.requests == ["/metrics"], "no redirect is followed, and nothing asked again"
 
 
 def test_a_page_for_people() -> None:
@@ -68,20 +68,20 @@ def test_a_server_that_only_drips_is_left_at_the_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with exporter("plug_watts 100\n") as served:
-        found = meter(served.url, **OWN)
-        found.open()
+        plug = meter(served.url, **OWN)
+        plug.open()
         monkeypatch.setattr("ullage.meters.energy.prometheus.READ_DEADLINE_S", 0.3)
         served.drip_s = 0.02
         for declared in (0, 10_000):
             served.declared = declared
             with pytest.raises(FaultError, match=r"no answer within 0.3 s") as caught:
-                found.read()
+                plug.read()
             assert caught.value.code == "silent"
         monkeypatch.setattr("ullage.meters.energy.prometheus.READ_DEADLINE_S", 60)
         served.drip_s, served.declared = None, None
-        assert found.read() == {"wall": 100.0}
-        found.close()
-        found.close()
+        assert plug.read() == {"wall": 100.0}
+        plug.close()
+        plug.close()
 
 
 def test_a_server_that_never_answers_is_left_at_the_deadline(
