@@ -154,9 +154,9 @@ def test_files_are_not_looked_for_without_end(image: Path, monkeypatch: pytest.M
 def test_a_file_is_read_once(image: Path) -> None:
     file = image / INSIDE.lstrip("/")
     files = OwnFiles(image)
-    found = files.find(*identity(file), INSIDE)
-    assert found is not None
-    assert found is files.find(*identity(file), INSIDE)
-    assert found.function(offset_of(file, "work")) == "work"
+    own = files.find(*identity(file), INSIDE)
+    assert own is not None
+    assert own is files.find(*identity(file), INSIDE)
+    assert own.function(offset_of(file, "work")) == "work"
     os.utime(file)
-    assert found.function(offset_of(file, "main")) == "main"
+    assert own.function(offset_of(file, "main")) == "main"

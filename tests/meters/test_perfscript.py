@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.meters.perf.mappings import OwnFiles
-from ullage.meters.perf.script import MOST_ROWS, Key, ScriptReader, Window
+from ullage.meters.perf.script import MOST_ROWS, Key, ScriptReader, TrialWindow
 from ullage.meters.process_groups import Group
 from ullage.runs.symbols import (
     LEAST_BIN_NS,
@@ -49,16 +49,16 @@ def folded(
     roots: dict[int, Group] | None = None,
     window: tuple[int, int] = (0, 100),
     files: OwnFiles = NO_FILES,
-) -> tuple[ScriptReader, Window]:
+) -> tuple[ScriptReader, TrialWindow]:
     """The lines in one window, in seconds."""
-    counted = Window(window[0] * 10**9, window[1] * 10**9, roots or {})
+    counted = TrialWindow(window[0] * 10**9, window[1] * 10**9, roots or {})
     folder = ScriptReader([counted], OURS, files)
     for line in lines:
         folder.take(line + "\n")
     return folder, counted
 
 
-def rows(window: Window) -> list[tuple[str, str, str, str, int]]:
+def rows(window: TrialWindow) -> list[tuple[str, str, str, str, int]]:
     return [(r.group, r.program, r.object, r.symbol, r.samples) for r in window.table().rows]
 
 
@@ -114,7 +114,7 @@ def test_objects() -> None:
 
 def test_a_window_is_cut_exactly() -> None:
     """The first instant counts, the last does not; each window takes its own."""
-    first, second = Window(10**9, 2 * 10**9, {}), Window(2 * 10**9, 3 * 10**9, {})
+    first, second = TrialWindow(10**9, 2 * 10**9, {}), TrialWindow(2 * 10**9, 3 * 10**9, {})
     folder = ScriptReader([first, second], OURS, NO_FILES)
     for at in ("0.999999999", "1.000000000", "1.999999999", "2.000000000", "3.000000000"):
         folder.take(f"x 7/7 [000] {at}: {KERNEL} f ([kernel.kallsyms])")
@@ -123,7 +123,7 @@ def test_a_window_is_cut_exactly() -> None:
 
 def test_the_same_samples_over_time() -> None:
     """By group, in parts of half a second; the last instant of a part is its own."""
-    window = Window(10**9, 2 * 10**9, {10: "hypervisor"})
+    window = TrialWindow(10**9, 2 * 10**9, {10: "hypervisor"})
     folder = ScriptReader([window], OURS, NO_FILES)
     for comm, pid, at in [
         ("CPU 0/KVM", 10, 1.0),
@@ -234,7 +234,7 @@ def test_a_device_that_no_kernel_has_breaks_nothing(device: str, tool: tuple[Pat
 
 def test_many_functions_take_the_place_of_no_other_row() -> None:
     """The rarest stand with their files; a function of the kernel or of QEMU never does."""
-    window = Window(0, 10**12, {})
+    window = TrialWindow(0, 10**12, {})
     for n in range(MOST_ROWS + 20):
         for _ in range(1 + n // 100):
             window.take(("programs", "p", "lib", f"f{n:03}"), 0, 0)
@@ -252,7 +252,7 @@ def test_many_functions_take_the_place_of_no_other_row() -> None:
 
 def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
     """What is left of it would be compared as if it were all."""
-    window = Window(0, 10**12, {})
+    window = TrialWindow(0, 10**12, {})
     for name, samples in (("often", 60), ("seldom", 1)):
         for _ in range(samples):
             window.take(("programs", name, "lib", "work"), 0, 0)
@@ -273,7 +273,7 @@ def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
 )
 def test_parts_of_a_trial(length_ns: int, parts: int) -> None:
     """As many as are half a second long, 60 at most; the last instant is in the last of them."""
-    window = Window(7, 7 + length_ns, {})
+    window = TrialWindow(7, 7 + length_ns, {})
     folder = ScriptReader([window], OURS, NO_FILES)
     last = 7 + length_ns - 1
     folder.take(f"x 7/7 [000] {last // 10**9}.{last % 10**9:09}: {KERNEL} f ([kernel.kallsyms])")
@@ -281,14 +281,14 @@ def test_parts_of_a_trial(length_ns: int, parts: int) -> None:
     assert samples == (0,) * (parts - 1) + (1,)
 
 
-def courses(window: Window) -> dict[tuple[int, str], tuple[int, ...]]:
+def courses(window: TrialWindow) -> dict[tuple[int, str], tuple[int, ...]]:
     return {(part.core, part.group): part.samples for part in window.cores_over_time()}
 
 
 def test_the_same_samples_by_core_and_time() -> None:
     """What works at the other end is told apart there, but for its agent."""
     roots: dict[int, Group] = {10: "hypervisor", 20: "agent", 30: "agent", 40: "hypervisor"}
-    window = Window(10**9, 2 * 10**9, roots, frozenset({30, 40}))
+    window = TrialWindow(10**9, 2 * 10**9, roots, frozenset({30, 40}))
     folder = ScriptReader([window], OURS, NO_FILES)
     for line in (
         forked(21, 20),
@@ -319,24 +319,26 @@ def test_the_same_samples_by_core_and_time() -> None:
 def test_of_a_large_host_the_busiest_cores_are_kept_whole() -> None:
     """However many groups work on them: what has no course of its own is one more."""
     groups: list[Group] = ["programs", "kworker", "ksoftirqd", "others"]
-    window = Window(0, 60 * 10**9, {})
+    window = TrialWindow(0, 60 * 10**9, {})
     for core in range(MOST_COURSES + 40):
         for number, group in enumerate(groups):
             for _ in range(1 + (core + 1) // (number + 1)):
                 window.take((group, "p", "kernel", "f"), 10**9 * (core % 60), core)
-    found = courses(window)
-    cores = {core for core, _ in found}
+    parts_by_core = courses(window)
+    cores = {core for core, _ in parts_by_core}
     assert cores == {*range(40, MOST_COURSES + 40)}
-    assert len(found) == 2 * MOST_COURSES
-    assert sum(not group for _, group in found) == MOST_COURSES
-    whole = {core: sum(sum(s) for (c, _), s in found.items() if c == core) for core in cores}
+    assert len(parts_by_core) == 2 * MOST_COURSES
+    assert sum(not group for _, group in parts_by_core) == MOST_COURSES
+    whole = {
+        core: sum(sum(s) for (c, _), s in parts_by_core.items() if c == core) for core in cores
+    }
     by_core = window.by_core()
     assert whole == {core: sum(part.samples[core] for part in by_core) for core in cores}
-    assert sum(map(len, found.values())) <= 2 * MOST_COURSES * MOST_BINS
+    assert sum(map(len, parts_by_core.values())) <= 2 * MOST_COURSES * MOST_BINS
 
 
 def symbols_of(
-    window: Window, *, rows: tuple[SymbolRow, ...] = (), over: tuple[GroupOverTime, ...]
+    window: TrialWindow, *, rows: tuple[SymbolRow, ...] = (), over: tuple[GroupOverTime, ...]
 ) -> Symbols:
     return Symbols(
         hz=49,
@@ -363,7 +365,7 @@ def test_a_table_takes_what_a_window_counted(
     start: int, length: int, samples: list[tuple[float, str]]
 ) -> None:
     """Parts are equal, none too short, and have the very samples of the rows."""
-    window = Window(start, start + length, {})
+    window = TrialWindow(start, start + length, {})
     folder = ScriptReader([window], OURS, NO_FILES)
     folder.take(forked(31, 2))
     for share, comm in samples:
@@ -378,10 +380,10 @@ def test_a_table_takes_what_a_window_counted(
     by_core = {part.group: sum(part.samples) for part in table.by_core}
     assert by_core == {part.group: sum(part.samples) for part in table.over_time}
     assert by_core == {part.group: sum(part.samples) for part in table.cores_over_time}
-    for each in table.over_time:
-        mine = sum(row.samples for row in table.rows if row.group == each.group)
-        assert sum(each.samples) == mine
-        assert len(each.samples) <= MOST_BINS
+    for course in table.over_time:
+        mine = sum(row.samples for row in table.rows if row.group == course.group)
+        assert sum(course.samples) == mine
+        assert len(course.samples) <= MOST_BINS
     missing = (
         window.bin_ns * max(len(e.samples) for e in table.over_time) - length if samples else 0
     )

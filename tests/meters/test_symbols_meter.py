@@ -20,7 +20,7 @@ from ullage.host import clock, paths
 from ullage.host.cgroups import Group, Limits
 from ullage.meters import Scene, process_groups
 from ullage.meters.perf import sampler as symbols
-from ullage.meters.perf.sampler import Look, Sampler
+from ullage.meters.perf.sampler import ClockPair, Sampler
 from ullage.runs.symbols import LEAST_BIN_NS, OTHER_END, Symbols
 
 BURN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: hash('x' * 99)"
@@ -160,8 +160,8 @@ def test_which_core_it_was_and_at_which_end(
 
 
 def test_the_two_clocks_are_brought_together() -> None:
-    look = Look.now()
-    again = Look.now()
+    look = ClockPair.now()
+    again = ClockPair.now()
     drift = (again.raw_ns - look.raw_ns) - (again.ordered_ns - look.ordered_ns)
     assert 0 <= look.half_ns < 1e6
     assert abs(drift) <= 1e6

@@ -3,18 +3,18 @@
 import pytest
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import LONGEST, Count, ExactPart, Part, read
+from ullage.workloads.output import LONGEST, Count, ExactReportPart, ReportPart, read
 
 
-class Inner(Part):
+class Inner(ReportPart):
     count: Count
 
 
-class Whole(Part):
+class Whole(ReportPart):
     inner: Inner
 
 
-class Exact(ExactPart):
+class Exact(ExactReportPart):
     count: Count
 
 

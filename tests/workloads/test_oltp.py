@@ -222,10 +222,10 @@ def test_the_first_fatal_errors_are_the_reason() -> None:
 def test_a_disk_that_was_full_is_the_reason(name: str, why: str) -> None:
     """Recorded: it became full when the threads had begun, or before they connected."""
     log = (DATA / f"{name}_server.txt").read_text()
-    said = (DATA / f"{name}.txt").read_text()
+    server_log = (DATA / f"{name}.txt").read_text()
     parameters = OltpParameters(database="mariadb" if "mariadb" in name else "postgresql")
     server = Output(0, None, "", log, 5.0)
-    reason = refused(parameters, {"server": server, "client": Output(1, None, said, "", 1.0)})
+    reason = refused(parameters, {"server": server, "client": Output(1, None, server_log, "", 1.0)})
     assert reason.startswith("the disk of server is full: ") and why in reason
     _, well = sample("mariadb_read_write")
     assert "is full" in refused(OltpParameters(), {**well, "server": server}), "whatever came of it"

@@ -78,8 +78,8 @@ def test_the_figures_of_two() -> None:
 def test_the_three_parts_are_the_whole(later: list[int]) -> None:
     instances = [instance(number, late_ms) for number, late_ms in enumerate(later)]
     last = max(made_instance["steps"]["replied"] for made_instance in instances)
-    for each in instances:
-        each["release_asked"], each["released"] = last, last + 1
+    for made_one in instances:
+        made_one["release_asked"], made_one["released"] = last, last + 1
     values = figures({**record(0), "instances": instances})
     parts = values["choose_time"] + values["copy_time"] + values["boot_time"]
     assert values["instance_time"] == pytest.approx(parts)

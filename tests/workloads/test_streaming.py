@@ -128,8 +128,8 @@ def test_the_longest_search_that_a_plan_may_ask_for() -> None:
         result |= {"figure": lower, "lower": lower, "upper": upper}
 
     printed = changed(search)
-    told = json.loads(printed["client"].stdout)
-    assert len(told["steps"]) == report.MOST_STEPS
+    reported = json.loads(printed["client"].stdout)
+    assert len(reported["steps"]) == report.MOST_STEPS
     # A real run says more than ours reads.
     assert len(printed["client"].stdout) * 4 / 3 < report.LONGEST
     STREAMING.check(longest, printed)

@@ -139,12 +139,12 @@ def on_yarn() -> dict[str, Output]:
 
 
 def test_a_job_on_yarn() -> None:
-    found = on_yarn()
-    WORKLOAD.check(YARN, found)
-    assert WORKLOAD.parse(YARN, found)["seconds"] == 90.0
-    applications = WORKLOAD.facts(YARN, found)["applications"]
+    submitted = on_yarn()
+    WORKLOAD.check(YARN, submitted)
+    assert WORKLOAD.parse(YARN, submitted)["seconds"] == 90.0
+    applications = WORKLOAD.facts(YARN, submitted)["applications"]
     assert applications == f"application_{WRITE}, application_{READ}"
-    assert WORKLOAD.facts(TWO, found) == {}
+    assert WORKLOAD.facts(TWO, submitted) == {}
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,14 @@ LONGEST_REPORT = 1 << 20
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One line that a report must have."""
 
     like: str
     pattern: re.Pattern[str]
 
 
-def line(*parts: str | tuple[str, int]) -> Line:
+def line(*parts: str | tuple[str, int]) -> ReportLine:
     """A line made of literal text and of figures, each given as (name, decimal places).
 
     A figure is decimal digits with exactly so many places, and may be padded with blanks: no sign,
@@ -46,10 +46,10 @@ def line(*parts: str | tuple[str, int]) -> Line:
             fraction = rf"\.[0-9]{{{places}}}" if places else ""
             like += f"<{name}>"
             pattern += rf" *(?P<{name}>[0-9]{{1,15}}{fraction})"
-    return Line(like, re.compile(pattern))
+    return ReportLine(like, re.compile(pattern))
 
 
-def read_lines(text: str, expected: Sequence[Line]) -> dict[str, float]:
+def read_lines(text: str, expected: Sequence[ReportLine]) -> dict[str, float]:
     """The figures of a report with exactly the expected lines, in order, empty ones aside.
 
     Raises InvalidTrialError with the first line that differs.
@@ -140,13 +140,13 @@ DoubleCount = Annotated[int, Field(ge=0, lt=1 << 53)]
 Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     """A part of a report; fields not named in it do not matter to us."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class ExactPart(Part):
+class ExactReportPart(ReportPart):
     """One of a program of ours: a field not named in it is a fault."""
 
     model_config = ConfigDict(extra="forbid")

@@ -141,17 +141,17 @@ def test_a_board_that_is_not_allowed_to_tell(tmp_path: Path) -> None:
 
 @needs_ipmitool
 def test_a_board_that_restarts(bmc: BmcDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = meter(bmc)
-    found.open()
+    board = meter(bmc)
+    board.open()
     monkeypatch.setattr(ipmi, "READ_DEADLINE_S", 0.5)
     bmc.pause()
-    assert fault(found).code == "silent"
+    assert fault(board).code == "silent"
     bmc.kill()
-    assert fault(found).code in {"silent", "gone"}
+    assert fault(board).code in {"silent", "gone"}
     monkeypatch.undo()
     bmc.start()
-    until_value(found, 217.0)
-    found.close()
+    until_value(board, 217.0)
+    board.close()
 
 
 @needs_ipmitool
@@ -235,8 +235,8 @@ def test_an_ipmitool_that_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, kind: errors.ErrorKind
 ) -> None:
     monkeypatch.setattr(ipmi, "READ_DEADLINE_S", 0.5 if "sleep" in script else 60.0)
-    found = program(tmp_path, monkeypatch, script)
-    assert refused(found).kind is kind
+    stub = program(tmp_path, monkeypatch, script)
+    assert refused(stub).kind is kind
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,8 @@ def test_dies_of_one_package_and_ten_packages_in_order(tmp_path: Path) -> None:
     tree.zone("intel-rapl:10:0", "dram", 5)
     rapl = meter(tree)
     with tree.counting(*zones):
-        told = [channel.name for channel in rapl.open()]
-    assert told == [*names, "memory-5-die-0"]
+        channels = [channel.name for channel in rapl.open()]
+    assert channels == [*names, "memory-5-die-0"]
 
 
 def test_amd_has_packages_alone(tmp_path: Path) -> None:

@@ -334,11 +334,11 @@ def test_a_full_disk_at_a_new_stretch_is_no_fault_of_the_meter(
         recorded = Recorded(kind, tmp_path / "wall.jsonl")
         recorder = recorded.recorder
         eventually(lambda: recorder.ended or recorder.faults["nonsense"] > 0)
-        found = recorded.stop()
+        lines_written = recorded.stop()
     assert recorder.failed is not None
     assert recorder.failed.errno == errno.ENOSPC
-    assert {fault.code for fault in of(found, Fault)} == {"gone"}
-    assert [line.values["wall"] for line in of(found, Reading)] == [5.0]
+    assert {fault.code for fault in of(lines_written, Fault)} == {"gone"}
+    assert [line.values["wall"] for line in of(lines_written, Reading)] == [5.0]
 
 
 @given(st.binary(max_size=200).filter(lambda tail: b"\n" not in tail), st.integers(0, 3))

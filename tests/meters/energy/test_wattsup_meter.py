@@ -132,11 +132,11 @@ def test_a_line_that_another_program_uses(tmp_path: Path) -> None:
 
 def test_a_line_that_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with plugged(tmp_path, [packet(2105)] * 2) as double:
-        found = meter(double.line)
-        found.open()
+        logger = meter(double.line)
+        logger.open()
         monkeypatch.setattr(wattsup, "READ_DEADLINE_S", 0.3)
-        until_fault(found, "silent")
-        assert fault(found).code == "silent"
+        until_fault(logger, "silent")
+        assert fault(logger).code == "silent"
         error = refused(meter(double.line))
         assert error.kind is errors.ENERGY_METER_ABSENT
 

@@ -35,7 +35,7 @@ from ullage.runs.writer import now_ns
 T = TypeVar("T")
 
 
-class Call(Generic[T]):
+class MeterCall(Generic[T]):
     """One call, and what came of it."""
 
     def __init__(self, work: Callable[[], T]) -> None:
@@ -75,8 +75,8 @@ class Caller:
     """Calls a meter that blocks, from one thread, which nobody need wait for."""
 
     def __init__(self, name: str) -> None:
-        self._todo: SimpleQueue[Call[Any] | None] = SimpleQueue()
-        self._last: Call[Any] | None = None
+        self._todo: SimpleQueue[MeterCall[Any] | None] = SimpleQueue()
+        self._last: MeterCall[Any] | None = None
         Thread(target=self._serve, name=f"meter {name}", daemon=True).start()
 
     @property
@@ -84,11 +84,11 @@ class Caller:
         """True while a call has no result."""
         return self._last is not None and not self._last.over
 
-    def begin(self, work: Callable[[], T]) -> Call[T]:
+    def begin(self, work: Callable[[], T]) -> MeterCall[T]:
         """Have it done; one at a time: FaultError (`silent`) while an earlier call hangs."""
         if self.busy:
             raise FaultError("silent", "an earlier request still has no answer")
-        call = Call(work)
+        call = MeterCall(work)
         self._last = call
         self._todo.put(call)
         return call
@@ -102,7 +102,7 @@ class Caller:
 
     def end(self, farewell: Callable[[], object], deadline_s: float) -> None:
         """Do this last. Waits for it, unless a call hangs: it is then done after that."""
-        call, hangs = Call(farewell), self.busy
+        call, hangs = MeterCall(farewell), self.busy
         self._todo.put(call)
         self._todo.put(None)
         if not hangs:
@@ -204,7 +204,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._since_opened = 0
         self._faulty = False
-        self._opening: Call[tuple[Channel, ...]] | None = None
+        self._opening: MeterCall[tuple[Channel, ...]] | None = None
         """Of a meter that is not known to be what it was: nothing is read until this went well."""
 
     def open(self) -> tuple[Channel, ...]:

@@ -30,7 +30,7 @@ from ullage.host import clock
 from ullage.meters import process_groups, procfs
 from ullage.meters.base import Scene
 from ullage.meters.perf.mappings import OwnFiles
-from ullage.meters.perf.script import FIELDS, ScriptReader, Window
+from ullage.meters.perf.script import FIELDS, ScriptReader, TrialWindow
 from ullage.meters.process_groups import Group
 from ullage.runs.symbols import Symbols
 from ullage.runs.writer import disk_full_as_error
@@ -66,7 +66,7 @@ _SCRIPT: Final = (
 
 
 @dataclass(frozen=True)
-class Look:
+class ClockPair:
     """The clock of the samples and the run's, at about the same instant."""
 
     raw_ns: int
@@ -75,12 +75,12 @@ class Look:
     """The two are no further apart."""
 
     @classmethod
-    def now(cls) -> Look:
+    def now(cls) -> ClockPair:
         """The closest of a few."""
         return min((cls._once() for _ in range(5)), key=lambda look: look.half_ns)
 
     @classmethod
-    def _once(cls) -> Look:
+    def _once(cls) -> ClockPair:
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         ordered = clock.ordered_ns()
         after = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -91,7 +91,7 @@ class Look:
 class Watch:
     """A trial that has begun."""
 
-    before: Look
+    before: ClockPair
     roots: dict[int, Group]
     ends: frozenset[int]
     """Of these, those at the other end."""
@@ -127,7 +127,7 @@ class _FinishedTrial:
     start_ns: int
     end_ns: int
     bound_ns: int
-    window: Window
+    window: TrialWindow
 
 
 @dataclass
@@ -170,18 +170,18 @@ class Sampler:
 
     def watch(self, scene: Scene) -> Watch:
         """A trial begins: who is who, and what time it is."""
-        return Watch(Look.now(), process_groups.members(scene), process_groups.ends(scene))
+        return Watch(ClockPair.now(), process_groups.members(scene), process_groups.ends(scene))
 
     def note(self, watch: Watch, folder: Path, start_ns: int, end_ns: int) -> None:
         """It is over; its instants are of the run's clock. Nothing if perf has ended meanwhile."""
         if self._over():
             self._say(_broken(_OVER))
             return
-        after = Look.now()
+        after = ClockPair.now()
         offsets = [look.raw_ns - look.ordered_ns for look in (watch.before, after)]
         shift = sum(offsets) // 2
         bound = abs(offsets[1] - offsets[0]) + max(watch.before.half_ns, after.half_ns)
-        window = Window(start_ns + shift, end_ns + shift, watch.roots, watch.ends)
+        window = TrialWindow(start_ns + shift, end_ns + shift, watch.roots, watch.ends)
         self._finished.append(_FinishedTrial(folder, start_ns, end_ns, bound, window))
 
     async def settle(self) -> None:

@@ -72,7 +72,7 @@ Key = tuple[Group, str, str, str]
 
 
 @dataclass
-class Window:
+class TrialWindow:
     """A trial, on the clock of the samples."""
 
     start_ns: int
@@ -149,7 +149,7 @@ class Window:
             for (core, owner), bins in sorted(largest.items())
         )
 
-    def table(self) -> Table:
+    def table(self) -> SampleTable:
         """The largest rows. Functions of programs' files take the place of no other row."""
         count, folded = self._folded()
         most = sorted(count.items(), key=lambda row: (-row[1], row[0]))[:MOST_ROWS]
@@ -157,7 +157,7 @@ class Window:
             SymbolRow(group=group, program=program, object=file, symbol=symbol, samples=samples)
             for (group, program, file, symbol), samples in most
         )
-        return Table(rows, count.total() - sum(row.samples for row in rows), folded)
+        return SampleTable(rows, count.total() - sum(row.samples for row in rows), folded)
 
     def _folded(self) -> tuple[Counter[Key], int]:
         """With as few of them counted for their file alone as makes the rows no too many.
@@ -184,7 +184,7 @@ def _add(sums: dict[Any, list[int]], key: Any, bins: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True)
-class Table:
+class SampleTable:
     """Of a window, as it is kept."""
 
     rows: tuple[SymbolRow, ...]
@@ -198,7 +198,7 @@ class Table:
 class ScriptReader:
     """Takes the lines one by one, in the order of their time, and fills the windows."""
 
-    windows: Sequence[Window]
+    windows: Sequence[TrialWindow]
     controller: int
     """Our own process."""
     files: InitVar[OwnFiles]
@@ -264,7 +264,7 @@ class ScriptReader:
             self._foreign.add(file)
 
     def _count(
-        self, window: Window, record: re.Match[str], place: re.Match[str], at_ns: int
+        self, window: TrialWindow, record: re.Match[str], place: re.Match[str], at_ns: int
     ) -> None:
         pid, comm = int(record["pid"]), record["comm"]
         if pid == 0:
@@ -281,7 +281,7 @@ class ScriptReader:
         far = root in window.ends and group != "agent"
         window.take(key, at_ns, int(record["cpu"]), far=far)
 
-    def _group(self, window: Window, pid: int, comm: str) -> tuple[Group, int]:
+    def _group(self, window: TrialWindow, pid: int, comm: str) -> tuple[Group, int]:
         """By the nearest process above it that is known, and that; what an agent started is a
         program.
         """

@@ -24,7 +24,7 @@ from ullage.workloads.base import (
     Workload,
     counted,
 )
-from ullage.workloads.output import Line, ended, line, read_lines
+from ullage.workloads.output import ReportLine, ended, line, read_lines
 
 # What TestDFSIO and the script around it print.
 
@@ -93,7 +93,7 @@ def _parsed(figures: dict[str, float]) -> IoStep:
     return IoStep(figures["files"], figures["mib"], figures["throughput"], figures["seconds"])
 
 
-def _step(step: str) -> list[Line]:
+def _step(step: str) -> list[ReportLine]:
     labels = {
         "Number of files": "files",
         "Total MBytes processed": "mib",
@@ -107,10 +107,10 @@ def _step(step: str) -> list[Line]:
     return [*(line(heading_line) for heading_line in heading), *figures]
 
 
-def _figure(label: str, name: str) -> Line:
+def _figure(label: str, name: str) -> ReportLine:
     """With up to two decimals, as many as it has (`java.text.DecimalFormat("#.##")`)."""
     figure = rf"(?P<{name}>(?:[0-9]{{1,15}}|(?=\.))(?:\.[0-9]{{1,2}})?)"
-    return Line(f"{label}: <{name}>", re.compile(rf"{re.escape(label)}: +{figure}"))
+    return ReportLine(f"{label}: <{name}>", re.compile(rf"{re.escape(label)}: +{figure}"))
 
 
 def _undated(text: str) -> str:

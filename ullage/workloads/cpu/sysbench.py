@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
-from ullage.workloads.output import Line, ended, line, quoted, read_lines
+from ullage.workloads.output import ReportLine, ended, line, quoted, read_lines
 
 LATENCY = (
     Metric(
@@ -51,7 +51,7 @@ TOTAL_TIME = Metric(
 STARTED = (line("Initializing worker threads..."), line("Threads started!"))
 """What stands before the figures."""
 
-_HEAD = Line(
+_HEAD = ReportLine(
     "sysbench 1.0.<n> (using system LuaJIT <version>)",
     re.compile(r"sysbench 1\.0\.[0-9]{1,3} \(using (system|bundled) LuaJIT [A-Za-z0-9.-]{1,40}\)"),
 )
@@ -122,7 +122,7 @@ class Sysbench(Workload[S]):
         """The options of this test, the limits among them."""
 
     @abstractmethod
-    def echo(self, parameters: S) -> Sequence[Line]:
+    def echo(self, parameters: S) -> Sequence[ReportLine]:
         """The lines between the random number generator's and the common statistics."""
 
     @abstractmethod

@@ -20,7 +20,7 @@ from ullage.workloads.cpu.sysbench import (
     prove_limits,
     total_time,
 )
-from ullage.workloads.output import Line, line
+from ullage.workloads.output import ReportLine, line
 
 
 class SysbenchCpuParameters(LimitedParameters):
@@ -76,7 +76,7 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
             *limits(parameters.time_s, parameters.events),
         )
 
-    def echo(self, parameters: SysbenchCpuParameters) -> Sequence[Line]:
+    def echo(self, parameters: SysbenchCpuParameters) -> Sequence[ReportLine]:
         return (
             line(f"Prime numbers limit: {parameters.prime}"),
             *STARTED,

@@ -23,7 +23,7 @@ from ullage.workloads.cpu.sysbench import (
     size,
     total_time,
 )
-from ullage.workloads.output import Line, line
+from ullage.workloads.output import ReportLine, line
 
 MIB = 1 << 20
 
@@ -133,7 +133,7 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
             *limits(parameters.time_s, None),
         )
 
-    def echo(self, parameters: SysbenchMemoryParameters) -> Sequence[Line]:
+    def echo(self, parameters: SysbenchMemoryParameters) -> Sequence[ReportLine]:
         return (
             line("Running memory speed test with the following options:"),
             line(f"  block size: {parameters.block_size // 1024}KiB"),

@@ -16,7 +16,7 @@ from ullage.workloads.cpu.sysbench import (
     latency,
     limits,
 )
-from ullage.workloads.output import Line
+from ullage.workloads.output import ReportLine
 
 
 class SysbenchMutexParameters(SysbenchParameters):
@@ -73,7 +73,7 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
             *limits(None, None),
         )
 
-    def echo(self, parameters: SysbenchMutexParameters) -> Sequence[Line]:
+    def echo(self, parameters: SysbenchMutexParameters) -> Sequence[ReportLine]:
         return STARTED
 
     def prove(self, parameters: SysbenchMutexParameters, report: Mapping[str, float]) -> None:

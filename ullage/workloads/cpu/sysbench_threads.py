@@ -19,7 +19,7 @@ from ullage.workloads.cpu.sysbench import (
     prove_limits,
     total_time,
 )
-from ullage.workloads.output import Line
+from ullage.workloads.output import ReportLine
 
 
 class SysbenchThreadsParameters(LimitedParameters):
@@ -73,7 +73,7 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
             *limits(parameters.time_s, parameters.events),
         )
 
-    def echo(self, parameters: SysbenchThreadsParameters) -> Sequence[Line]:
+    def echo(self, parameters: SysbenchThreadsParameters) -> Sequence[ReportLine]:
         return STARTED
 
     def prove(self, parameters: SysbenchThreadsParameters, report: Mapping[str, float]) -> None:

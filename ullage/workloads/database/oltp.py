@@ -21,7 +21,7 @@ from ullage.workloads.base import (
 )
 from ullage.workloads.database import oltp_report, oltp_servers
 from ullage.workloads.database.oltp_parameters import OltpParameters
-from ullage.workloads.database.oltp_report import Result
+from ullage.workloads.database.oltp_report import OltpResult
 from ullage.workloads.database.oltp_servers import SERVERS
 from ullage.workloads.output import QUANTILE, ended, quoted
 
@@ -328,10 +328,12 @@ class Oltp(Workload[OltpParameters]):
         return facts
 
 
-def _settings(parameters: OltpParameters, context: Context, role: str) -> oltp_servers.Settings:
+def _settings(
+    parameters: OltpParameters, context: Context, role: str
+) -> oltp_servers.ServerSettings:
     statements = oltp_servers.STATEMENTS_PER_TABLE * parameters.tables + 2
     connections = parameters.threads + oltp_servers.SPARE_CONNECTIONS
-    return oltp_servers.Settings(
+    return oltp_servers.ServerSettings(
         database=parameters.database,
         address=None if _at_socket(parameters) else context.addresses[role],
         port=parameters.port,
@@ -349,7 +351,7 @@ def _at_socket(parameters: OltpParameters) -> bool:
     return parameters.client == "same" and parameters.servers == "one"
 
 
-def _subnet(settings: oltp_servers.Settings) -> str:
+def _subnet(settings: oltp_servers.ServerSettings) -> str:
     address = settings.address
     return oltp_servers.subnet(settings.database, address) if address else ""
 
@@ -366,5 +368,5 @@ def _servers(outputs: Mapping[str, Output]) -> list[str]:
     return [role for role in outputs if role != "client"] or ["server"]
 
 
-def _read(parameters: OltpParameters, outputs: Mapping[str, Output]) -> Result:
+def _read(parameters: OltpParameters, outputs: Mapping[str, Output]) -> OltpResult:
     return oltp_report.read(outputs["client"].stdout, parameters.threads, parameters.warmup_s)

@@ -22,7 +22,7 @@ from ullage.workloads.database.oltp_parameters import MIX, OltpParameters
 from ullage.workloads.output import (
     SAMPLES_ABOVE,
     DoubleCount,
-    ExactPart,
+    ExactReportPart,
     Seconds,
     check_echoes,
     check_length,
@@ -43,7 +43,7 @@ _MOST_RESTARTS: Final = 1 << 15
 """Lines: one a thread and SQLSTATE."""
 
 
-class Counts(ExactPart):
+class Counts(ExactReportPart):
     events: DoubleCount
     """Transactions done."""
     reads: DoubleCount
@@ -60,7 +60,7 @@ class Counts(ExactPart):
         return self.reads + self.writes + self.other
 
 
-class Times(ExactPart):
+class Times(ExactReportPart):
     time_total: Seconds
     """Since the start."""
     time_interval: Seconds
@@ -73,7 +73,7 @@ class Times(ExactPart):
     latency_sum: Seconds
 
 
-class Report(ExactPart):
+class SysbenchReport(ExactReportPart):
     """One report of sysbench."""
 
     test: str
@@ -83,28 +83,28 @@ class Report(ExactPart):
     seconds: Times
 
 
-class Restarts(ExactPart):
+class Restarts(ExactReportPart):
     """How often a thread began a transaction anew for one reason."""
 
     state: str = Field(pattern=r"^[0-9A-Z]{5}$")
     count: DoubleCount
 
 
-class _ReportLine(ExactPart):
-    report: Report
+class _ReportLine(ExactReportPart):
+    report: SysbenchReport
 
 
-class _RestartsLine(ExactPart):
+class _RestartsLine(ExactReportPart):
     restarts: Restarts
 
 
 @dataclass(frozen=True)
-class Result:
+class OltpResult:
     """All that a run of sysbench told."""
 
     version: str
-    warmup: Report | None
-    report: Report
+    warmup: SysbenchReport | None
+    report: SysbenchReport
     """Of the measured time."""
     bins: Sequence[tuple[float, int]]
     """Time of a transaction in s, in ascending steps of 1.8 % → how many took it."""
@@ -118,10 +118,10 @@ class Result:
         return warmup + self.report.counts.events
 
 
-def read(text: str, threads: int, warmup_s: int) -> Result:
+def read(text: str, threads: int, warmup_s: int) -> OltpResult:
     """The whole output, against the one that these options must give. Raises InvalidTrialError."""
     check_length(text)
-    reports: list[Report] = []
+    reports: list[SysbenchReport] = []
     restarts: dict[str, int] = {}
     bins: list[tuple[float, int]] = []
     text_lines: list[str] = []
@@ -141,7 +141,7 @@ def read(text: str, threads: int, warmup_s: int) -> Result:
     _read_text(text_lines[1:], threads, warmup_s)
     if len(reports) != 1 + bool(warmup_s):
         raise InvalidTrialError(f"{len(reports)} reports, where {1 + bool(warmup_s)} were due")
-    return Result(
+    return OltpResult(
         version=head[1],
         warmup=reports[0] if warmup_s else None,
         report=reports[-1],
@@ -150,7 +150,7 @@ def read(text: str, threads: int, warmup_s: int) -> Result:
     )
 
 
-def curve(result: Result) -> Curve:
+def curve(result: OltpResult) -> Curve:
     """Quantile → time of a transaction in s, as far as the number of samples supports."""
     total = sum(count for _, count in result.bins)
     upto = list(accumulate(count for _, count in result.bins))
@@ -170,7 +170,7 @@ def within_histogram(seconds: float) -> bool:
     return 0 < seconds < 0.99 * LONGEST_S
 
 
-def count_slack(report: Report, threads: int, *, cut: bool) -> float:
+def count_slack(report: SysbenchReport, threads: int, *, cut: bool) -> float:
     """How many transactions a report may have counted in one place and not in another.
 
     Each thread has one under way. At a report on the way (`cut`) sysbench reads its counters, its
@@ -179,7 +179,7 @@ def count_slack(report: Report, threads: int, *, cut: bool) -> float:
     return threads + 0.01 * report.counts.events if cut else 0
 
 
-def check_histogram(result: Result, threads: int) -> None:
+def check_histogram(result: OltpResult, threads: int) -> None:
     """It counts the transactions. Steps below 0.05 ms may look equal: three places are printed."""
     values = [value for value, _ in result.bins]
     if values != sorted(values) or not all(value > 0 for value in values):
@@ -190,7 +190,7 @@ def check_histogram(result: Result, threads: int) -> None:
         raise InvalidTrialError(f"the histogram counts {counted} of {events} transactions")
 
 
-def check_times(report: Report, threads: int, *, cut: bool) -> None:
+def check_times(report: SysbenchReport, threads: int, *, cut: bool) -> None:
     """The latencies of a report fit each other, and its transactions."""
     seconds, events = report.seconds, report.counts.events
     if not 0 < seconds.latency_min <= seconds.latency_avg <= seconds.latency_max:
@@ -224,7 +224,7 @@ def options(parameters: OltpParameters) -> list[tuple[str, int]]:
     return [(name, getattr(parameters, name)) for name in names]
 
 
-def check_echoed(parameters: OltpParameters, report: Report) -> None:
+def check_echoed(parameters: OltpParameters, report: SysbenchReport) -> None:
     """The test and its options, as sysbench understood them."""
     requested = (*options(parameters), ("threads", parameters.threads))
     check_echoes(
@@ -233,7 +233,7 @@ def check_echoed(parameters: OltpParameters, report: Report) -> None:
     )
 
 
-def check_counts(parameters: OltpParameters, report: Report, *, cut: bool) -> None:
+def check_counts(parameters: OltpParameters, report: SysbenchReport, *, cut: bool) -> None:
     """The statements make the transactions; of a try that an error ended, a part was done."""
     counts = report.counts
     if counts.reconnects:
@@ -248,7 +248,7 @@ def check_counts(parameters: OltpParameters, report: Report, *, cut: bool) -> No
             raise InvalidTrialError(f"{counted} {kind} do not make {counts.events} transactions")
 
 
-def check_work(parameters: OltpParameters, result: Result) -> None:
+def check_work(parameters: OltpParameters, result: OltpResult) -> None:
     """As many as asked for, or as long; and every error was told of."""
     events, seconds = result.report.counts.events, result.report.seconds
     if parameters.events is not None and events != parameters.events:

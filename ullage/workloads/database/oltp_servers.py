@@ -40,7 +40,7 @@ _FULL: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Server:
+class DatabaseServer:
     """One kind of server, as the workload sees it."""
 
     title: str
@@ -58,8 +58,8 @@ class Server:
     """What it needs → the Debian package that holds it."""
 
 
-SERVERS: Final[dict[Database, Server]] = {
-    "mariadb": Server(
+SERVERS: Final[dict[Database, DatabaseServer]] = {
+    "mariadb": DatabaseServer(
         "MariaDB",
         "mysql",
         "mariadbd: ready for connections.",
@@ -72,7 +72,7 @@ SERVERS: Final[dict[Database, Server]] = {
             "my_print_defaults": "mariadb-client-core",
         },
     ),
-    "postgresql": Server(
+    "postgresql": DatabaseServer(
         "PostgreSQL",
         "pgsql",
         "database system is ready to accept connections",
@@ -87,7 +87,7 @@ SERVERS: Final[dict[Database, Server]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What a server is told, beside its own defaults."""
 
     database: Database
@@ -105,13 +105,13 @@ class Settings:
     deadlock_timeout_ms: int
 
 
-def command(settings: Settings) -> tuple[str, ...]:
+def command(settings: ServerSettings) -> tuple[str, ...]:
     """The server's argv: no option file is read, so all that differs from defaults stands here."""
     make = _mariadb if settings.database == "mariadb" else _postgresql
     return (*AS_NOBODY, *make(settings))
 
 
-def _mariadb(settings: Settings) -> tuple[str, ...]:
+def _mariadb(settings: ServerSettings) -> tuple[str, ...]:
     """https://mariadb.com/kb/en/server-system-variables/, …/innodb-system-variables/."""
     return (
         "mariadbd",
@@ -129,7 +129,7 @@ def _mariadb(settings: Settings) -> tuple[str, ...]:
     )
 
 
-def _postgresql(settings: Settings) -> tuple[str, ...]:
+def _postgresql(settings: ServerSettings) -> tuple[str, ...]:
     """https://www.postgresql.org/docs/15/runtime-config.html."""
     options = {
         "listen_addresses": settings.address or "",

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ullage.workloads import output
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import DoubleCount, ExactPart
+from ullage.workloads.output import DoubleCount, ExactReportPart
 
 LONGEST_RESULT: Final = 1 << 18
 """Characters: a result has about 25,000."""
@@ -37,7 +37,7 @@ Duration = Annotated[float, Field(gt=0, lt=1e9)]
 Rate = Annotated[float, Field(gt=0, lt=1e15)]
 
 
-class Pattern(ExactPart):
+class Pattern(ExactReportPart):
     """One pattern with one access method: calls of each rank, bytes of all."""
 
     method: Method
@@ -51,7 +51,7 @@ class Pattern(ExactPart):
     seconds: Duration
 
 
-class Total(ExactPart):
+class TypeTotal(ExactReportPart):
     """A pattern type with one access method, from opening to closing its file."""
 
     method: Method
@@ -60,7 +60,7 @@ class Total(ExactPart):
     seconds: Duration
 
 
-class Result(ExactPart):
+class BEffIoResult(ExactReportPart):
     """All that it prints, where every pattern type was asked for."""
 
     program: Literal["beffio"]
@@ -74,7 +74,7 @@ class Result(ExactPart):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)]
     labels: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=3)]
     patterns: Annotated[list[Pattern], Field(max_length=129)]
-    types: Annotated[list[Total], Field(max_length=15)]
+    types: Annotated[list[TypeTotal], Field(max_length=15)]
     effective_s: Duration
     wall_s: Duration
     write: Rate
@@ -84,9 +84,9 @@ class Result(ExactPart):
     b_eff_io_release_1: Rate
 
 
-def read(text: str) -> Result:
+def read(text: str) -> BEffIoResult:
     """The result, its parts proved against each other; InvalidTrialError says what is wrong."""
-    result = output.read(Result, text, longest=LONGEST_RESULT)
+    result = output.read(BEffIoResult, text, longest=LONGEST_RESULT)
     if result.largest_chunk_bytes != largest_chunk(result.memory_bytes):
         raise InvalidTrialError(
             f"its largest chunk is {result.largest_chunk_bytes} bytes, which is not that of "
@@ -132,7 +132,7 @@ def table(largest: int) -> dict[int, PatternSpec]:
     }
 
 
-def by_chunk(result: Result, method: Method) -> list[tuple[float, float]]:
+def by_chunk(result: BEffIoResult, method: Method) -> list[tuple[float, float]]:
     """(chunk, B/s): the mean over the pattern types, weighted as a method's mean is.
 
     Left out are what the original's table by chunk leaves out: the first pattern of each type,
@@ -167,7 +167,7 @@ def single_figure_1(means: Mapping[Method, float]) -> float:
     return 0.25 * means["write"] + 0.25 * means["rewrite"] + 0.5 * means["read"]
 
 
-def _patterns(result: Result) -> dict[tuple[Method, int], Pattern]:
+def _patterns(result: BEffIoResult) -> dict[tuple[Method, int], Pattern]:
     """(method, number) → pattern: each there once, and as the original has it."""
     by_key = {(pattern.method, pattern.number): pattern for pattern in result.patterns}
     if len(by_key) != len(result.patterns):
@@ -187,7 +187,7 @@ def _patterns(result: Result) -> dict[tuple[Method, int], Pattern]:
     return by_key
 
 
-def _prove_amounts(result: Result, done: Mapping[tuple[Method, int], Pattern]) -> None:
+def _prove_amounts(result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]) -> None:
     for (method, number), pattern in done.items():
         if pattern.bytes != pattern.calls * pattern.call_bytes * result.ranks:
             raise InvalidTrialError(
@@ -227,7 +227,7 @@ def repeated(done: Mapping[tuple[Method, int], Pattern], method: Method, number:
     )
 
 
-def _prove_segments(result: Result, done: Mapping[tuple[Method, int], Pattern]) -> None:
+def _prove_segments(result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]) -> None:
     """What a process writes in types 3 and 4 is filled up to whole MiB."""
     for kind in (3, 4):
         parts = [p for (method, _), p in done.items() if (method, p.type) == ("write", kind)]
@@ -237,7 +237,7 @@ def _prove_segments(result: Result, done: Mapping[tuple[Method, int], Pattern]) 
 
 
 def _totals(
-    result: Result, done: Mapping[tuple[Method, int], Pattern]
+    result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]
 ) -> dict[tuple[Method, int], float]:
     """(method, type) → B/s."""
     totals = {(type_total.method, type_total.type): type_total for type_total in result.types}
@@ -259,7 +259,7 @@ def _totals(
     return {key: total.bytes / total.seconds for key, total in totals.items()}
 
 
-def _prove_means(result: Result, rates: Mapping[tuple[Method, int], float]) -> None:
+def _prove_means(result: BEffIoResult, rates: Mapping[tuple[Method, int], float]) -> None:
     means = {m: _mean({kind: r for (of, kind), r in rates.items() if of == m}) for m in METHODS}
     printed: Iterable[tuple[str, float, float]] = (
         ("write", means["write"], result.write),

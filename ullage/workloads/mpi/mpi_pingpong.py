@@ -18,7 +18,7 @@ from ullage.runs.records import Coordinate, Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
 from ullage.workloads.mpi import mpi
-from ullage.workloads.output import Line, check_length, line, quoted, read_lines
+from ullage.workloads.output import ReportLine, check_length, line, quoted, read_lines
 
 LEAST_REPETITIONS: Final = 3
 """However large a message is: fewer have no spread to speak of."""
@@ -98,7 +98,7 @@ class MpiPingpongParameters(mpi.MpiParameters):
 
 
 @dataclass(frozen=True)
-class Point:
+class SizePoint:
     """What was measured at one size, in seconds; of mpi4py there is no median and minimum."""
 
     size: int
@@ -268,7 +268,7 @@ def _mpi4py(parameters: MpiPingpongParameters) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> list[Point]:
+def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> list[SizePoint]:
     """What was measured, if the output proves that all was done."""
     text = mpi.finished(outputs).stdout
     check_length(text)
@@ -280,7 +280,7 @@ def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) ->
     return points
 
 
-def _c_points(parameters: MpiPingpongParameters, text: str) -> list[Point]:
+def _c_points(parameters: MpiPingpongParameters, text: str) -> list[SizePoint]:
     _, report = mpi.library(parameters, text)
     figures = read_lines(report, _report(parameters))
     if parameters.peer != "none" and min(figures["sent"], figures["received"]) < parameters.payload:
@@ -289,7 +289,7 @@ def _c_points(parameters: MpiPingpongParameters, text: str) -> list[Point]:
             f"{parameters.payload} B: the messages went another way"
         )
     points = [
-        Point(
+        SizePoint(
             size=size,
             mean=figures[f"mean_{size}"] / 1e9,
             stdev=figures[f"stdev_{size}"] / 1e9,
@@ -303,14 +303,14 @@ def _c_points(parameters: MpiPingpongParameters, text: str) -> list[Point]:
     return points
 
 
-def _prove_order(point: Point) -> None:
+def _prove_order(point: SizePoint) -> None:
     """No mean and no median is below the minimum, but by what was rounded."""
     assert point.minimum is not None and point.median is not None
     if min(point.mean, point.median) < point.minimum - 1e-12:
         raise InvalidTrialError(f"the minimum at {point.size} B is above the mean or the median")
 
 
-def _report(parameters: MpiPingpongParameters) -> list[Line]:
+def _report(parameters: MpiPingpongParameters) -> list[ReportLine]:
     """The lines after the first."""
     lines = [
         line(
@@ -331,7 +331,7 @@ def _report(parameters: MpiPingpongParameters) -> list[Line]:
     return [*lines, line("every message arrived as it was sent")]
 
 
-def _table(parameters: MpiPingpongParameters, text: str) -> list[Point]:
+def _table(parameters: MpiPingpongParameters, text: str) -> list[SizePoint]:
     """mpi4py's table: exactly the lines of the sizes, titles aside."""
     rows = [row for row in text.split("\n") if row and not row.startswith("# ")]
     if len(rows) != len(parameters.sizes):
@@ -339,7 +339,7 @@ def _table(parameters: MpiPingpongParameters, text: str) -> list[Point]:
     return [_row(parameters, size, row) for size, row in zip(parameters.sizes, rows, strict=True)]
 
 
-def _row(parameters: MpiPingpongParameters, size: int, row: str) -> Point:
+def _row(parameters: MpiPingpongParameters, size: int, row: str) -> SizePoint:
     match = _POINT.fullmatch(row)
     if not match or int(match["size"]) != size:
         raise InvalidTrialError(f"expected the line of {size} B, found {quoted(row)}")
@@ -351,4 +351,4 @@ def _row(parameters: MpiPingpongParameters, size: int, row: str) -> Point:
     mean, rate = float(match["mean"]), float(match["rate"]) * 1e6
     if not mean > 0 or not math.isclose(size / mean, rate, rel_tol=1e-6, abs_tol=0.006e6):
         raise InvalidTrialError(f"{size} B in {mean} s are not {rate} B/s")
-    return Point(size, mean, float(match["stdev"]))
+    return SizePoint(size, mean, float(match["stdev"]))

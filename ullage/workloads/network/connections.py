@@ -13,8 +13,8 @@ from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
 from ullage.workloads.network import endpoints, load_report
-from ullage.workloads.network.load_report import Distribution, Report, Time
-from ullage.workloads.output import QUANTILE, Count, Echo, Part, check_echoes, ended, read
+from ullage.workloads.network.load_report import Distribution, LoadReport, Time
+from ullage.workloads.output import QUANTILE, Count, Echo, ReportPart, check_echoes, ended, read
 
 DRAIN_S = 5.0
 """What is due by the end may still begin so long after it: the program's own default."""
@@ -217,7 +217,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         return figures
 
 
-class _Errors(Part):
+class _Errors(ReportPart):
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
     refused: Count
@@ -240,7 +240,7 @@ class _Errors(Part):
         return ", ".join(f"{count} {kind}" for kind, count in self.counts.items() if count)
 
 
-class _Client(Report):
+class _Client(LoadReport):
     loop: str
     threads: Count
     rate: float | None
@@ -259,7 +259,7 @@ class _Client(Report):
     established: Distribution | None
 
 
-class _Server(Part):
+class _Server(ReportPart):
     mode: str
     threads: Count
     accepted: Count

@@ -12,7 +12,7 @@ from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
 from ullage.workloads.network import endpoints, load_report
-from ullage.workloads.network.load_report import Distribution, Report, Time
+from ullage.workloads.network.load_report import Distribution, LoadReport, Time
 from ullage.workloads.output import QUANTILE, Count, check_echoes, ended, read
 
 NATIVE_S = 3e-5
@@ -156,7 +156,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
         return {"socket": probes.socket[:10], "duplicates": str(probes.duplicates)}
 
 
-class _Probes(Report):
+class _Probes(LoadReport):
     socket: str
     size: Count
     sent: Count

@@ -12,7 +12,7 @@ from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
 from ullage.workloads.network import endpoints
-from ullage.workloads.output import Count, Echo, Part, check_echoes, ended, quoted, read
+from ullage.workloads.output import Count, Echo, ReportPart, check_echoes, ended, quoted, read
 
 # The JSON that iperf3 prints, as far as it matters to us (`iperf3 -J`, as of 3.12).
 
@@ -26,7 +26,7 @@ LONGEST_RESULT: Final = 1 << 20
 Congestion = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")]
 
 
-class Opening(Part):
+class Opening(ReportPart):
     """What tells whether the rest can be read."""
 
     error: str | None = None
@@ -42,13 +42,13 @@ class Opening(Part):
         return version if match and int(match[1]) < _WORKS else None
 
 
-class Peer(Part):
+class ConnectedTo(ReportPart):
     """Where the client connected to."""
 
     port: Count
 
 
-class Test(Part):
+class TestSettings(ReportPart):
     """The test as both ends agreed on it."""
 
     __test__ = False
@@ -61,16 +61,16 @@ class Test(Part):
     target_bitrate: Count
 
 
-class Start(Part):
+class Start(ReportPart):
     """What is known before the test."""
 
     version: str = Field(pattern=r"^iperf 3\.[0-9A-Za-z.+-]+$")
-    connecting_to: Peer
+    connecting_to: ConnectedTo
     sock_bufsize: Count
-    test_start: Test
+    test_start: TestSettings
 
 
-class Sum(Part):
+class Sum(ReportPart):
     """What one end counted, over all streams or of one."""
 
     seconds: float = Field(gt=0)
@@ -87,52 +87,52 @@ class Datagrams(Sum):
     packets: Count
 
 
-class TcpStream(Part):
+class TcpStream(ReportPart):
     receiver: Sum
 
 
-class UdpStream(Part):
+class UdpStream(ReportPart):
     """One flow of datagrams."""
 
     udp: Datagrams
 
 
-class Cpu(Part):
+class CpuShares(ReportPart):
     """Of iperf3 itself, percent of one CPU."""
 
     host_total: float = Field(ge=0)
     remote_total: float = Field(ge=0)
 
 
-class TcpEnd(Part):
+class TcpEnd(ReportPart):
     """What a test with TCP came to."""
 
     streams: list[TcpStream]
     sum_sent: Sum
     sum_received: Sum
-    cpu_utilization_percent: Cpu
+    cpu_utilization_percent: CpuShares
     sender_tcp_congestion: Congestion
     receiver_tcp_congestion: Congestion
 
 
-class UdpEnd(Part):
+class UdpEnd(ReportPart):
     """What a test with UDP came to."""
 
     streams: list[UdpStream]
     sum: Datagrams
     sum_sent: Datagrams
     sum_received: Datagrams
-    cpu_utilization_percent: Cpu
+    cpu_utilization_percent: CpuShares
 
 
-class TcpResult(Part):
+class TcpResult(ReportPart):
     """The whole, with TCP."""
 
     start: Start
     end: TcpEnd
 
 
-class UdpResult(Part):
+class UdpResult(ReportPart):
     """The whole, with UDP."""
 
     start: Start

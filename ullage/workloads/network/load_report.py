@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ullage.runs.records import Curve
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import SAMPLES_ABOVE, Count, Part, quoted
+from ullage.workloads.output import SAMPLES_ABOVE, Count, ReportPart, quoted
 
 PROGRAM: Final = "ullage-load"
 
@@ -19,7 +19,7 @@ PRECISION: Final = 2e-3
 Time = Annotated[float, Field(gt=0, lt=1e6)]
 
 
-class Distribution(Part):
+class Distribution(ReportPart):
     """Of times, in seconds."""
 
     count: Count
@@ -38,7 +38,7 @@ class Distribution(Part):
         return self.quantiles[0][1]
 
 
-class Report(Part):
+class LoadReport(ReportPart):
     """What every report says of itself."""
 
     mode: str
@@ -46,7 +46,7 @@ class Report(Part):
     reason: str | None
 
 
-def check_valid(report: Report) -> None:
+def check_valid(report: LoadReport) -> None:
     """Raise InvalidTrialError when the generator itself was not as good as it has to be."""
     if not report.valid or report.reason is not None:
         raise InvalidTrialError(quoted(report.reason or "it does not say why it is not valid"))

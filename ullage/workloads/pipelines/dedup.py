@@ -11,7 +11,7 @@ from pydantic import ByteSize, Field
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part, Seconds, check_echoes
+from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
 from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest
 
@@ -223,7 +223,7 @@ def _packing(parameters: DedupParameters) -> tuple[str, ...]:
     return f"--chunking={parameters.chunking}", f"--level={parameters.level}"
 
 
-class _Corpus(Part):
+class _Corpus(ReportPart):
     size: Count
     duplicates: float
     compressible: float
@@ -231,20 +231,20 @@ class _Corpus(Part):
     sha256: Digest
 
 
-class _Reference(Part):
+class _Reference(ReportPart):
     corpus: _Corpus
     output_bytes: Count
     output_sha256: Digest
 
 
-class _Io(Part):
+class _Io(ReportPart):
     read_s: Seconds
     write_s: Seconds
     read_share: Seconds
     write_share: Seconds
 
 
-class _Result(programs.Result):
+class _Result(programs.PipelineResult):
     chunking: str
     level: int | None
     sync: bool

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part, Seconds, check_echoes
+from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
 from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Share
 
@@ -209,7 +209,7 @@ class Ferret(Workload[FerretParameters]):
         }
 
 
-class _Corpus(Part):
+class _Corpus(ReportPart):
     images: Count
     queries: Count
     classes: Count
@@ -217,19 +217,19 @@ class _Corpus(Part):
     sha256: Digest
 
 
-class _Search(Part):
+class _Search(ReportPart):
     k: Count
     candidates: Count
 
 
-class _Reference(Part):
+class _Reference(ReportPart):
     corpus: _Corpus
     search: _Search
     output_sha256: Digest
     recall: Share
 
 
-class _Result(programs.Result):
+class _Result(programs.PipelineResult):
     queries: Count
     input_bytes: Count
     recall: Share

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ullage.host import binaries
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, counted
-from ullage.workloads.output import Count, Part, Seconds, check_echoes, ended
+from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes, ended
 from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-pipelines"
@@ -44,7 +44,7 @@ class PipelineParameters(Parameters):
     )
 
 
-class Stage(Part):
+class PipelineStage(ReportPart):
     """What the threads of a stage did, summed over them."""
 
     name: str
@@ -57,7 +57,7 @@ class Stage(Part):
     busy_share: Share
 
 
-class Queue(Part):
+class Queue(ReportPart):
     """How deep a queue was, looked at whenever something had been put in."""
 
     name: str
@@ -66,7 +66,7 @@ class Queue(Part):
     max_depth: Count
 
 
-class Cpu(Part):
+class CpuUse(ReportPart):
     """What the whole process used while the clock ran."""
 
     user_s: Seconds
@@ -80,7 +80,7 @@ class Cpu(Part):
         return self.user_s + self.system_s
 
 
-class Result(Part):
+class PipelineResult(ReportPart):
     """What both pipelines print."""
 
     program: str
@@ -89,12 +89,12 @@ class Result(Part):
     source: str
     seconds: Annotated[float, Field(ge=1e-6, lt=1e9)]
     output_sha256: Digest
-    cpu: Cpu
-    stages: list[Stage] = Field(max_length=10)
+    cpu: CpuUse
+    stages: list[PipelineStage] = Field(max_length=10)
     queues: list[Queue] = Field(max_length=10)
 
 
-R = TypeVar("R", bound=Result)
+R = TypeVar("R", bound=PipelineResult)
 
 
 def files() -> dict[str, Path]:
@@ -137,7 +137,7 @@ def read(model: type[R], outputs: Mapping[str, Output]) -> R:
 
 def check_run(
     parameters: PipelineParameters,
-    result: Result,
+    result: PipelineResult,
     output: Output,
     *,
     name: str,
@@ -177,7 +177,7 @@ def check_run(
         raise InvalidTrialError("a stage had nothing to do")
 
 
-def facts(result: Result) -> dict[str, str]:
+def facts(result: PipelineResult) -> dict[str, str]:
     """Of a checked result: its version, its share of the CPUs, its stages and its queues."""
     texts = {
         "version": result.version,

@@ -23,7 +23,7 @@ from ullage.workloads.cpu.sysbench import (
     size,
     total_time,
 )
-from ullage.workloads.output import Line, line
+from ullage.workloads.output import ReportLine, line
 
 MIB = 1 << 20
 PAGE = 4096
@@ -217,7 +217,7 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
             *limits(parameters.time_s, parameters.events),
         )
 
-    def echo(self, parameters: SysbenchFileioParameters) -> Sequence[Line]:
+    def echo(self, parameters: SysbenchFileioParameters) -> Sequence[ReportLine]:
         random = parameters.mode.startswith("rnd")
         return (
             line(f"Extra file open flags: {'directio' if parameters.direct else '(none)'}"),
@@ -287,7 +287,7 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
         }
 
 
-def _flushing(parameters: SysbenchFileioParameters) -> list[Line]:
+def _flushing(parameters: SysbenchFileioParameters) -> list[ReportLine]:
     """What sysbench says about its flushes; each write's leaves the others unsaid."""
     if parameters.fsync_all:
         return [line("Calling fsync() after each write operation.")]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.output import Line, ended, line, read_lines
+from ullage.workloads.output import ReportLine, ended, line, read_lines
 from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebParameters
 
 # The exact reading of what httperf 0.9 prints.
@@ -31,7 +31,7 @@ ERRORS = (
 """The kinds, as httperf calls them."""
 
 
-class Report(dict[str, float]):
+class HttperfReport(dict[str, float]):
     """Figures by name: times in ms or s as the name ends."""
 
     @property
@@ -41,12 +41,12 @@ class Report(dict[str, float]):
         return ", ".join(f"{kind} {count:.0f}" for kind, count in counts if count)
 
 
-def report(text: str, *, sessions: bool) -> Report:
+def report(text: str, *, sessions: bool) -> HttperfReport:
     """The figures of a run; InvalidTrialError when a line is not as httperf prints it.
 
     sessions: of `--wsess` or `--wsesslog`, which say a little more.
     """
-    figures = Report(read_lines(text, (*_HEAD, *_BODY, *(_SESSIONS if sessions else ()))))
+    figures = HttperfReport(read_lines(text, (*_HEAD, *_BODY, *(_SESSIONS if sessions else ()))))
     if figures["errors"] != sum(figures[kind.replace("-", "_")] for kind in ERRORS):
         raise InvalidTrialError("its errors by kind are not their sum")
     statuses = sum(figures[f"status_{n}xx"] for n in range(1, 6))
@@ -58,7 +58,7 @@ def report(text: str, *, sessions: bool) -> Report:
     return figures
 
 
-def _line(like: str) -> Line:
+def _line(like: str) -> ReportLine:
     """`line` of a text in which `{name:places}` is a figure."""
     parts: list[str | tuple[str, int]] = []
     for literal, name, places in re.findall(r"([^{]*)(?:\{(\w+):(\d)\})?", like):
@@ -67,9 +67,9 @@ def _line(like: str) -> Line:
     return line(*parts)
 
 
-def _any(begins: str) -> Line:
+def _any(begins: str) -> ReportLine:
     """A line that begins so; the rest is not looked at."""
-    return Line(f"{begins}…", re.compile(re.escape(begins) + r"[\x20-\x7e]{0,200}"))
+    return ReportLine(f"{begins}…", re.compile(re.escape(begins) + r"[\x20-\x7e]{0,200}"))
 
 
 _HEAD = (
@@ -469,5 +469,5 @@ class Httperf(Web[HttperfParameters]):
         return super().facts(parameters, outputs) | ({"errors": kinds} if kinds else {})
 
 
-def _report(parameters: HttperfParameters, outputs: Mapping[str, Output]) -> Report:
+def _report(parameters: HttperfParameters, outputs: Mapping[str, Output]) -> HttperfReport:
     return report(ended(outputs, "client").stdout, sessions=parameters.mode != "rate")

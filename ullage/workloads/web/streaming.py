@@ -29,7 +29,7 @@ from ullage.workloads.base import (
 from ullage.workloads.output import ended, quoted
 from ullage.workloads.web import clip
 from ullage.workloads.web import streaming_report as report
-from ullage.workloads.web.streaming_report import Request, Run, Search
+from ullage.workloads.web.streaming_report import Request, Search, ViewersRun
 from ullage.workloads.web.web_server import LOAD, PLACES, Served, minded, served, www
 
 # What kept a number of streams from being larger, as far as what was measured tells.
@@ -61,7 +61,7 @@ def host_cpus() -> int:
 
 
 def limit(
-    result: Search | Run, servers: Sequence[Served], bitrate: int, link_bps: int | None
+    result: Search | ViewersRun, servers: Sequence[Served], bitrate: int, link_bps: int | None
 ) -> str:
     """What was the limit, with its share, or `none found` with what was looked at."""
     run, video_bytes = _unsustained(result)
@@ -83,9 +83,9 @@ def limit(
     return "none found: " + ", ".join(f"{name} {share:.0%}" for name, share, _ in looked)
 
 
-def _unsustained(result: Search | Run) -> tuple[Run | None, int]:
+def _unsustained(result: Search | ViewersRun) -> tuple[ViewersRun | None, int]:
     """The step at the limit, if there was one, and the bytes of all steps."""
-    if isinstance(result, Run):
+    if isinstance(result, ViewersRun):
         return (None if result.sustained else result), result.bytes
     above = result.above
     return (above.run if above else None), sum(step.run.bytes for step in result.steps)
@@ -377,7 +377,7 @@ class Streaming(Workload[StreamingParameters]):
             "clip": parameters.clip,
             "limit": limit(result, servers, parameters.bitrate, parameters.link),
         }
-        if isinstance(result, Run):
+        if isinstance(result, ViewersRun):
             return {**facts, **_losses(result)}
         verdicts = (f"{step.viewers} {step.verdict.kind}" for step in result.steps)
         facts["steps"] = ", ".join(verdicts)[:400]
@@ -387,7 +387,7 @@ class Streaming(Workload[StreamingParameters]):
         return facts
 
 
-def _losses(run: Run) -> dict[str, str]:
+def _losses(run: ViewersRun) -> dict[str, str]:
     """How busy the viewers' machine was, and why viewers were lost."""
     facts = {"viewers_cpu": f"{run.cpu_share:.2f} of one CPU"}
     lost = {why: count for why, count in run.whys.items() if why != WATCHING}
@@ -440,7 +440,7 @@ def _served(outputs: Mapping[str, Output]) -> list[Served]:
     return [served("nginx", outputs, role) for role in roles]
 
 
-def _read(parameters: StreamingParameters, outputs: Mapping[str, Output]) -> Search | Run:
+def _read(parameters: StreamingParameters, outputs: Mapping[str, Output]) -> Search | ViewersRun:
     """The viewers' report: 1 is their status when they have no figure, and they say why."""
     output = outputs.get("client")
     without = output is not None and output.status == 1 and output.stdout.startswith("{")

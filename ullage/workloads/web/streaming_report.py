@@ -8,14 +8,14 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import Part, Seconds, quoted, read
+from ullage.workloads.output import ReportPart, Seconds, quoted, read
 
 MOST_STEPS: Final = 400
 """Of a search: 20 doublings from 1 to 1,000,000 viewers and 19 halvings, each with ten tries."""
 LONGEST: Final = 1 << 21
 """Characters: a step of a search has 2,000."""
 
-Count = Annotated[int, Field(ge=0, lt=1 << 40)]
+ViewerCount = Annotated[int, Field(ge=0, lt=1 << 40)]
 Bytes = Annotated[int, Field(ge=0, lt=1 << 60)]
 
 
@@ -33,21 +33,21 @@ class Request:
     video_bytes: int
 
 
-class _Outcomes(Part):
-    served: Count
-    blocked: Count
-    refused: Count
-    failed: Count
-    cut: Count
+class _Outcomes(ReportPart):
+    served: ViewerCount
+    blocked: ViewerCount
+    refused: ViewerCount
+    failed: ViewerCount
+    cut: ViewerCount
 
 
-class _Violations(Part):
-    count: Count
-    viewers: Count
+class _Violations(ReportPart):
+    count: ViewerCount
+    viewers: ViewerCount
     length_s: dict[str, Seconds] = Field(max_length=20)
 
 
-class Run(Part):
+class ViewersRun(ReportPart):
     """One run of so many viewers."""
 
     mode: Literal["run"]
@@ -55,13 +55,13 @@ class Run(Part):
     why: list[str] = Field(max_length=1000)
     interrupted: bool
     seconds: Seconds
-    due: Count
+    due: ViewerCount
     outcomes: _Outcomes
-    whys: dict[str, Count] = Field(max_length=40)
+    whys: dict[str, ViewerCount] = Field(max_length=40)
     violations: _Violations
     bytes: Bytes
     bytes_per_s: float = Field(ge=0, lt=1e18)
-    most_playing: Count
+    most_playing: ViewerCount
     cpu_share: float = Field(ge=0, lt=1e9)
     """Of the CPU that the viewers used most."""
     cpu_s: Seconds
@@ -85,20 +85,20 @@ class Run(Part):
         return max(0, watched - self.violations.viewers)
 
 
-class _Verdict(Part):
+class _Verdict(ReportPart):
     kind: Literal["sustained", "not-sustained", "worthless", "interrupted"] = Field(alias="is")
     because: str = ""
 
 
-class SearchStep(Part):
+class SearchStep(ReportPart):
     """A run of the search, and what it says."""
 
-    viewers: Count
+    viewers: ViewerCount
     verdict: _Verdict
-    run: Run
+    run: ViewersRun
 
 
-class _Settings(Part):
+class _Settings(ReportPart):
     start: int
     cap: int
     step_s: float
@@ -107,18 +107,18 @@ class _Settings(Part):
     tries: int
 
 
-class Search(Part):
+class Search(ReportPart):
     mode: Literal["search"]
     figure: Annotated[int, Field(ge=1, lt=1 << 40)] | None
     why: str | None
-    lower: Count
-    upper: Count | None
+    lower: ViewerCount
+    upper: ViewerCount | None
     interrupted: bool
     search: _Settings
     steps: list[SearchStep] = Field(min_length=1, max_length=MOST_STEPS)
 
     @property
-    def at_figure(self) -> Run:
+    def at_figure(self) -> ViewersRun:
         """The run with the largest number that was sustained."""
         return next(step.run for step in reversed(self.steps) if step.viewers == self.lower)
 
@@ -128,9 +128,9 @@ class Search(Part):
         return next((step for step in reversed(self.steps) if step.viewers == self.upper), None)
 
 
-def read_run(request: Request, viewers: int, text: str) -> Run:
+def read_run(request: Request, viewers: int, text: str) -> ViewersRun:
     """A fixed number's run, valid and as asked; InvalidTrialError otherwise."""
-    run = read(Run, text, "client", longest=LONGEST)
+    run = read(ViewersRun, text, "client", longest=LONGEST)
     if not run.valid or run.interrupted:
         reasons = "; ".join(run.why) or "interrupted"
         raise InvalidTrialError(
@@ -213,7 +213,7 @@ def _next(request: Request, lower: int, upper: int | None) -> int | None:
     return lower + (upper - lower) // 2 if upper - lower > narrow else None
 
 
-def _check_run(request: Request, viewers: int, run: Run) -> None:
+def _check_run(request: Request, viewers: int, run: ViewersRun) -> None:
     """So many came and each has an end, and nobody saw more than there is."""
     came = sum(run.outcomes.model_dump().values())
     if not run.due == came == viewers:
@@ -238,6 +238,6 @@ def _check_run(request: Request, viewers: int, run: Run) -> None:
         raise InvalidTrialError(f"a step of {run.seconds} s, asked for {request.step_s} s")
 
 
-def _came(request: Request, viewers: int, run: Run) -> float:
+def _came(request: Request, viewers: int, run: ViewersRun) -> float:
     """Share of the least video that is due; below 1 a picture had no time to stand still."""
     return run.bytes / (viewers * request.step_s * request.bitrate / 8)

@@ -16,7 +16,7 @@ from ullage.workloads.output import (
     SAMPLES_ABOVE,
     DoubleCount,
     Echo,
-    Part,
+    ReportPart,
     check_echoes,
     ended,
     quoted,
@@ -26,7 +26,7 @@ from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebPa
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 
-Share = Annotated[float, Field(gt=0, lt=1)]
+Quantile = Annotated[float, Field(gt=0, lt=1)]
 
 
 class WebLatencyParameters(WebParameters):
@@ -232,18 +232,18 @@ class WebLatency(Web[WebLatencyParameters]):
         return figures
 
 
-class _Distribution(Part):
+class _Distribution(ReportPart):
     count: int = Field(ge=1, lt=1 << 53)
-    quantiles: list[tuple[Share, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(
+    quantiles: list[tuple[Quantile, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(
         min_length=1, max_length=20
     )
 
 
-class _Late(Part):
+class _Late(ReportPart):
     woken: _Distribution | None
 
 
-class _Http(Part):
+class _Http(ReportPart):
     mode: Literal["http"]
     rate: float
     spacing: str
@@ -260,13 +260,13 @@ class _Http(Part):
     errors: dict[str, DoubleCount] = Field(max_length=20)
     latency: _Distribution
     exchange: _Distribution
-    quantiles: list[tuple[Share, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(max_length=20)
+    quantiles: list[tuple[Quantile, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(max_length=20)
     lateness: _Late
     valid: bool
     reason: str | None
 
 
-class _Failed(Part):
+class _Failed(ReportPart):
     due: DoubleCount
     answered: Literal[0]
     errors: dict[str, DoubleCount] = Field(max_length=20)

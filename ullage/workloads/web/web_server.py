@@ -29,7 +29,7 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
-from ullage.workloads.output import LONGEST, Part, ended, quoted, read
+from ullage.workloads.output import LONGEST, ReportPart, ended, quoted, read
 
 LOAD = "./ullage-load"
 """Our own program, as it lies in every workspace."""
@@ -56,13 +56,13 @@ SERVER_CPU = Metric(
 PLACES = {"host": "the host", "second": "a second instance", "away": "an instance away"}
 
 
-Server = Literal["nginx", "apache2"]
+HttpServer = Literal["nginx", "apache2"]
 
 
 class WebParameters(Parameters):
     """Which server, and where its clients are."""
 
-    server: Server = Field(
+    server: HttpServer = Field(
         "nginx", description="the server in the instance: NGINX, or Apache with `mpm_event`"
     )
     client: Literal["host", "second", "away"] = Field(
@@ -73,12 +73,12 @@ class WebParameters(Parameters):
     port: int = Field(8080, ge=1, le=65_535, strict=True, description="TCP port of the server")
 
 
-class _Listening(Part):
+class _Listening(ReportPart):
     listening: Literal[True]
     server: str | None
 
 
-class _Used(Part):
+class _Used(ReportPart):
     serving_cpu_s: float = Field(gt=0, lt=1e9)
     total_cpu_s: float = Field(gt=0, lt=1e9)
     processes: int = Field(ge=1, lt=1 << 22)
@@ -174,7 +174,7 @@ def minded(role: str, address: str, length: int, argv: Sequence[str], timeout_s:
     )
 
 
-def served(server: Server, outputs: Mapping[str, Output], role: str = "server") -> Served:
+def served(server: HttpServer, outputs: Mapping[str, Output], role: str = "server") -> Served:
     """What the server's minder said, which must be of that server and agree with the agent."""
     output = ended(outputs, role)
     lines = output.stdout[: LONGEST + 1].split("\n")

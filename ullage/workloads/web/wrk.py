@@ -11,7 +11,7 @@ from pydantic import ByteSize, Field, model_validator
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
-from ullage.workloads.output import QUANTILE, SAMPLES_ABOVE, DoubleCount, Part, ended, read
+from ullage.workloads.output import QUANTILE, SAMPLES_ABOVE, DoubleCount, ReportPart, ended, read
 from ullage.workloads.web.web_server import PLACES, SERVER_CPU, Web, WebParameters
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -175,7 +175,7 @@ class Wrk(Web[WrkParameters]):
         }
 
 
-class _Wrk(Part):
+class _Wrk(ReportPart):
     duration_us: int = Field(gt=0, lt=1 << 53)
     requests: int = Field(gt=0, lt=1 << 53)
     bytes: DoubleCount
