@@ -204,9 +204,6 @@ class Workload(ABC, Generic[P]):
         return {}
 
 
-# Workloads whose work the controller does itself, such as making instances.
-
-
 class Conducted(Workload[P]):
     """No program runs inside for it: a trial calls `conduct`, and keeps what that returns.
 

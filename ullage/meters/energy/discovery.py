@@ -26,8 +26,6 @@ from ullage.meters.energy.base import EnergyMeter, PlannedMeter
 from ullage.meters.energy.recorder import trial_open
 from ullage.runs.records import Channel
 
-# A meter as the command line names it: `nut -o ups=office@localhost`.
-
 
 def chosen(label: str, meter: str, options: Sequence[str]) -> PlannedMeter:
     """The meter with its options; ENERGY_METER_UNKNOWN, ENERGY_METER_BAD_OPTION."""

@@ -190,7 +190,6 @@ def _state(name: str) -> Path:
     return _folder() / f"{name}.json"
 
 
-# --- within the process ---------------------------------------------------------------------------
 def main() -> None:
     """Read the task, begin, say so, and go on until told to stop."""
     ending = threading.Event()

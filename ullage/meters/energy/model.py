@@ -23,14 +23,15 @@ from ullage.meters.energy.base import EnergyMeter, FaultError, MeterOptions, ref
 from ullage.runs.readings import Channel
 from ullage.runs.records import Record
 
-# What the meter `model` reckons with: the file that `fit:` names in a plan.
-
 FEWEST: Final = 10
 """Pairs of power and load, at least."""
 
 
 class Coefficients(Record):
-    """A line through power by load; uncertainties are standard ones (GUM), in W."""
+    """A line through power by load: the file that `fit:` names in a plan.
+
+    Uncertainties are standard ones (GUM), in W.
+    """
 
     format: Literal[1] = 1
     idle_watts: float = Field(ge=0, allow_inf_nan=False)
@@ -48,11 +49,6 @@ class Coefficients(Record):
     """What the power was read from."""
 
 
-# Coefficients of the meter `model` from pairs of power and load, for `ullage meter fit`.
-#
-# `Coefficients.model_dump_json()` is the file that `fit:` names in a plan. The load is what `model`
-# recorded beside the other meter with `idle_watts: 0` and `core_watts: 1`: joules are CPU seconds.
-
 _NARROWEST: Final = 0.5
 """Between the least load and the most, in CPUs."""
 _COVERED: Final = 0.95
@@ -64,8 +60,10 @@ def fit(
     scope: Literal["wall", "package"] = "wall",
     source: str = "",
 ) -> Coefficients:
-    """The line through power (W) by load (busy CPUs), by least squares.
+    """The line through power (W) by load (busy CPUs), by least squares, for `ullage meter fit`.
 
+    The load is what `model` recorded beside the other meter with `idle_watts: 0` and
+    `core_watts: 1`: joules are CPU seconds.
     Uncertainties are those of ordinary regression (Draper and Smith, Applied Regression Analysis,
     1998, section 1.4): of pairs whose errors are independent, so those of neighbouring readings are
     somewhat larger. ENERGY_FIT_POOR when the readings do not tell a line.

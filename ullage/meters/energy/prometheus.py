@@ -53,8 +53,6 @@ def _metric(line: str) -> str:
     return line.partition("{")[0].split(" ", 1)[0].split("\t", 1)[0]
 
 
-# Which series of well-known Prometheus exporters tell power or energy, and of what.
-
 Unit = Literal["joules", "microjoules", "watts", "microwatts"]
 Labels = tuple[tuple[str, str], ...]
 

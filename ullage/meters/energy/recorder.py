@@ -30,8 +30,6 @@ from ullage.runs.readings import Channel, Closed, Fault, Opened, Reading
 from ullage.runs.records import Record
 from ullage.runs.writer import now_ns
 
-# A thread of its own for a meter: all calls come from it, and none is waited for too long.
-
 T = TypeVar("T")
 
 
@@ -111,9 +109,6 @@ class Caller:
     def _serve(self) -> None:
         while (call := self._todo.get()) is not None:
             call.do()
-
-
-# The writer of a meter's file: JSON, a line for each reading, readable whenever it is cut off.
 
 
 class LineFile:

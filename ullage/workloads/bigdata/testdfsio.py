@@ -26,8 +26,6 @@ from ullage.workloads.base import (
 )
 from ullage.workloads.output import ReportLine, ended, line, read_lines
 
-# What TestDFSIO and the script around it print.
-
 MIB: Final = 1 << 20
 BINS: Final = 10
 """Of the time of a job, in which the use of the network is given."""

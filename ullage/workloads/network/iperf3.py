@@ -14,8 +14,6 @@ from ullage.workloads.base import Context, InvalidTrialError, Output, Task, coun
 from ullage.workloads.network import endpoints
 from ullage.workloads.output import Count, Echo, ReportPart, check_echoes, ended, quoted, read
 
-# The JSON that iperf3 prints, as far as it matters to us (`iperf3 -J`, as of 3.12).
-
 _VERSION: Final = re.compile(r"iperf 3\.([0-9]{1,3})(?![0-9])")
 _WORKS: Final = 12
 """Of 3.x: Debian 12's."""

@@ -16,8 +16,6 @@ from ullage.workloads.base import Context, InvalidTrialError, Output, Task
 from ullage.workloads.output import ReportLine, ended, line, read_lines
 from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebParameters
 
-# The exact reading of what httperf 0.9 prints.
-
 ERRORS = (
     "client-timo",
     "socket-timo",

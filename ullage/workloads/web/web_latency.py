@@ -11,6 +11,7 @@ from pydantic import ByteSize, Field, model_validator
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.workloads import sources
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.network.load_report import Distribution, LoadReport, check_valid
 from ullage.workloads.output import (
     QUANTILE,
     SAMPLES_ABOVE,
@@ -193,8 +194,7 @@ class WebLatency(Web[WebLatencyParameters]):
         """The requests as asked, all accounted for, in time, and answered."""
         result = _result(outputs)
         check_echoes(*_echoes(parameters, result))
-        if not result.valid:
-            raise InvalidTrialError(quoted(result.reason or "it calls itself invalid", 200))
+        check_valid(result)
         errors = sum(result.errors.values())
         if result.answered + errors != result.due or result.latency.count != result.answered:
             raise InvalidTrialError(
@@ -221,7 +221,7 @@ class WebLatency(Web[WebLatencyParameters]):
         figures: dict[str, Scalar | Curve] = {
             "latency_p50": points[0.5],
             "latency": list(points.items()),
-            "exchange_p50": result.exchange.quantiles[0][1],
+            "exchange_p50": result.exchange.median,
             "replies_per_second": result.answered / result.seconds,
         }
         if 0.99 in points:
@@ -232,18 +232,11 @@ class WebLatency(Web[WebLatencyParameters]):
         return figures
 
 
-class _Distribution(ReportPart):
-    count: int = Field(ge=1, lt=1 << 53)
-    quantiles: list[tuple[Quantile, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(
-        min_length=1, max_length=20
-    )
-
-
 class _Late(ReportPart):
-    woken: _Distribution | None
+    woken: Distribution | None
 
 
-class _Http(ReportPart):
+class _Http(LoadReport):
     mode: Literal["http"]
     rate: float
     spacing: str
@@ -258,12 +251,10 @@ class _Http(ReportPart):
     due: DoubleCount
     answered: int = Field(ge=1, lt=1 << 53)
     errors: dict[str, DoubleCount] = Field(max_length=20)
-    latency: _Distribution
-    exchange: _Distribution
+    latency: Distribution
+    exchange: Distribution
     quantiles: list[tuple[Quantile, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(max_length=20)
     lateness: _Late
-    valid: bool
-    reason: str | None
 
 
 class _Failed(ReportPart):
