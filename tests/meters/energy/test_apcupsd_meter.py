@@ -18,12 +18,11 @@ from testing.energy.apcupsd_double import (
     status,
 )
 from testing.energy.waiting import until, until_fault, until_value
+from tests.meters.energy.scripted import fault, refused
 from tests.meters.energy.tcp_double import answering
 from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.meters.energy import remote
 from ullage.meters.energy.apcupsd import Apcupsd, ApcupsdOptions
-from ullage.meters.energy.base import FaultError
 
 
 @pytest.fixture
@@ -34,18 +33,6 @@ def apcupsd(tmp_path: Path) -> Iterator[ApcupsdDouble]:
 
 def meter(server: str, **options: object) -> Apcupsd:
     return Apcupsd(ApcupsdOptions.model_validate({"server": server, **options}))
-
-
-def refused(ups: Apcupsd) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        ups.open()
-    return caught.value
-
-
-def fault(ups: Apcupsd) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        ups.read()
-    return caught.value
 
 
 @needs_apcupsd

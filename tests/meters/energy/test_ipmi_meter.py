@@ -11,10 +11,9 @@ from pydantic import ValidationError
 
 from testing.energy.ipmi_double import PASSWORD, USER, BmcDouble, serving
 from testing.energy.waiting import until_value
+from tests.meters.energy.scripted import fault, refused
 from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.meters.energy import ipmi
-from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.ipmi import Ipmi, IpmiOptions
 
 needs_ipmitool = pytest.mark.skipif(
@@ -31,19 +30,6 @@ def bmc(tmp_path: Path) -> Iterator[BmcDouble]:
 def meter(double: BmcDouble, **options: object) -> Ipmi:
     named = {"bmc": double.address, "username": USER, "password_file": double.password_file}
     return Ipmi(IpmiOptions.model_validate({**named, **options}))
-
-
-def refused(ipmi: Ipmi) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        ipmi.open()
-    ipmi.close()
-    return caught.value
-
-
-def fault(ipmi: Ipmi) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        ipmi.read()
-    return caught.value
 
 
 @needs_ipmitool

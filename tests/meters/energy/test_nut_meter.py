@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from testing.energy.nut_double import NAME, NutDouble, needs_nut, started
 from testing.energy.waiting import until, until_fault, until_value
-from tests.meters.energy.scripted import lines
+from tests.meters.energy.scripted import fault, lines, refused
 from tests.meters.energy.tcp_double import answering
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -32,18 +32,6 @@ def upsd(tmp_path: Path) -> Iterator[NutDouble]:
 
 def meter(double: NutDouble, **options: object) -> Nut:
     return Nut(NutOptions.model_validate({"ups": double.ups, **options}))
-
-
-def refused(nut: Nut) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        nut.open()
-    return caught.value
-
-
-def fault(nut: Nut) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        nut.read()
-    return caught.value
 
 
 @needs_nut

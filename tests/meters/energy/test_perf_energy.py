@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testing.energy.perfkit import REAL, program
+from tests.meters.energy.scripted import refused
 from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.perf import Perf, PerfOptions, parsed
 
@@ -35,12 +35,6 @@ while True:
 
 def meter(folder: Path, body: str, every: float = 0.1) -> Perf:
     return Perf(PerfOptions(program=program(folder, body), every=every))
-
-
-def refused(perf: Perf) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        perf.open()
-    return caught.value
 
 
 def fault(perf: Perf) -> FaultError:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testing.energy.powercapkit import DEVICES, RANGE_UJ, Powercap, server
-from tests.meters.energy.scripted import eventually
+from tests.meters.energy.scripted import eventually, fault
 from ullage.analysis.energy import series
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -35,12 +35,6 @@ def opened(tree: Powercap, *zones: str) -> Rapl:
 def refused(tree: Powercap) -> UllageError:
     with pytest.raises(UllageError) as caught:
         meter(tree).open()
-    return caught.value
-
-
-def fault(rapl: Rapl) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        rapl.read()
     return caught.value
 
 

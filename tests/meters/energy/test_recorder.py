@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.meters.energy.scripted import (
-    Said,
+    Answer,
     Scripted,
     ScriptedOptions,
     channel,
@@ -196,7 +196,7 @@ def test_a_meter_that_answers_again_goes_on_and_what_came_late_is_dropped(tmp_pa
 
 
 def test_a_meter_that_is_gone_is_looked_for_again_but_not_each_time(tmp_path: Path) -> None:
-    script: list[Said] = [1.0, *[GONE] * (REOPEN_INTERVALS - 1), 2.0]
+    script: list[Answer] = [1.0, *[GONE] * (REOPEN_INTERVALS - 1), 2.0]
     kind = scripted(*script, channels=[(channel(),), absent(), denied(), (channel(),)])
     recorder = Recorded(kind, tmp_path / "wall.jsonl").until(readings=3)
     codes = [f.code for f in of(recorder, Fault)]

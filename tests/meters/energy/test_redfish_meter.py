@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from testing.energy.redfish_double import CHASSIS, ROOT, RedfishDouble, linked, serving
-from tests.meters.energy.redfishkit import fault, meter, refused, unlocked
+from tests.meters.energy.redfishkit import meter, unlocked
+from tests.meters.energy.scripted import fault, refused
 from ullage.common import errors
 from ullage.meters.energy import redfish
 from ullage.meters.energy.base import FaultError

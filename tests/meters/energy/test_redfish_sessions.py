@@ -9,7 +9,8 @@ import pytest
 
 from testing.energy.redfish_double import PASSWORD, SESSIONS, USER, RedfishDouble, serving
 from testing.energy.tlskit import certificate
-from tests.meters.energy.redfishkit import fault, meter, refused, unlocked
+from tests.meters.energy.redfishkit import meter, unlocked
+from tests.meters.energy.scripted import fault, refused
 from ullage.common import errors
 from ullage.meters.energy import redfish
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from testing.energy.waiting import until, until_fault
 from testing.energy.wattsup_double import RAW, packet, plugged
+from tests.meters.energy.scripted import fault, refused
 from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.meters.energy import wattsup
-from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.wattsup import Wattsup, WattsupOptions
 
 SECONDS = RAW.read_bytes().splitlines(keepends=True)
@@ -31,19 +30,6 @@ def always(*pieces: bytes) -> Iterable[bytes]:
 
 def meter(device: Path, **options: object) -> Wattsup:
     return Wattsup(WattsupOptions.model_validate({"device": device, **options}))
-
-
-def refused(wattsup: Wattsup) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        wattsup.open()
-    wattsup.close()
-    return caught.value
-
-
-def fault(wattsup: Wattsup) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        wattsup.read()
-    return caught.value
 
 
 def test_what_it_has_and_what_it_is_told(tmp_path: Path) -> None:
