@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -115,6 +115,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+Outputs: TypeAlias = Mapping[str, Output]
+"""Role → what its task left."""
+Figures: TypeAlias = dict[str, Scalar | Curve]
+"""Metric → its value, in its unit."""
+
+
 class InvalidTrialError(Exception):
     """The program ran, but its figures must not be used. The text says why."""
 
@@ -192,14 +198,14 @@ class Workload(ABC, Generic[P]):
         return ()
 
     @abstractmethod
-    def check(self, parameters: P, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: P, outputs: Outputs) -> None:
         """Raise InvalidTrialError unless the outputs, by role, prove the work was done as asked."""
 
     @abstractmethod
-    def parse(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: P, outputs: Outputs) -> Figures:
         """The figures, in the units of `metrics`. Called only after `check` has passed."""
 
-    def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: P, outputs: Outputs) -> dict[str, str]:
         """What the tools told that is no figure but worth keeping: versions, settings in force."""
         return {}
 

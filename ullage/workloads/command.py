@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from ullage.runs.records import Curve, Metric, Scalar
-from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
+from ullage.runs.records import Metric
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Outputs,
+    Parameters,
+    Task,
+    Workload,
+)
 from ullage.workloads.output import ended, quoted
 
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=65_536)]
@@ -80,7 +88,7 @@ class Command(Workload[CommandParameters]):
             ),
         )
 
-    def check(self, parameters: CommandParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: CommandParameters, outputs: Outputs) -> None:
         output = ended(outputs, "main", parameters.expect_status)
         if parameters.expect_output is not None and parameters.expect_output not in output.stdout:
             raise InvalidTrialError(
@@ -90,11 +98,9 @@ class Command(Workload[CommandParameters]):
         if not (math.isfinite(output.seconds) and output.seconds > 0):
             raise InvalidTrialError(f"its elapsed time is {output.seconds} s")
 
-    def parse(
-        self, parameters: CommandParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: CommandParameters, outputs: Outputs) -> Figures:
         output = outputs["main"]
-        figures: dict[str, Scalar | Curve] = {"seconds": output.seconds}
+        figures: Figures = {"seconds": output.seconds}
         if output.cpu_s:
             figures["cpu_seconds"] = output.cpu_s
         return figures

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Annotated, Final, TypeVar
@@ -16,7 +16,7 @@ from typing import Annotated, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage.runs.records import Coordinate
-from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.base import InvalidTrialError, Output, Outputs
 
 LONGEST_REPORT = 1 << 20
 """Characters. No tool that we read line by line prints as much."""
@@ -94,7 +94,7 @@ def check_echoes(*echoes: Echo) -> None:
             )
 
 
-def ended(outputs: Mapping[str, Output], role: str, status: int = 0) -> Output:
+def ended(outputs: Outputs, role: str, status: int = 0) -> Output:
     """The output of a role's program, which must have ended by itself with this status."""
     if role not in outputs:
         raise InvalidTrialError(f"there is no output of {role}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -12,9 +12,9 @@ from ullage.environments.provisioning import allocate, image_copy
 from ullage.environments.provisioning.allocate import Application, Node
 from ullage.host.image import require_on_host
 from ullage.runs.allocations import Batch, Copy, InstanceSteps, Step
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import nginx, sources
-from ullage.workloads.base import Conducted, InvalidTrialError, Output, Parameters, Role
+from ullage.workloads.base import Conducted, Figures, InvalidTrialError, Outputs, Parameters, Role
 from ullage.workloads.output import read
 
 MOST: Final = 200
@@ -235,7 +235,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         )
         return batch.model_dump_json() + "\n"
 
-    def check(self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: ProvisioningParameters, outputs: Outputs) -> None:
         """As many as were asked for, from what was asked for, each by all its steps in order."""
         batch = _batch(outputs)
         actual = (len(batch.instances), batch.copy_kind, batch.applied)
@@ -254,9 +254,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
                 f"the instances say {seconds} s, the trial took {outputs['main'].seconds} s"
             )
 
-    def parse(
-        self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: ProvisioningParameters, outputs: Outputs) -> Figures:
         batch = _batch(outputs)
         since_ns = _first_asked(batch)
         released = min(instance.release_asked for instance in batch.instances)
@@ -267,7 +265,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         if batch.applied:
             replies = [instance.steps["replied"] for instance in batch.instances]
             curves["replied"] = _curve(replies, since_ns)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             **curves,
             "allocation_time": curves["allocated"][-1][1],
             "release_time": curves["released"][-1][1],
@@ -285,15 +283,13 @@ class Provisioning(Conducted[ProvisioningParameters]):
                 figures[name] = _mean(batch, "asked", step)
         return figures
 
-    def facts(
-        self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
+    def facts(self, parameters: ProvisioningParameters, outputs: Outputs) -> dict[str, str]:
         """How close together the requests were."""
         requests = [instance.steps["asked"] for instance in _batch(outputs).instances]
         return {"requests within": f"{(max(requests) - min(requests)) / 1e6:.3f} ms"}
 
 
-def _batch(outputs: Mapping[str, Output]) -> Batch:
+def _batch(outputs: Outputs) -> Batch:
     return read(Batch, outputs["main"].stdout, "the batch", longest=LONGEST_RECORD)
 
 

@@ -12,12 +12,13 @@ from typing import Final, Literal, Self
 from pydantic import ByteSize, Field, model_validator
 
 from ullage.host.artifacts import Artifact, maven
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
 from ullage.workloads.base import (
     Context,
+    Figures,
     InvalidTrialError,
-    Output,
+    Outputs,
     Parameters,
     Role,
     Task,
@@ -376,7 +377,7 @@ class DfsIo(Workload[DfsIoParameters]):
         sizes = (job, parameters.files, int(parameters.file_size), parameters.maps)
         return (*map(str, sizes), parameters.runner, str(_container_mib(parameters)))
 
-    def check(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: DfsIoParameters, outputs: Outputs) -> None:
         """Every job wrote and read as many files and bytes as it was asked to, where it was."""
         for job in self._jobs(parameters, outputs):
             for step in (job.write, job.read):
@@ -391,12 +392,10 @@ class DfsIo(Workload[DfsIoParameters]):
         if parameters.runner == "yarn":
             self._applications(parameters, outputs)
 
-    def parse(
-        self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: DfsIoParameters, outputs: Outputs) -> Figures:
         jobs = self._jobs(parameters, outputs)
         names = _names(parameters)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "seconds": max(outputs[name].seconds for name in names),
             "write_throughput": sum(job.write.throughput for job in jobs) * MIB,
             "read_throughput": sum(job.read.throughput for job in jobs) * MIB,
@@ -405,20 +404,18 @@ class DfsIo(Workload[DfsIoParameters]):
             figures["network_use"] = use
         return figures
 
-    def facts(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: DfsIoParameters, outputs: Outputs) -> dict[str, str]:
         """What YARN called each job's writing and reading."""
         if parameters.runner == "local":
             return {}
         return {"applications": ", ".join(self._applications(parameters, outputs))}
 
-    def _applications(
-        self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
-    ) -> list[str]:
+    def _applications(self, parameters: DfsIoParameters, outputs: Outputs) -> list[str]:
         node = outputs["nodemanager"].stderr if "nodemanager" in outputs else ""
         logs = (ended(outputs, name).stderr for name in _names(parameters))
         return [application for job in logs for application in on_yarn(job, node, parameters.files)]
 
-    def _jobs(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> list[Job]:
+    def _jobs(self, parameters: DfsIoParameters, outputs: Outputs) -> list[Job]:
         return [read_job(ended(outputs, name).stdout) for name in _names(parameters)]
 
 

@@ -14,9 +14,17 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Outputs,
+    Parameters,
+    Task,
+    Workload,
+)
 from ullage.workloads.output import ReportLine, ended, line, quoted, read_lines
 
 LATENCY = (
@@ -150,7 +158,7 @@ class Sysbench(Workload[S]):
         timeout_s = 600.0 + 20 * self.duration_s(parameters)
         return Task("main", argv, cwd=context.workspace, timeout_s=timeout_s)
 
-    def check(self, parameters: S, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: S, outputs: Outputs) -> None:
         """It ended well, said nothing else, reports what was asked for, and did it."""
         output = ended(outputs, "main")
         if output.stderr.strip():
@@ -165,10 +173,10 @@ class Sysbench(Workload[S]):
                 raise InvalidTrialError(complaint)
         self.prove(parameters, report)
 
-    def parse(self, parameters: S, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: S, outputs: Outputs) -> Figures:
         return {**self.figures(parameters, self.report(parameters, outputs["main"].stdout))}
 
-    def facts(self, parameters: S, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: S, outputs: Outputs) -> dict[str, str]:
         return {"version": outputs["main"].stdout[:64].split(" (")[0]}
 
     def report(self, parameters: S, text: str) -> dict[str, float]:

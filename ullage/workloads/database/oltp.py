@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
 from ullage.workloads.base import (
     Context,
+    Figures,
     InvalidTrialError,
-    Output,
+    Outputs,
     Role,
     Task,
     Workload,
@@ -253,7 +254,7 @@ class Oltp(Workload[OltpParameters]):
         time_s = parameters.warmup_s + (parameters.time_s or 0)
         return (*argv, "--events=0", f"--time={time_s}", "run")
 
-    def check(self, parameters: OltpParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: OltpParameters, outputs: Outputs) -> None:
         """All ended well, and sysbench did the transactions that were asked for, whole.
 
         Transactions that are begun anew are part of the work; any other error has ended sysbench.
@@ -287,13 +288,11 @@ class Oltp(Workload[OltpParameters]):
         oltp_report.check_times(result.report, parameters.threads, cut=cut)
         oltp_report.check_work(parameters, result)
 
-    def parse(
-        self, parameters: OltpParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: OltpParameters, outputs: Outputs) -> Figures:
         result = _read(parameters, outputs)
         counts, seconds = result.report.counts, result.report.seconds
         deadlocks = result.restarts.get(SERVERS[parameters.database].deadlock, 0)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "transactions_per_second": counts.events / seconds.time_interval,
             "queries_per_second": counts.queries / seconds.time_interval,
             "latency_min_s": seconds.latency_min,
@@ -313,7 +312,7 @@ class Oltp(Workload[OltpParameters]):
             figures["total_time_s"] = seconds.time_interval
         return figures
 
-    def facts(self, parameters: OltpParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: OltpParameters, outputs: Outputs) -> dict[str, str]:
         result = _read(parameters, outputs)
         first = outputs[_servers(outputs)[0]]
         facts = {
@@ -364,9 +363,9 @@ def _seed(context: Context) -> str:
     return str(1 + context.seed % (2**31 - 2))
 
 
-def _servers(outputs: Mapping[str, Output]) -> list[str]:
+def _servers(outputs: Outputs) -> list[str]:
     return [role for role in outputs if role != "client"] or ["server"]
 
 
-def _read(parameters: OltpParameters, outputs: Mapping[str, Output]) -> OltpResult:
+def _read(parameters: OltpParameters, outputs: Outputs) -> OltpResult:
     return oltp_report.read(outputs["client"].stdout, parameters.threads, parameters.warmup_s)

@@ -11,9 +11,9 @@ from typing import Final, Literal
 from pydantic import ByteSize, Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Role, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Role, Task
 from ullage.workloads.mpi import b_eff_io_report as report
 from ullage.workloads.mpi import mpi
 from ullage.workloads.output import check_echoes
@@ -274,7 +274,7 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         unmounts = [Task(role, (f"./{SCRIPT}", "unmount", MOUNTED)) for role in clients.values()]
         return (*unmounts, Task("main", (f"./{SCRIPT}", "withdraw", served, *clients)))
 
-    def check(self, parameters: BEffIoParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: BEffIoParameters, outputs: Outputs) -> None:
         """All patterns done as asked, their data right, the figures what bytes and seconds say."""
         output = mpi.finished(outputs)
         result = report.read(output.stdout)
@@ -289,11 +289,9 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
                 f"it says that it ran {result.wall_s:g} s, and was there for {output.seconds:g} s"
             )
 
-    def parse(
-        self, parameters: BEffIoParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: BEffIoParameters, outputs: Outputs) -> Figures:
         result = report.read(outputs["main"].stdout)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "b_eff_io": result.b_eff_io,
             "b_eff_io_release_1": result.b_eff_io_release_1,
             "write": result.write,
@@ -303,7 +301,7 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         curves = {f"{m}_by_chunk": report.by_chunk(result, m) for m in report.METHODS}
         return figures | curves
 
-    def facts(self, parameters: BEffIoParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: BEffIoParameters, outputs: Outputs) -> dict[str, str]:
         """Whether the rules were kept, and where the time went."""
         result = report.read(outputs["main"].stdout)
         least = report.LEAST_TIME_S

@@ -23,6 +23,7 @@ from ullage.workloads.base import (
     Context,
     InvalidTrialError,
     Output,
+    Outputs,
     Parameters,
     Role,
     Task,
@@ -108,11 +109,11 @@ class MpiWorkload(Workload[P]):
         several = len(places) > 1
         return Task("main", (*started, *argv), env=env, launches=several, timeout_s=timeout_s)
 
-    def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: P, outputs: Outputs) -> dict[str, str]:
         return {"transport": transport(parameters, outputs)}
 
 
-def transport(parameters: MpiParameters, outputs: Mapping[str, Output]) -> str:
+def transport(parameters: MpiParameters, outputs: Outputs) -> str:
     """What carried the messages, by whether `mpirun` had ranks started in other instances.
 
     The plan does not tell: with `peer: each` an environment may have one instance.
@@ -180,7 +181,7 @@ _COMPLAINT: Final = re.compile(
 """Where Open MPI's `mpirun`, MPICH's `mpiexec` and our own programs say what went wrong."""
 
 
-def finished(outputs: Mapping[str, Output]) -> Output:
+def finished(outputs: Outputs) -> Output:
     """The output of `mpirun`, which must have ended well: InvalidTrialError says why it did not."""
     output = outputs.get("main")
     if output is None:

@@ -14,9 +14,9 @@ from pydantic import ByteSize, Field, model_validator
 
 from ullage.common.quantities import exact_bytes
 from ullage.host import binaries
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task
 from ullage.workloads.mpi import mpi
 from ullage.workloads.output import ReportLine, check_length, line, quoted, read_lines
 
@@ -210,15 +210,13 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
         timeout_s = 60.0 + 100 * self.duration_s(parameters)
         return (self.launch(parameters, context, 2, argv, timeout_s),)
 
-    def check(self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: MpiPingpongParameters, outputs: Outputs) -> None:
         """`mpirun` ended well, every size was done as asked, and over the network where asked."""
         _points(parameters, outputs)
 
-    def parse(
-        self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: MpiPingpongParameters, outputs: Outputs) -> Figures:
         points = _points(parameters, outputs)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "one_way_time": [(point.size, point.mean) for point in points],
             "bandwidth": [(point.size, point.size / point.mean) for point in points],
             "latency": points[0].mean,
@@ -231,9 +229,7 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
             figures["one_way_time_minimum"] = [(x, y) for x, y in minima if y is not None]
         return figures
 
-    def facts(
-        self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
+    def facts(self, parameters: MpiPingpongParameters, outputs: Outputs) -> dict[str, str]:
         facts = super().facts(parameters, outputs)
         if parameters.program == "c":
             facts["library"], _ = mpi.library(parameters, mpi.finished(outputs).stdout)
@@ -268,7 +264,7 @@ def _mpi4py(parameters: MpiPingpongParameters) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> list[SizePoint]:
+def _points(parameters: MpiPingpongParameters, outputs: Outputs) -> list[SizePoint]:
     """What was measured, if the output proves that all was done."""
     text = mpi.finished(outputs).stdout
     check_length(text)

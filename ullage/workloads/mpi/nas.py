@@ -10,9 +10,9 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.mpi import npb_report
 from ullage.workloads.mpi.mpi import MOST_RANKS, MpiParameters, MpiWorkload, finished, where
 from ullage.workloads.output import check_echoes, ended
@@ -147,7 +147,7 @@ class Nas(MpiWorkload[NasParameters]):
             return (self.launch(parameters, context, parameters.ranks, argv, timeout_s),)
         return (Task("main", tuple(argv), timeout_s=timeout_s),)
 
-    def check(self, parameters: NasParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: NasParameters, outputs: Outputs) -> None:
         """The result is verified, and it is the problem that was asked for."""
         if "main" in outputs and _UNVERIFIED in outputs["main"].stdout:
             raise InvalidTrialError("the kernel's result is not verified")
@@ -170,13 +170,11 @@ class Nas(MpiWorkload[NasParameters]):
                 f"{expected:.0f} operations of the class"
             )
 
-    def parse(
-        self, parameters: NasParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: NasParameters, outputs: Outputs) -> Figures:
         report = npb_report.read(outputs["main"].stdout)
         return {"operation_rate": report.rate, "seconds": report.seconds.value}
 
-    def facts(self, parameters: NasParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: NasParameters, outputs: Outputs) -> dict[str, str]:
         options = npb_report.read(outputs["main"].stdout).options
         names = {"CC": "compiler", "CFLAGS": "flags", "MPI": "library"}
         facts = {names[key]: value for key, value in options.items() if key in names}

@@ -8,9 +8,8 @@ from typing import Final
 from pydantic import model_validator
 
 from ullage.host.binaries import Mpi
-from ullage.runs.records import Curve, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, Output, Task
+from ullage.workloads.base import Context, Figures, Outputs, Task
 from ullage.workloads.mpi import mpi
 from ullage.workloads.network import netpipe_report
 from ullage.workloads.network.netpipe_report import NetpipeParameters
@@ -67,11 +66,9 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
         timeout_s = 60.0 + 50 * self.duration_s(parameters)
         return (self.launch(parameters, context, 2, argv, timeout_s),)
 
-    def check(self, parameters: NetpipeMpiParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: NetpipeMpiParameters, outputs: Outputs) -> None:
         """Every size was measured, and rates and times agree."""
         netpipe_report.read(parameters, mpi.finished(outputs).stdout)
 
-    def parse(
-        self, parameters: NetpipeMpiParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: NetpipeMpiParameters, outputs: Outputs) -> Figures:
         return netpipe_report.figures(parameters, outputs["main"].stdout)

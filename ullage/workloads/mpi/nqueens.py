@@ -10,9 +10,9 @@ from typing import Final
 from pydantic import Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.mpi import mpi
 from ullage.workloads.output import line, read_lines
 
@@ -126,7 +126,7 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
         timeout_s = 60.0 + 60 * self.duration_s(parameters)
         return (self.launch(parameters, context, parameters.ranks, argv, timeout_s),)
 
-    def check(self, parameters: NQueensParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: NQueensParameters, outputs: Outputs) -> None:
         """All pieces were done, each by one rank, and the sums are those that are known."""
         report = _report(parameters, outputs)
         ranks = range(parameters.ranks)
@@ -144,14 +144,12 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
                 f"{report['seconds']} s of {outputs['main'].seconds:.3f} s that the program ran"
             )
 
-    def parse(
-        self, parameters: NQueensParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: NQueensParameters, outputs: Outputs) -> Figures:
         report = _report(parameters, outputs)
         seconds = report["seconds"]
         return {"seconds": seconds, "solutions_per_second": report["solutions"] / seconds}
 
-    def facts(self, parameters: NQueensParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: NQueensParameters, outputs: Outputs) -> dict[str, str]:
         library, _ = mpi.library(parameters, mpi.finished(outputs).stdout)
         return {**super().facts(parameters, outputs), "library": library}
 
@@ -176,7 +174,7 @@ def pieces(queens: int, depth: int) -> int:
     return count(depth, 0, 0, 0)
 
 
-def _report(parameters: NQueensParameters, outputs: Mapping[str, Output]) -> dict[str, float]:
+def _report(parameters: NQueensParameters, outputs: Outputs) -> dict[str, float]:
     _, report = mpi.library(parameters, mpi.finished(outputs).stdout)
     ranks = [
         line(f"rank {rank} pieces ", (f"pieces_{rank}", 0), " solutions ", (f"solutions_{rank}", 0))

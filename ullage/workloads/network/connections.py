@@ -9,9 +9,17 @@ from typing import Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Output,
+    Outputs,
+    Task,
+    counted,
+)
 from ullage.workloads.network import endpoints, load_report
 from ullage.workloads.network.load_report import Distribution, LoadReport, Time
 from ullage.workloads.output import QUANTILE, Count, Echo, ReportPart, check_echoes, ended, read
@@ -180,7 +188,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
             argv += ["--connections", str(parameters.connections)]
         return tuple(argv)
 
-    def check(self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: ConnectionsParameters, outputs: Outputs) -> None:
         """Made as asked, every one accounted for, at both ends, and all but a few well."""
         report = read(_Client, ended(outputs, "client").stdout)
         load_report.check_valid(report)
@@ -200,12 +208,10 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         _check_rate(parameters, report)
         _check_served(parameters, report, ended(outputs, "server"))
 
-    def parse(
-        self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: ConnectionsParameters, outputs: Outputs) -> Figures:
         report = read(_Client, outputs["client"].stdout)
         assert report.latency is not None and report.established is not None
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "connections_per_second": report.connections_per_second,
             "latency": report.latency.curve,
             "median_connect": report.established.median,

@@ -8,9 +8,9 @@ from pathlib import Path
 from pydantic import Field
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.network import endpoints, load_report
 from ullage.workloads.network.load_report import Distribution, LoadReport, Time
 from ullage.workloads.output import QUANTILE, Count, check_echoes, ended, read
@@ -114,7 +114,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
         # Each request may take the 10 ms after which the next overtakes it.
         return (Task("prober", tuple(argv), timeout_s=60.0 + 0.02 * parameters.count),)
 
-    def check(self, parameters: FloodPingParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: FloodPingParameters, outputs: Outputs) -> None:
         """All were sent, as large as asked, and all but a few answered, unchanged."""
         probes = read(_Probes, ended(outputs, "prober").stdout)
         load_report.check_valid(probes)
@@ -135,9 +135,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
         if rtt.median > user.median * (1 + load_report.PRECISION):
             raise InvalidTrialError("the program had the replies before the kernel")
 
-    def parse(
-        self, parameters: FloodPingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: FloodPingParameters, outputs: Outputs) -> Figures:
         probes = read(_Probes, outputs["prober"].stdout)
         assert probes.rtt is not None and probes.rtt_user is not None
         return {
@@ -148,9 +146,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
             "late": probes.late / probes.sent,
         }
 
-    def facts(
-        self, parameters: FloodPingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
+    def facts(self, parameters: FloodPingParameters, outputs: Outputs) -> dict[str, str]:
         """By which kind of socket it probed, and what came twice."""
         probes = read(_Probes, outputs["prober"].stdout)
         return {"socket": probes.socket[:10], "duplicates": str(probes.duplicates)}

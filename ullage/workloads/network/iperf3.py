@@ -8,9 +8,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Output,
+    Outputs,
+    Task,
+    counted,
+)
 from ullage.workloads.network import endpoints
 from ullage.workloads.output import Count, Echo, ReportPart, check_echoes, ended, quoted, read
 
@@ -307,7 +315,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
             argv += ["-w", str(int(parameters.window))]
         return tuple(argv)
 
-    def check(self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: Iperf3Parameters, outputs: Outputs) -> None:
         """The client ended well, without error, did the test as asked, and moved bytes.
 
         iperf3's exit status says nothing: with `-J` it is 0 after an error too.
@@ -326,13 +334,11 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
         check_echoes(*_echoes(parameters, result), *moved)
         _check_rate(parameters, result.end.sum_received)
 
-    def parse(
-        self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: Iperf3Parameters, outputs: Outputs) -> Figures:
         result = _result(parameters, outputs["client"])
         cpu = result.end.cpu_utilization_percent
         rate = result.end.sum_received.bits_per_second
-        figures: dict[str, Scalar | Curve] = {"throughput": rate}
+        figures: Figures = {"throughput": rate}
         # A slow network takes less CPU time in a second: only with what was moved does it tell.
         for end, percent in (("instance", cpu.host_total), ("peer", cpu.remote_total)):
             if percent > 0:
@@ -345,7 +351,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
             figures["retransmits"] = float(result.end.sum_sent.retransmits)
         return figures
 
-    def facts(self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: Iperf3Parameters, outputs: Outputs) -> dict[str, str]:
         result = _result(parameters, outputs["client"])
         facts = {"version": result.start.version[:40]}
         if isinstance(result, TcpResult):

@@ -8,8 +8,8 @@ from typing import Final
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
-from ullage.workloads.base import InvalidTrialError, Parameters
+from ullage.runs.records import Coordinate, Curve, Metric
+from ullage.workloads.base import Figures, InvalidTrialError, Parameters
 from ullage.workloads.output import check_length, quoted
 
 FILE: Final = "/proc/self/fd/1"
@@ -157,11 +157,11 @@ def read(parameters: NetpipeParameters, text: str) -> dict[str, Curve]:
     return {"throughput": throughput, "latency": latency}
 
 
-def figures(parameters: NetpipeParameters, text: str) -> dict[str, Scalar | Curve]:
+def figures(parameters: NetpipeParameters, text: str) -> Figures:
     curves = read(parameters, text)
     throughput = curves["throughput"]
     size, bits = throughput[0]
-    metrics: dict[str, Scalar | Curve] = {
+    metrics: Figures = {
         "throughput": throughput,
         "smallest_latency": size * 8 / bits,
         "peak_throughput": max(bits for _, bits in throughput),

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from pydantic import ByteSize, Field
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, Workload
 from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
 from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest
@@ -163,7 +163,7 @@ class Dedup(Workload[DedupParameters]):
     def cleanup(self, parameters: DedupParameters, context: Context) -> Sequence[Task]:
         return (programs.remove(context),)
 
-    def check(self, parameters: DedupParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: DedupParameters, outputs: Outputs) -> None:
         """The pipeline and input as asked, and the output that the reference has."""
         result = programs.read(_Result, outputs)
         corpus = result.reference.corpus
@@ -192,11 +192,9 @@ class Dedup(Workload[DedupParameters]):
             parameters, result, outputs["main"], name=self.name, stages=STAGES, queues=QUEUES
         )
 
-    def parse(
-        self, parameters: DedupParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: DedupParameters, outputs: Outputs) -> Figures:
         result = programs.read(_Result, outputs)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "throughput": result.input_bytes / result.seconds,
             "output_ratio": result.output_bytes / result.input_bytes,
             "cpu_seconds": result.cpu.seconds,
@@ -205,7 +203,7 @@ class Dedup(Workload[DedupParameters]):
             figures["io_seconds"] = result.io.read_s + result.io.write_s
         return figures
 
-    def facts(self, parameters: DedupParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: DedupParameters, outputs: Outputs) -> dict[str, str]:
         """The input, what was found in it, and what each stage and queue was like."""
         result = programs.read(_Result, outputs)
         return {

@@ -8,9 +8,9 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, Workload
 from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
 from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Share
@@ -159,7 +159,7 @@ class Ferret(Workload[FerretParameters]):
     def cleanup(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
         return (programs.remove(context),)
 
-    def check(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: FerretParameters, outputs: Outputs) -> None:
         """The pipeline and images as asked, the answers of the reference, and enough of them."""
         result = programs.read(_Result, outputs)
         reference = result.reference
@@ -186,11 +186,9 @@ class Ferret(Workload[FerretParameters]):
             parameters, result, outputs["main"], name=self.name, stages=STAGES, queues=QUEUES
         )
 
-    def parse(
-        self, parameters: FerretParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: FerretParameters, outputs: Outputs) -> Figures:
         result = programs.read(_Result, outputs)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "throughput": result.queries / result.seconds,
             "recall": result.recall,
             "cpu_seconds": result.cpu.seconds,
@@ -199,7 +197,7 @@ class Ferret(Workload[FerretParameters]):
             figures["io_seconds"] = result.read_s
         return figures
 
-    def facts(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: FerretParameters, outputs: Outputs) -> dict[str, str]:
         result = programs.read(_Result, outputs)
         return {
             **programs.facts(result),

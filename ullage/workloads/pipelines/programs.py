@@ -9,7 +9,15 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import Field
 
 from ullage.host import binaries
-from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, counted
+from ullage.workloads.base import (
+    Context,
+    InvalidTrialError,
+    Output,
+    Outputs,
+    Parameters,
+    Task,
+    counted,
+)
 from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes, ended
 from ullage.workloads.output import read as read_report
 
@@ -130,7 +138,7 @@ def title(name: str, parameters: PipelineParameters, work: str) -> str:
     return f"{name}, {work}, {threads}{disk}"
 
 
-def read(model: type[R], outputs: Mapping[str, Output]) -> R:
+def read(model: type[R], outputs: Outputs) -> R:
     """The result that the program printed; raises InvalidTrialError with the first fault."""
     return read_report(model, ended(outputs, "main").stdout)
 

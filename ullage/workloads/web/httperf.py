@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task
 from ullage.workloads.output import ReportLine, ended, line, read_lines
 from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebParameters
 
@@ -412,7 +412,7 @@ class Httperf(Web[HttperfParameters]):
         longest_s = 2 * parameters.nominal_s() + 10 * parameters.timeout_s
         return Task("client", tuple(argv), timeout_s=60.0 + longest_s)
 
-    def check_client(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: HttperfParameters, outputs: Outputs) -> None:
         """Everything was asked and answered, with the right length, and without an error."""
         figures = _report(parameters, outputs)
         begun = figures["sessions_begun"] if parameters.mode != "rate" else figures["connections"]
@@ -439,17 +439,15 @@ class Httperf(Web[HttperfParameters]):
         if figures["duration"] <= 0 or figures["duration"] < 0.9 * parameters.nominal_s() - 0.5:
             raise InvalidTrialError(f"it took {figures['duration']} s")
 
-    def replies(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: HttperfParameters, outputs: Outputs) -> int:
         """Those with a good status."""
         return int(_report(parameters, outputs)["status_2xx"])
 
-    def figures(
-        self, parameters: HttperfParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def figures(self, parameters: HttperfParameters, outputs: Outputs) -> Figures:
         """Figures below httperf's resolution are left out."""
         printed = _report(parameters, outputs)
         good = printed["status_2xx"]
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "replies": good,
             "reply_rate": good / printed["duration"],
             "errors": printed["errors"],
@@ -462,10 +460,10 @@ class Httperf(Web[HttperfParameters]):
         }
         return figures | {name: time for name, time in times.items() if time > 0}
 
-    def facts(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: HttperfParameters, outputs: Outputs) -> dict[str, str]:
         kinds = _report(parameters, outputs).kinds
         return super().facts(parameters, outputs) | ({"errors": kinds} if kinds else {})
 
 
-def _report(parameters: HttperfParameters, outputs: Mapping[str, Output]) -> HttperfReport:
+def _report(parameters: HttperfParameters, outputs: Outputs) -> HttperfReport:
     return report(ended(outputs, "client").stdout, sessions=parameters.mode != "rate")

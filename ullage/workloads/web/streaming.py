@@ -15,12 +15,13 @@ from pydantic import Field, model_validator
 
 from ullage.common.quantities import many
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import nginx, sources
 from ullage.workloads.base import (
     Context,
+    Figures,
     InvalidTrialError,
-    Output,
+    Outputs,
     Parameters,
     Role,
     Task,
@@ -341,16 +342,14 @@ class Streaming(Workload[StreamingParameters]):
         viewers = ("./ullage-viewers", mode, "--config", CONFIG)
         return (*servers, Task("client", (*argv, *viewers), timeout_s=timeout_s))
 
-    def check(self, parameters: StreamingParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: StreamingParameters, outputs: Outputs) -> None:
         """The servers served to the end, and the viewers did as asked and have a figure."""
         _served(outputs)
         _read(parameters, outputs)
 
-    def parse(
-        self, parameters: StreamingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: StreamingParameters, outputs: Outputs) -> Figures:
         result = _read(parameters, outputs)
-        figures: dict[str, Scalar | Curve] = {}
+        figures: Figures = {}
         if isinstance(result, Search):
             run, all_bytes = result.at_figure, sum(step.run.bytes for step in result.steps)
             figures["viewers"] = float(result.lower)
@@ -367,9 +366,7 @@ class Streaming(Workload[StreamingParameters]):
         figures["server_cpus"] = per_stream * run.most_playing
         return figures
 
-    def facts(
-        self, parameters: StreamingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
+    def facts(self, parameters: StreamingParameters, outputs: Outputs) -> dict[str, str]:
         result = _read(parameters, outputs)
         servers = _served(outputs)
         facts = {
@@ -433,14 +430,14 @@ def _config(parameters: StreamingParameters, context: Context) -> dict[str, Any]
     return {**config, "limits": {"run_s": request.ramp_s + request.step_s}}
 
 
-def _served(outputs: Mapping[str, Output]) -> list[Served]:
+def _served(outputs: Outputs) -> list[Served]:
     roles = [role for role in outputs if role != "client"]
     if not roles:
         raise InvalidTrialError("there is no output of server")
     return [served("nginx", outputs, role) for role in roles]
 
 
-def _read(parameters: StreamingParameters, outputs: Mapping[str, Output]) -> Search | ViewersRun:
+def _read(parameters: StreamingParameters, outputs: Outputs) -> Search | ViewersRun:
     """The viewers' report: 1 is their status when they have no figure, and they say why."""
     output = outputs.get("client")
     without = output is not None and output.status == 1 and output.stdout.startswith("{")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task
 from ullage.workloads.network.load_report import Distribution, LoadReport, check_valid
 from ullage.workloads.output import (
     QUANTILE,
@@ -190,7 +190,7 @@ class WebLatency(Web[WebLatencyParameters]):
         longest_s = parameters.time_s + 3 * parameters.deadline_s + parameters.think_s
         return Task("client", tuple(argv), timeout_s=60.0 + longest_s)
 
-    def check_client(self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: WebLatencyParameters, outputs: Outputs) -> None:
         """The requests as asked, all accounted for, in time, and answered."""
         result = _result(outputs)
         check_echoes(*_echoes(parameters, result))
@@ -209,16 +209,14 @@ class WebLatency(Web[WebLatencyParameters]):
             raise InvalidTrialError(f"{errors} of {result.due} had no answer: {kinds[:200]}")
         _quantiles(parameters, result)
 
-    def replies(self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: WebLatencyParameters, outputs: Outputs) -> int:
         """Those answered in full."""
         return _result(outputs).answered
 
-    def figures(
-        self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def figures(self, parameters: WebLatencyParameters, outputs: Outputs) -> Figures:
         result = _result(outputs)
         points = _quantiles(parameters, result)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "latency_p50": points[0.5],
             "latency": list(points.items()),
             "exchange_p50": result.exchange.median,
@@ -263,7 +261,7 @@ class _Failed(ReportPart):
     errors: dict[str, DoubleCount] = Field(max_length=20)
 
 
-def _result(outputs: Mapping[str, Output]) -> _Http:
+def _result(outputs: Outputs) -> _Http:
     text = ended(outputs, "client").stdout
     try:
         none = read(_Failed, text, "client")

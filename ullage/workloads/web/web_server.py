@@ -18,12 +18,13 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import nginx
 from ullage.workloads.base import (
     Context,
+    Figures,
     InvalidTrialError,
-    Output,
+    Outputs,
     Parameters,
     Role,
     Task,
@@ -113,15 +114,15 @@ class Web(Workload[W]):
         """What makes the requests."""
 
     @abstractmethod
-    def replies(self, parameters: W, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: W, outputs: Outputs) -> int:
         """How many good replies the client's checked output tells of."""
 
     @abstractmethod
-    def check_client(self, parameters: W, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: W, outputs: Outputs) -> None:
         """Raise InvalidTrialError unless the client did what it was asked for."""
 
     @abstractmethod
-    def figures(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+    def figures(self, parameters: W, outputs: Outputs) -> Figures:
         """The client's figures."""
 
     def programs(self, parameters: W) -> Mapping[str, str]:
@@ -148,12 +149,12 @@ class Web(Workload[W]):
         argv = _argv(parameters, context)
         return minded("server", address, length, argv, 60.0 + client.timeout_s), client
 
-    def check(self, parameters: W, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: W, outputs: Outputs) -> None:
         """The client did as asked, and the server served until it was told to end."""
         self.check_client(parameters, outputs)
         served(parameters.server, outputs)
 
-    def parse(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: W, outputs: Outputs) -> Figures:
         cpu_s = served(parameters.server, outputs).cpu_s
         replies = self.replies(parameters, outputs)
         return {
@@ -161,7 +162,7 @@ class Web(Workload[W]):
             SERVER_CPU.name: cpu_s / replies,
         }
 
-    def facts(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: W, outputs: Outputs) -> dict[str, str]:
         return {"server": served(parameters.server, outputs).name}
 
 
@@ -174,7 +175,7 @@ def minded(role: str, address: str, length: int, argv: Sequence[str], timeout_s:
     )
 
 
-def served(server: HttpServer, outputs: Mapping[str, Output], role: str = "server") -> Served:
+def served(server: HttpServer, outputs: Outputs, role: str = "server") -> Served:
     """What the server's minder said, which must be of that server and agree with the agent."""
     output = ended(outputs, role)
     lines = output.stdout[: LONGEST + 1].split("\n")

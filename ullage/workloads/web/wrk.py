@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, counted
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.output import QUANTILE, SAMPLES_ABOVE, DoubleCount, ReportPart, ended, read
 from ullage.workloads.web.web_server import PLACES, SERVER_CPU, Web, WebParameters
 
@@ -131,7 +131,7 @@ class Wrk(Web[WrkParameters]):
         argv += [_url(parameters, context.addresses["server"])]
         return Task("client", tuple(argv), timeout_s=60.0 + parameters.time_s)
 
-    def check_client(self, parameters: WrkParameters, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: WrkParameters, outputs: Outputs) -> None:
         """As many threads and connections for as long as asked, and good answers."""
         result = _result(parameters, outputs)
         took_s = result.duration_us / 1e6
@@ -157,14 +157,12 @@ class Wrk(Web[WrkParameters]):
         if times != sorted(times) or not result.min_us <= result.mean_us <= result.max_us:
             raise InvalidTrialError("its latencies contradict each other")
 
-    def replies(self, parameters: WrkParameters, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: WrkParameters, outputs: Outputs) -> int:
         """All, but those with an error's status."""
         result = _result(parameters, outputs)
         return result.requests - result.status
 
-    def figures(
-        self, parameters: WrkParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def figures(self, parameters: WrkParameters, outputs: Outputs) -> Figures:
         result = _result(parameters, outputs)
         return {
             "requests_per_second": (result.requests - result.status) / (result.duration_us / 1e6),
@@ -194,7 +192,7 @@ class _Wrk(ReportPart):
         return self.connect + self.read + self.write + self.status + self.timeout
 
 
-def _result(parameters: WrkParameters, outputs: Mapping[str, Output]) -> _Wrk:
+def _result(parameters: WrkParameters, outputs: Outputs) -> _Wrk:
     """The JSON object at the end; before it what wrk was asked for, and its own rounded figures."""
     text = ended(outputs, "client").stdout
     head, _, last = text.rstrip("\n").rpartition("\n")
