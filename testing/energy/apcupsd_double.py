@@ -52,11 +52,11 @@ class SmartUps:
     def _serve(self) -> None:
         while not self._over.is_set():
             if select.select([self._master], [], [], 0.1)[0]:
-                asked = os.read(self._master, 1)
-                if asked not in b"\r\n":
-                    os.write(self._master, self._answer(asked) + b"\r\n")
+                request = os.read(self._master, 1)
+                if request not in b"\r\n":
+                    os.write(self._master, self._answer(request) + b"\r\n")
 
-    def _answer(self, asked: bytes) -> bytes:
+    def _answer(self, request: bytes) -> bytes:
         answers = {
             b"Y": "SM",
             b"a": "3.!$%+?=#|.\x01ABCFLMNOPQXYZabfjmn",
@@ -77,7 +77,7 @@ class SmartUps:
             b"m": "11/22/26",
             b"n": "GS0001",
         }
-        return answers.get(asked, "NA").encode()
+        return answers.get(request, "NA").encode()
 
 
 class ApcupsdDouble:
@@ -123,13 +123,13 @@ class ApcupsdDouble:
 
     def _tells(self) -> bool:
         host, _, port = self.server.partition(":")
-        told = b""
+        answer = b""
         with suppress(OSError), socket.create_connection((host, int(port)), 60) as line:
             line.sendall(b"\x00\x06status")
-            while not told.endswith(b"\x00\x00") and (more := line.recv(4096)):
-                told += more
+            while not answer.endswith(b"\x00\x00") and (more := line.recv(4096)):
+                answer += more
         # It begins with 0.0, before it has asked the UPS.
-        return b"LOADPCT" in told and b"LOADPCT  : 0.0" not in told
+        return b"LOADPCT" in answer and b"LOADPCT  : 0.0" not in answer
 
 
 @contextmanager
@@ -157,8 +157,8 @@ def status(**changed: str | None) -> bytes:
         "END APC": "2026-11-22 17:29:43 +0000",
         **changed,
     }
-    told = [f"{name:<9}: {value}\n" for name, value in lines.items() if value is not None]
-    return frames(*(line.encode() for line in told))
+    records = [f"{name:<9}: {value}\n" for name, value in lines.items() if value is not None]
+    return frames(*(line.encode() for line in records))
 
 
 def frames(*records: bytes) -> bytes:

@@ -31,7 +31,7 @@ class Exporter:
         """Content-Length; None: as long as the page, 0: none at all."""
         self.drip_s: float | None = None
         """Send a byte, wait so long, and so on for ever."""
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.over = Event()
         self.url = ""
 
@@ -39,21 +39,21 @@ class Exporter:
 @contextmanager
 def exporter(page: str = "", certificate: Path | None = None) -> Iterator[Exporter]:
     """A server on the loopback; with a certificate over HTTPS."""
-    made = Exporter()
-    made.page = page
+    served = Exporter()
+    served.page = page
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            made.asked.append(self.path)
-            body = made.page.encode("utf-8", "surrogateescape")
-            self.send_response(made.status)
-            for name, value in made.headers.items():
+            served.requests.append(self.path)
+            body = served.page.encode("utf-8", "surrogateescape")
+            self.send_response(served.status)
+            for name, value in served.headers.items():
                 self.send_header(name, value)
-            if made.declared != 0:
-                self.send_header("Content-Length", str(made.declared or len(body)))
+            if served.declared != 0:
+                self.send_header("Content-Length", str(served.declared or len(body)))
             self.end_headers()
             try:
-                while made.drip_s is not None and not made.over.wait(made.drip_s):
+                while served.drip_s is not None and not served.over.wait(served.drip_s):
                     self.wfile.write(b"#")
                 self.wfile.write(body)
             except OSError:
@@ -66,13 +66,13 @@ def exporter(page: str = "", certificate: Path | None = None) -> Iterator[Export
     if certificate is not None:
         server.socket = over_tls(server.socket, certificate)
     scheme = "https" if certificate else "http"
-    made.url = f"{scheme}://127.0.0.1:{server.server_port}/metrics"
+    served.url = f"{scheme}://127.0.0.1:{server.server_port}/metrics"
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield made
+        yield served
     finally:
-        made.over.set()
+        served.over.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -94,8 +94,8 @@ def node_exporter(
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            told = (re.search(r"address=(127\.0\.0\.1:\d+)", line) for line in process.stderr)
-            address = next(found[1] for found in told if found)
+            matches = (re.search(r"address=(127\.0\.0\.1:\d+)", line) for line in process.stderr)
+            address = next(match[1] for match in matches if match)
             scheme = "https" if certificate else "http"
             yield f"{scheme}://{address}/metrics", process
         finally:

@@ -72,10 +72,10 @@ class BmcDouble:
 
     def _answers(self) -> bool:
         """To Get Channel Authentication Capabilities of IPMI 2.0."""
-        asked = bytes.fromhex("0600ff07 000000000000000000 09 2018c8 8100388e04b5")
+        question = bytes.fromhex("0600ff07 000000000000000000 09 2018c8 8100388e04b5")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
             line.settimeout(0.2)
-            line.sendto(asked, ("127.0.0.1", self.port))
+            line.sendto(question, ("127.0.0.1", self.port))
             try:
                 return bool(line.recv(1024))
             except OSError:
@@ -83,10 +83,10 @@ class BmcDouble:
 
 
 @contextmanager
-def serving(folder: Path, **told: Any) -> Iterator[BmcDouble]:
+def serving(folder: Path, **readings: Any) -> Iterator[BmcDouble]:
     """One that tells 217 W."""
     double = BmcDouble(folder)
-    double.tell(**told)
+    double.tell(**readings)
     try:
         double.start()
         yield double
@@ -99,17 +99,17 @@ def _serve(port: int, folder: Path) -> None:
 
     class Board(Bmc):  # type: ignore[misc]
         def handle_raw_request(self, request: dict[str, Any], session: Any) -> None:
-            with (folder / "asked").open("a") as asked:
-                print(request["netfn"], request["command"], session.maxpriv, file=asked)
+            with (folder / "asked").open("a") as log:
+                print(request["netfn"], request["command"], session.maxpriv, file=log)
             if (request["netfn"], request["command"]) != (_GROUP, _POWER_READING):
                 super().handle_raw_request(request, session)
                 return
-            told = json.loads((folder / "told").read_text())
-            if told["code"]:
-                session.send_ipmi_response(code=told["code"])
+            readings = json.loads((folder / "told").read_text())
+            if readings["code"]:
+                session.send_ipmi_response(code=readings["code"])
                 return
             # Get Power Reading of DCMI 1.5: now, least, most, mean, instant, period in ms, state.
-            watts, state = told["watts"], 0x40 if told["active"] else 0
+            watts, state = readings["watts"], 0x40 if readings["active"] else 0
             numbers = struct.pack("<4H2IB", watts, 3, 900, 300, int(time.time()), 1000, state)
             session.send_ipmi_response(data=[_DCMI, *numbers])
 

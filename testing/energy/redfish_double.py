@@ -84,7 +84,7 @@ class RedfishDouble:
     def __init__(self) -> None:
         self.resources = resources()
         self.url = ""
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         """`METHOD PATH` of each request."""
         self.connections = 0
         self.tokens: set[str] = set()
@@ -155,13 +155,13 @@ def handler(double: RedfishDouble) -> type[BaseHTTPRequestHandler]:
                 self._send(200, json.dumps(double.resources[self.path]).encode())
 
         def do_POST(self) -> None:
-            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            login = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if not self._begun():
                 return
-            if self.path != SESSIONS or told != {"UserName": USER, "Password": PASSWORD}:
+            if self.path != SESSIONS or login != {"UserName": USER, "Password": PASSWORD}:
                 self._send(401, b"{}")
                 return
-            number = str(len(double.asked))
+            number = str(len(double.requests))
             double.tokens.add(f"token-{number}")
             headers = {"X-Auth-Token": f"token-{number}", "Location": double.location + number}
             self._send(201, b"{}", headers)
@@ -176,7 +176,7 @@ def handler(double: RedfishDouble) -> type[BaseHTTPRequestHandler]:
             pass
 
         def _begun(self) -> bool:
-            double.asked.append(f"{self.command} {self.path}")
+            double.requests.append(f"{self.command} {self.path}")
             while double.hangs.is_set():
                 if double.over.wait(0.02):
                     self.close_connection = True

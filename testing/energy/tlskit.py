@@ -20,7 +20,7 @@ def certificate(folder: Path, host: str = "127.0.0.1") -> Path:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bmc")])
     now = datetime.datetime.now(datetime.UTC)
-    made = (
+    command = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -37,7 +37,7 @@ def certificate(folder: Path, host: str = "127.0.0.1") -> Path:
     file = folder / f"{host}.pem"
     pem = serialization.Encoding.PEM
     plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file.write_bytes(made.public_bytes(pem) + key.private_bytes(pem, *plain))
+    file.write_bytes(command.public_bytes(pem) + key.private_bytes(pem, *plain))
     return file
 
 

@@ -10,11 +10,11 @@ from ullage.meters.energy.base import EnergyMeter, FaultError
 PATIENCE_S = 120.0
 
 
-def until(there: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], awaited: str) -> None:
     """Ask until it is so; a failure after two minutes."""
     deadline_s = time.monotonic() + PATIENCE_S
-    while not there():
-        assert time.monotonic() < deadline_s, f"never: {what}"
+    while not condition():
+        assert time.monotonic() < deadline_s, f"never: {awaited}"
         time.sleep(0.05)
 
 

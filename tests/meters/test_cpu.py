@@ -109,6 +109,6 @@ def test_what_takes_too_long_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
 def test_this_host_is_read_without_harm() -> None:
     meter = Cpu()
     meter.begin()
-    seen = meter.end()
-    assert set(seen) <= {"frequency", "throttled"}
-    assert seen.get("frequency", 1e9) > 1e7
+    figures = meter.end()
+    assert set(figures) <= {"frequency", "throttled"}
+    assert figures.get("frequency", 1e9) > 1e7

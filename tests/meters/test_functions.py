@@ -28,23 +28,23 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a table of all symbols."""
     directory = tmp_path_factory.mktemp("elf")
     (directory / "source.c").write_text(SOURCE)
-    made = directory / "made.so"
-    argv = ["gcc", "-O0", "-shared", "-fPIC", str(directory / "source.c"), "-o", str(made)]
+    binary = directory / "made.so"
+    argv = ["gcc", "-O0", "-shared", "-fPIC", str(directory / "source.c"), "-o", str(binary)]
     subprocess.run(argv, check=True)
-    return made
+    return binary
 
 
 @pytest.fixture(scope="module")
 def stripped(library: Path) -> Path:
     """Only what it exports has names."""
-    made = library.with_name("stripped.so")
-    subprocess.run(["strip", "-o", str(made), str(library)], check=True)
-    return made
+    binary = library.with_name("stripped.so")
+    subprocess.run(["strip", "-o", str(binary), str(library)], check=True)
+    return binary
 
 
 def symbols_of(file: Path) -> dict[str, tuple[int, int]]:
     """By another's word: name → offset in the file and size; .text lies in it as in memory."""
-    told = subprocess.run(
+    listing = subprocess.run(
         ["nm", "--print-size", "--defined-only", str(file)],
         check=True,
         capture_output=True,
@@ -57,7 +57,7 @@ def symbols_of(file: Path) -> dict[str, tuple[int, int]]:
         line.split("]")[1].split() for line in sections.stdout.splitlines() if " .text" in line
     )
     shift = int(text[3], 16) - int(text[2], 16)
-    rows = (line.split() for line in told.stdout.splitlines())
+    rows = (line.split() for line in listing.stdout.splitlines())
     return {
         row[3]: (int(row[0], 16) + shift, int(row[1], 16))
         for row in rows
@@ -67,42 +67,42 @@ def symbols_of(file: Path) -> dict[str, tuple[int, int]]:
 
 def test_each_byte_of_a_function_is_its_own(library: Path) -> None:
     with library.open("rb") as stream:
-        found = functions(stream)
-    assert found is not None
-    known = symbols_of(library)
+        parsed = functions(stream)
+    assert parsed is not None
+    symbols = symbols_of(library)
     for name in ("hidden", "last"):
-        offset, size = known[name]
-        assert {found.at(at) for at in range(offset, offset + size)} == {name}
-        assert found.at(offset + size) != name
-    offset, _ = known["shown"]
-    assert found.at(offset) == "shown"  # no underscores, and the shortest of those
-    assert found.at(library.stat().st_size + 1) == ""
+        offset, size = symbols[name]
+        assert {parsed.at(at) for at in range(offset, offset + size)} == {name}
+        assert parsed.at(offset + size) != name
+    offset, _ = symbols["shown"]
+    assert parsed.at(offset) == "shown"  # no underscores, and the shortest of those
+    assert parsed.at(library.stat().st_size + 1) == ""
 
 
 def test_what_a_stripped_file_does_not_name_is_not_its_neighbour(
     library: Path, stripped: Path
 ) -> None:
     """Not the nearest name below: `hidden` stands between others, and nobody says so."""
-    known = symbols_of(library)
+    symbols = symbols_of(library)
     with stripped.open("rb") as stream:
-        found = functions(stream)
-    assert found is not None
-    assert found.at(known["hidden"][0]) == ""
-    assert found.at(known["last"][0]) == "last"
+        parsed = functions(stream)
+    assert parsed is not None
+    assert parsed.at(symbols["hidden"][0]) == ""
+    assert parsed.at(symbols["last"][0]) == "last"
 
 
 def test_a_function_inside_of_another(library: Path) -> None:
     """The one that begins last has its bytes; behind it they are the outer one's again."""
     data = bytearray(library.read_bytes())
-    known = symbols_of(library)
-    (shown, size), (last, more) = known["shown"], known["last"]
-    old = struct.pack("<QQ", shown, size)
+    symbols = symbols_of(library)
+    (start, size), (last, more) = symbols["shown"], symbols["last"]
+    old = struct.pack("<QQ", start, size)
     assert data.count(old) >= 3  # the address of .text is its offset here
-    outer = struct.pack("<QQ", shown, last + more - shown + 64)
-    found = functions(io.BytesIO(bytes(data).replace(old, outer)))
-    assert found is not None
-    assert found.at(last) == "last"
-    assert found.at(last + more) == "shown"
+    outer = struct.pack("<QQ", start, last + more - start + 64)
+    parsed = functions(io.BytesIO(bytes(data).replace(old, outer)))
+    assert parsed is not None
+    assert parsed.at(last) == "last"
+    assert parsed.at(last + more) == "shown"
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_header_that_lies(library: Path, field: str, value: int) -> None:
     data = bytearray(library.read_bytes())
     offset, code = HEADER[field]
     struct.pack_into(code, data, offset, value)
-    found = functions(io.BytesIO(bytes(data)))
-    assert found is None or isinstance(found.at(symbols_of(library)["last"][0]), str)
+    parsed = functions(io.BytesIO(bytes(data)))
+    assert parsed is None or isinstance(parsed.at(symbols_of(library)["last"][0]), str)
 
 
 @given(st.data())
@@ -166,7 +166,7 @@ def test_a_broken_file_breaks_nothing(library: Path, data: st.DataObject) -> Non
         whole[at] = data.draw(st.integers(0, 255))
     if data.draw(st.booleans()):
         del whole[data.draw(st.integers(0, len(whole))) :]
-    found = functions(io.BytesIO(bytes(whole)))
-    if found is not None:
+    parsed = functions(io.BytesIO(bytes(whole)))
+    if parsed is not None:
         for offset in (0, 0x1000, 0x1100, 1 << 63):
-            assert isinstance(found.at(offset), str)
+            assert isinstance(parsed.at(offset), str)

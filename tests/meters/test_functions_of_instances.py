@@ -31,7 +31,7 @@ COPY = "/data/copied"
 
 
 @asynccontextmanager
-async def made(provider: Provider) -> AsyncIterator[Instance]:
+async def started(provider: Provider) -> AsyncIterator[Instance]:
     """One instance of the base image, without a network."""
     tag = paths.new_tag()
     claims.claim(tag, "/nowhere")
@@ -54,20 +54,20 @@ async def made(provider: Provider) -> AsyncIterator[Instance]:
 
 
 async def burn(instance: Instance, program: str) -> None:
-    done, _, said = await instance.agent.run(Command(argv=(program, "-c", WORK)))
-    assert done.status == 0, said
+    done, _, stderr = await instance.agent.run(Command(argv=(program, "-c", WORK)))
+    assert done.status == 0, stderr
 
 
 def exported(file: Path) -> set[str]:
     """By another's word."""
     argv = ["nm", "--dynamic", "--defined-only", str(file)]
-    told = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    return {row.split()[-1].partition("@")[0] for row in told.splitlines()}
+    symbols = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return {row.split()[-1].partition("@")[0] for row in symbols.splitlines()}
 
 
-def own(found: Symbols, program: str) -> list[SymbolRow]:
+def own(table: Symbols, program: str) -> list[SymbolRow]:
     """What it did in its own file, which is called as it is."""
-    return [row for row in found.rows if row.program == row.object == program]
+    return [row for row in table.rows if row.program == row.object == program]
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,13 @@ def test_the_images_shell_is_named_and_a_copy_of_it_is_not(
     """The copy has the very bytes and lies where the instance can write: its word is anybody's."""
 
     async def scenario() -> Symbols:
-        said: list[str] = []
+        programs: list[str] = []
         root = kit.image().root
-        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: said.append(code), root)
+        sampler = await Sampler.start(
+            tmp_path / "perf", lambda code, _: programs.append(code), root
+        )
         try:
-            async with made(provider) as instance:
+            async with started(provider) as instance:
                 await instance.agent.run(Command(argv=("cp", INSIDE, COPY)))
                 scene = Scene(instance.spec.tag, (instance.name,))
                 watch, start_ns = sampler.watch(scene), clock.ordered_ns()
@@ -94,15 +96,15 @@ def test_the_images_shell_is_named_and_a_copy_of_it_is_not(
                 sampler.note(watch, tmp_path, start_ns, clock.ordered_ns())
         finally:
             await sampler.stop()
-        assert said == []
+        assert programs == []
         return Symbols.model_validate_json((tmp_path / FILE).read_bytes())
 
-    found = asyncio.run(scenario())
-    named = [row for row in own(found, "bash") if row.symbol]
+    table = asyncio.run(scenario())
+    named = [row for row in own(table, "bash") if row.symbol]
     assert named
     assert {row.symbol for row in named} <= exported(kit.image().root / INSIDE.lstrip("/"))
-    copied = own(found, "copied")
+    copied = own(table, "copied")
     assert copied
     assert {row.symbol for row in copied} == {""}
-    seen = sum(sum(each.samples) for each in found.by_core if each.group == "programs")
-    assert seen == sum(row.samples for row in found.rows if row.group == "programs")
+    counted = sum(sum(cores.samples) for cores in table.by_core if cores.group == "programs")
+    assert counted == sum(row.samples for row in table.rows if row.group == "programs")

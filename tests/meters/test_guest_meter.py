@@ -42,9 +42,9 @@ class Inside:
 
     def set(self, **counts: int) -> None:
         """Its counters."""
-        told = {**QUIET, **counts}
-        self.files["/proc/stat"] = STAT.format(**told)
-        self.files["/proc/diskstats"] = DISK.format(told.get("reads", 0))
+        counters = {**QUIET, **counts}
+        self.files["/proc/stat"] = STAT.format(**counters)
+        self.files["/proc/diskstats"] = DISK.format(counters.get("reads", 0))
 
     async def get(self, path: str, limit: int) -> bytes:
         """As an agent answers."""
@@ -90,38 +90,38 @@ def test_what_it_counted(ticking: Callable[[float], None]) -> None:
         ticking(2)
         inside.set(user=150, system=30, irq=6, steal=14, intr=1009, ctxt=409, reads=20)
 
-    seen = watched([inside], work)
-    assert seen["window"] == 2
-    assert seen["guests"] == 1
-    assert seen["refused"] == 0
-    assert seen["cpu_user"] == 0.75  # of one CPU: 150 ticks of 10 ms in 2 s
-    assert seen["cpu_kernel"] == 0.15
-    assert seen["cpu_interrupts"] == 0.03
-    assert seen["steal"] == 0.07
-    assert seen["interrupts"] == 500
-    assert seen["context_switches"] == 200
-    assert seen["disk_reads"] == 10
-    assert "page_faults" not in seen  # this guest has no vmstat
-    assert set(seen) <= DECLARED
+    figures = watched([inside], work)
+    assert figures["window"] == 2
+    assert figures["guests"] == 1
+    assert figures["refused"] == 0
+    assert figures["cpu_user"] == 0.75  # of one CPU: 150 ticks of 10 ms in 2 s
+    assert figures["cpu_kernel"] == 0.15
+    assert figures["cpu_interrupts"] == 0.03
+    assert figures["steal"] == 0.07
+    assert figures["interrupts"] == 500
+    assert figures["context_switches"] == 200
+    assert figures["disk_reads"] == 10
+    assert "page_faults" not in figures  # this guest has no vmstat
+    assert set(figures) <= DECLARED
 
 
 def test_several_are_added_up(ticking: Callable[[float], None]) -> None:
-    one, other = Inside(), Inside()
+    first, second = Inside(), Inside()
 
     def work() -> None:
         ticking(1)
-        for guest, stalled in ((one, 100_000), (other, 300_000)):
+        for guest, stalled in ((first, 100_000), (second, 300_000)):
             guest.set(user=50, intr=109)
             guest.files["/proc/pressure/io"] = f"full avg10=0 total={stalled}\n"
 
-    for guest in (one, other):
+    for guest in (first, second):
         guest.files["/proc/pressure/io"] = "full avg10=0 total=0\n"
-    seen = watched([one, other], work)
-    assert seen["guests"] == 2
-    assert seen["cpu_user"] == 1.0
-    assert seen["interrupts"] == 200
-    assert seen["psi_io_full"] == 0.3
-    assert seen["window"] == 1
+    figures = watched([first, second], work)
+    assert figures["guests"] == 2
+    assert figures["cpu_user"] == 1.0
+    assert figures["interrupts"] == 200
+    assert figures["psi_io_full"] == 0.3
+    assert figures["window"] == 1
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_a_file_that_no_kernel_writes_is_left_out_and_said(
         inside.set(intr=1009, reads=5)
         inside.files["/proc/stat"] = nonsense + "\n"
 
-    seen = watched([inside], work)
-    assert "interrupts" not in seen
-    assert "cpu_user" not in seen
-    assert seen["disk_reads"] == 5
-    assert seen["refused"] == ("-1" not in nonsense)  # that is a line like many: of no numbers
+    figures = watched([inside], work)
+    assert "interrupts" not in figures
+    assert "cpu_user" not in figures
+    assert figures["disk_reads"] == 5
+    assert figures["refused"] == ("-1" not in nonsense)  # that is a line like many: of no numbers
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_counters_that_cannot_be_are_left_out(
         ticking(1)
         inside.set(**{"ctxt": 59, **after})
 
-    seen = watched([inside], work)
-    assert lost not in seen
-    assert seen["context_switches"] == 50
+    figures = watched([inside], work)
+    assert lost not in figures
+    assert figures["context_switches"] == 50
 
 
 @given(st.dictionaries(st.sampled_from(guest_module._FILES), st.text(max_size=300), max_size=7))
@@ -178,9 +178,9 @@ def test_no_text_at_all_breaks_it(files: dict[str, str]) -> None:
     def work() -> None:
         inside.files |= {f"/proc/{name}": text for name, text in files.items()}
 
-    seen = watched([inside], work)
-    assert set(seen) <= DECLARED
-    assert all(math.isfinite(value) and value >= 0 for value in seen.values())
+    figures = watched([inside], work)
+    assert set(figures) <= DECLARED
+    assert all(math.isfinite(value) and value >= 0 for value in figures.values())
 
 
 WORDS = st.lists(st.sampled_from(["0", "7", "9" * 19, "x", "-1", "٣"]), min_size=8, max_size=22)
@@ -203,10 +203,10 @@ def test_no_row_at_all_breaks_it(before: dict[str, str], after: dict[str, str]) 
         inside.files |= {f"/proc/{name}": text for name, text in files.items()}
 
     say(before)
-    seen = watched([inside], lambda: say(after))
-    assert seen["guests"] == 1  # it can be reckoned with, not only survived
-    assert set(seen) <= DECLARED
-    assert all(math.isfinite(value) and value >= 0 for value in seen.values())
+    figures = watched([inside], lambda: say(after))
+    assert figures["guests"] == 1  # it can be reckoned with, not only survived
+    assert set(figures) <= DECLARED
+    assert all(math.isfinite(value) and value >= 0 for value in figures.values())
 
 
 @pytest.mark.parametrize("where", ["of", "until"])
@@ -222,8 +222,8 @@ def test_what_cannot_be_reckoned_with_is_no_figure(
     assert watched([Inside()], lambda: None) == {}
 
 
-@pytest.mark.parametrize("left", [0, 1])
-def test_of_two_guests_one_died_in_the_work(ticking: Callable[[float], None], left: int) -> None:
+@pytest.mark.parametrize("died", [0, 1])
+def test_of_two_guests_one_died_in_the_work(ticking: Callable[[float], None], died: int) -> None:
     """The sum would be of one: there is none. Nor is one taken for the other."""
     guests = [Inside(), Inside()]
 
@@ -236,13 +236,13 @@ def test_of_two_guests_one_died_in_the_work(ticking: Callable[[float], None], le
         return meter.end()
 
     both: list[Fetch] = [guest.get for guest in guests]
-    assert asyncio.run(scenario(both, [guests[left].get])) == {}
-    assert asyncio.run(scenario([guests[left].get], [guests[1 - left].get])) == {}
+    assert asyncio.run(scenario(both, [guests[died].get])) == {}
+    assert asyncio.run(scenario([guests[died].get], [guests[1 - died].get])) == {}
     assert asyncio.run(scenario(both, [guest.get for guest in guests[::-1]]))["guests"] == 2
 
 
 def test_a_guest_that_is_gone_leaves_out_all_of_the_trial(ticking: Callable[[float], None]) -> None:
-    inside, other = Inside(), Inside()
+    inside, second = Inside(), Inside()
 
     async def gone(path: str, limit: int) -> bytes:
         raise UllageError(errors.AGENT_LOST, agent="vm-0", reason="it closed its channel")
@@ -253,10 +253,10 @@ def test_a_guest_that_is_gone_leaves_out_all_of_the_trial(ticking: Callable[[flo
 
     async def scenario() -> dict[str, float]:
         meter = Guest()
-        await meter.ask([inside.get, other.get])
+        await meter.ask([inside.get, second.get])
         meter.begin()
         work()
-        await meter.ask([inside.get, other.get])
+        await meter.ask([inside.get, second.get])
         return meter.end()
 
     assert asyncio.run(scenario()) == {}
@@ -308,10 +308,10 @@ def test_known_work_shows_through_a_real_agent(agent_binary: Path) -> None:
         finally:
             await client.bye()
 
-    seen = asyncio.run(scenario())
-    assert seen["forks"] * seen["window"] >= 997
-    assert seen["context_switches"] > 0
-    assert seen["cpu_kernel"] > 0
-    assert seen["refused"] == 0
-    assert seen["asked"] > 0
-    assert set(seen) <= DECLARED
+    figures = asyncio.run(scenario())
+    assert figures["forks"] * figures["window"] >= 997
+    assert figures["context_switches"] > 0
+    assert figures["cpu_kernel"] > 0
+    assert figures["refused"] == 0
+    assert figures["asked"] > 0
+    assert set(figures) <= DECLARED

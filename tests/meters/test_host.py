@@ -85,11 +85,11 @@ def test_accounts_of_either_version(
     monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
     accounts.cache_clear()
     try:
-        told = HostReading.now().instances_s
+        by_account = HostReading.now().instances_s
     finally:
         accounts.cache_clear()
-    wanted = {} if seconds is None else {str(tmp_path / cgroups.ROOT / name): seconds}
-    assert told == wanted
+    expected = {} if seconds is None else {str(tmp_path / cgroups.ROOT / name): seconds}
+    assert by_account == expected
 
 
 def test_an_old_tree_without_accounts_is_not_asked(
@@ -112,10 +112,10 @@ def test_a_busy_loop_shows_on_the_real_host() -> None:
     while time.process_time() < until:
         pass
     after = resource.getrusage(resource.RUSAGE_SELF)
-    seen = meter.end()
-    assert seen["busy"] > 0.1 / cpus
+    figures = meter.end()
+    assert figures["busy"] > 0.1 / cpus
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert seen["controller"] * seen["cpu_time"] == pytest.approx(used, rel=0.05)
-    assert seen["programs"] <= seen["busy"] + 1e-9  # rounded apart
-    assert all(0 <= value <= 1 for name, value in seen.items() if name != "cpu_time")
-    assert set(seen) <= {quantity.name for quantity in host.Host.quantities}
+    assert figures["controller"] * figures["cpu_time"] == pytest.approx(used, rel=0.05)
+    assert figures["programs"] <= figures["busy"] + 1e-9  # rounded apart
+    assert all(0 <= value <= 1 for name, value in figures.items() if name != "cpu_time")
+    assert set(figures) <= {quantity.name for quantity in host.Host.quantities}

@@ -53,8 +53,8 @@ class Machine:
         (self.proc / "net/dev").write_text(NET.format(**c))
         text = f"some avg10=0.00 total=9\nfull avg10=0.00 avg60=0.00 total={c['stalled']}\n"
         (self.proc / "pressure/io").write_text(text)
-        found = KernelReading.now(self.proc, self.block)
-        return replace(found, instant_ns=seconds * 10**9)
+        reading = KernelReading.now(self.proc, self.block)
+        return replace(reading, instant_ns=seconds * 10**9)
 
 
 @pytest.fixture
@@ -64,31 +64,31 @@ def machine(tmp_path: Path) -> Machine:
 
 def test_events_become_rates(machine: Machine) -> None:
     later = {"intr": 30, "ctxt": 105, "faults": 43, "stalled": 500_000}
-    seen = machine.at(0).until(machine.at(2, **later))
-    assert seen["window"] == 2
-    assert seen["interrupts"] == 10
-    assert seen["context_switches"] == 50
-    assert seen["page_faults"] == 20
-    assert seen["swapped_in"] == seen["major_faults"] == seen["forks"] == 0
-    assert seen["softirqs"] == seen["softirqs_network"] == 0
-    assert seen["psi_io_full"] == 0.25
-    assert "psi_irq_full" not in seen  # this kernel does not tell it
+    figures = machine.at(0).until(machine.at(2, **later))
+    assert figures["window"] == 2
+    assert figures["interrupts"] == 10
+    assert figures["context_switches"] == 50
+    assert figures["page_faults"] == 20
+    assert figures["swapped_in"] == figures["major_faults"] == figures["forks"] == 0
+    assert figures["softirqs"] == figures["softirqs_network"] == 0
+    assert figures["psi_io_full"] == 0.25
+    assert "psi_irq_full" not in figures  # this kernel does not tell it
 
 
 def test_disks_are_counted_once_and_in_bytes(machine: Machine) -> None:
     """Neither their partitions nor what stands on others."""
     later = {"reads": 5, "sectors": 24, "queue": 1100, "flushes": 6}
-    seen = machine.at(0).until(machine.at(2, **later))
-    assert seen["disk_reads"] == 2
-    assert seen["disk_read"] == 16 * 512 / 2
-    assert seen["disk_queue"] == 0.5
-    assert seen["disk_flushes"] == 2
-    assert seen["disk_written"] == 0
+    figures = machine.at(0).until(machine.at(2, **later))
+    assert figures["disk_reads"] == 2
+    assert figures["disk_read"] == 16 * 512 / 2
+    assert figures["disk_queue"] == 0.5
+    assert figures["disk_flushes"] == 2
+    assert figures["disk_written"] == 0
 
 
 def test_a_disk_whose_milliseconds_wrapped(machine: Machine) -> None:
-    seen = machine.at(0, queue=(1 << 32) - 500).until(machine.at(1, queue=500))
-    assert seen["disk_queue"] == 1
+    figures = machine.at(0, queue=(1 << 32) - 500).until(machine.at(1, queue=500))
+    assert figures["disk_queue"] == 1
 
 
 @pytest.mark.parametrize("counts", ["1 2 3 4 5 6 7 8 9 10 x", "1 x 3 4 5 6 7 8 9 10 11 12"])
@@ -108,9 +108,9 @@ def test_nor_does_a_word_move_the_columns_of_a_network_device(word: str) -> None
 
 
 def test_loopback_is_no_network(machine: Machine) -> None:
-    seen = machine.at(0).until(machine.at(2, bytes=3000, lo=10**9))
-    assert seen["net_received"] == 1000
-    assert seen["net_sent"] == seen["net_packets"] == seen["net_drops"] == 0
+    figures = machine.at(0).until(machine.at(2, bytes=3000, lo=10**9))
+    assert figures["net_received"] == 1000
+    assert figures["net_sent"] == figures["net_packets"] == figures["net_drops"] == 0
 
 
 def test_devices_that_came_or_were_set_back_tell_nothing(machine: Machine) -> None:
@@ -122,20 +122,20 @@ def test_devices_that_came_or_were_set_back_tell_nothing(machine: Machine) -> No
 
 
 def test_counters_that_went_down_are_left_out(machine: Machine) -> None:
-    seen = machine.at(0, ctxt=100, stalled=10).until(machine.at(1, ctxt=7, stalled=3))
-    assert "context_switches" not in seen
-    assert "psi_io_full" not in seen
-    assert seen["interrupts"] == 0
+    figures = machine.at(0, ctxt=100, stalled=10).until(machine.at(1, ctxt=7, stalled=3))
+    assert "context_switches" not in figures
+    assert "psi_io_full" not in figures
+    assert figures["interrupts"] == 0
 
 
 def test_cpu_time_by_kind(machine: Machine) -> None:
     first = machine.at(0)
     grown = {**first.ticks, "user": 150, "irq": 16, "softirq": 27, "system": 50, "guest": 60}
-    seen = first.until(replace(machine.at(1), ticks=grown))
-    assert seen["cpu_user"] == pytest.approx(50 / 100)
-    assert seen["cpu_kernel"] == pytest.approx(20 / 100)
-    assert seen["cpu_interrupts"] == pytest.approx(30 / 100)
-    assert seen["cpu_guests"] == pytest.approx(20 / 100)
+    figures = first.until(replace(machine.at(1), ticks=grown))
+    assert figures["cpu_user"] == pytest.approx(50 / 100)
+    assert figures["cpu_kernel"] == pytest.approx(20 / 100)
+    assert figures["cpu_interrupts"] == pytest.approx(30 / 100)
+    assert figures["cpu_guests"] == pytest.approx(20 / 100)
     assert "cpu_user" not in first.until(machine.at(1))  # less than a tick
 
 
@@ -143,8 +143,8 @@ def test_no_time_and_no_kernel_that_tells(machine: Machine, tmp_path: Path) -> N
     assert machine.at(1).until(machine.at(1)) == {}
     nothing = KernelReading.now(tmp_path / "none", tmp_path / "none")
     later = replace(nothing, instant_ns=nothing.instant_ns + 10**9)
-    told = nothing.until(later)
-    assert {name: value for name, value in told.items() if value} == {"window": 1.0}
+    figures = nothing.until(later)
+    assert {name: value for name, value in figures.items() if value} == {"window": 1.0}
 
 
 def test_long_files_are_read_to_their_end(tmp_path: Path) -> None:
@@ -158,28 +158,28 @@ def test_known_work_shows_on_the_real_host() -> None:
     """A thousand rounds of two threads that wake each other, and pages touched for the first."""
     meter = Kernel()
     meter.begin()
-    one, other = threading.Semaphore(0), threading.Semaphore(0)
+    ping, pong = threading.Semaphore(0), threading.Semaphore(0)
 
     def answer() -> None:
         for _ in range(1000):
-            one.acquire()
-            other.release()
+            ping.acquire()
+            pong.release()
 
     thread = threading.Thread(target=answer)
     thread.start()
     for _ in range(1000):
-        one.release()
-        other.acquire()
+        ping.release()
+        pong.acquire()
     thread.join()
     pages = bytearray(4096 * 1000)
     pages[::4096] = b"x" * 1000
     os.sched_yield()
-    seen = meter.end()
-    assert round(seen["context_switches"] * seen["window"]) >= 1000
-    assert round(seen["forks"] * seen["window"]) >= 1
-    assert seen["interrupts"] > 0
-    assert seen["collection"] > 0
-    assert set(seen) <= {quantity.name for quantity in Kernel.quantities}
+    figures = meter.end()
+    assert round(figures["context_switches"] * figures["window"]) >= 1000
+    assert round(figures["forks"] * figures["window"]) >= 1
+    assert figures["interrupts"] > 0
+    assert figures["collection"] > 0
+    assert set(figures) <= {quantity.name for quantity in Kernel.quantities}
     shares = ("cpu_user", "cpu_kernel", "cpu_interrupts", "cpu_guests", "psi_io_full")
-    assert all(0 <= seen.get(name, 0) <= 1 for name in shares)
-    assert all(value >= 0 for value in seen.values())
+    assert all(0 <= figures.get(name, 0) <= 1 for name in shares)
+    assert all(value >= 0 for value in figures.values())

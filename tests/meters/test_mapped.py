@@ -30,15 +30,15 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def identity(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_dev, found.st_ino
+    status = file.stat()
+    return status.st_dev, status.st_ino
 
 
 def offset_of(file: Path, name: str) -> int:
     """Where in the file a function begins: these small ones lie in memory as in the file."""
     argv = ["nm", "--defined-only", str(file)]
-    told = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    (address,) = (row.split()[0] for row in told.splitlines() if row.split()[-1] == name)
+    symbols = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    (address,) = (row.split()[0] for row in symbols.splitlines() if row.split()[-1] == name)
     return int(address, 16)
 
 
@@ -79,10 +79,10 @@ def test_another_path_is_none(image: Path, path: str) -> None:
 
 def test_a_neighbour_whose_name_begins_like_the_root_s_is_none(image: Path) -> None:
     """As `rootfs.tar` lies beside `root`."""
-    beside = image.parent / f"{image.name}fs"
-    beside.write_bytes((image / INSIDE.lstrip("/")).read_bytes())
-    assert OwnFiles(image).find(*identity(beside), str(beside)) is None
-    assert OwnFiles(image).find(*identity(beside), "fs") is None
+    neighbour = image.parent / f"{image.name}fs"
+    neighbour.write_bytes((image / INSIDE.lstrip("/")).read_bytes())
+    assert OwnFiles(image).find(*identity(neighbour), str(neighbour)) is None
+    assert OwnFiles(image).find(*identity(neighbour), "fs") is None
 
 
 def test_another_file_under_the_same_path_is_none(image: Path) -> None:
@@ -101,15 +101,15 @@ def test_a_file_that_was_changed_meanwhile_is_not_read(tmp_path: Path, image: Pa
     (root / "tool").write_bytes((image / INSIDE.lstrip("/")).read_bytes())
     at = offset_of(root / "tool", "work")
     for then in ("another", "a link", "gone"):
-        found = OwnFiles(root).find(*identity(root / "tool"), "/tool")
-        assert found is not None
-        kept = (root / "tool").rename(root / "kept")
+        file = OwnFiles(root).find(*identity(root / "tool"), "/tool")
+        assert file is not None
+        moved = (root / "tool").rename(root / "kept")
         if then == "another":
-            (root / "tool").write_bytes(kept.read_bytes())
+            (root / "tool").write_bytes(moved.read_bytes())
         elif then == "a link":
-            (root / "tool").symlink_to(kept)
-        assert found.function(at) == ""
-        kept.rename(root / "tool")
+            (root / "tool").symlink_to(moved)
+        assert file.function(at) == ""
+        moved.rename(root / "tool")
     again = OwnFiles(root).find(*identity(root / "tool"), "/tool")
     assert again is not None
     assert again.function(at) == "work"
@@ -154,9 +154,9 @@ def test_files_are_not_looked_for_without_end(image: Path, monkeypatch: pytest.M
 def test_a_file_is_read_once(image: Path) -> None:
     file = image / INSIDE.lstrip("/")
     files = OwnFiles(image)
-    found = files.find(*identity(file), INSIDE)
-    assert found is not None
-    assert found is files.find(*identity(file), INSIDE)
-    assert found.function(offset_of(file, "work")) == "work"
+    own = files.find(*identity(file), INSIDE)
+    assert own is not None
+    assert own is files.find(*identity(file), INSIDE)
+    assert own.function(offset_of(file, "work")) == "work"
     os.utime(file)
-    assert found.function(offset_of(file, "main")) == "main"
+    assert own.function(offset_of(file, "main")) == "main"

@@ -46,16 +46,16 @@ def test_all_of_them_see_a_trial_and_cost_little() -> None:
         costs_s.append(time.thread_time() - began)
     # About 3 ms of CPU time; the limit is for machines that are ten times slower.
     assert statistics.median(costs_s) < 40e-3
-    with metered() as seen:
+    with metered() as trial:
         time.sleep(0.1)
-    assert set(seen) == {meter.name for meter in OUTSIDE}
-    assert all(math.isfinite(value) for figures in seen.values() for value in figures.values())
+    assert set(trial) == {meter.name for meter in OUTSIDE}
+    assert all(math.isfinite(value) for figures in trial.values() for value in figures.values())
 
 
 def test_figures_are_there_when_it_is_over() -> None:
-    with metered((Dial,)) as seen:
-        assert not seen
-    assert seen == {"dial": {"speed": 7.0}}
+    with metered((Dial,)) as figures:
+        assert not figures
+    assert figures == {"dial": {"speed": 7.0}}
 
 
 def test_it_is_off_however_the_trial_ends() -> None:

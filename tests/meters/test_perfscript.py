@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.meters.perf.mappings import OwnFiles
-from ullage.meters.perf.script import MOST_ROWS, Folder, Key, Window
+from ullage.meters.perf.script import MOST_ROWS, Key, ScriptReader, TrialWindow
 from ullage.meters.process_groups import Group
 from ullage.runs.symbols import (
     LEAST_BIN_NS,
@@ -30,8 +30,8 @@ KERNEL = "ffffffff811bb98c"
 
 
 def forked(child: int, parent: int) -> str:
-    what = f"PERF_RECORD_FORK({child}:{child}):({parent}:{parent})"
-    return f"  sh {parent}/{parent} [000] 0.000000000: {what}"
+    event = f"PERF_RECORD_FORK({child}:{child}):({parent}:{parent})"
+    return f"  sh {parent}/{parent} [000] 0.000000000: {event}"
 
 
 def sample(
@@ -49,16 +49,16 @@ def folded(
     roots: dict[int, Group] | None = None,
     window: tuple[int, int] = (0, 100),
     files: OwnFiles = NO_FILES,
-) -> tuple[Folder, Window]:
+) -> tuple[ScriptReader, TrialWindow]:
     """The lines in one window, in seconds."""
-    one = Window(window[0] * 10**9, window[1] * 10**9, roots or {})
-    folder = Folder([one], OURS, files)
+    counted = TrialWindow(window[0] * 10**9, window[1] * 10**9, roots or {})
+    folder = ScriptReader([counted], OURS, files)
     for line in lines:
         folder.take(line + "\n")
-    return folder, one
+    return folder, counted
 
 
-def rows(window: Window) -> list[tuple[str, str, str, str, int]]:
+def rows(window: TrialWindow) -> list[tuple[str, str, str, str, int]]:
     return [(r.group, r.program, r.object, r.symbol, r.samples) for r in window.table().rows]
 
 
@@ -114,17 +114,17 @@ def test_objects() -> None:
 
 def test_a_window_is_cut_exactly() -> None:
     """The first instant counts, the last does not; each window takes its own."""
-    one, other = Window(10**9, 2 * 10**9, {}), Window(2 * 10**9, 3 * 10**9, {})
-    folder = Folder([one, other], OURS, NO_FILES)
+    first, second = TrialWindow(10**9, 2 * 10**9, {}), TrialWindow(2 * 10**9, 3 * 10**9, {})
+    folder = ScriptReader([first, second], OURS, NO_FILES)
     for at in ("0.999999999", "1.000000000", "1.999999999", "2.000000000", "3.000000000"):
         folder.take(f"x 7/7 [000] {at}: {KERNEL} f ([kernel.kallsyms])")
-    assert (one.count.total(), other.count.total()) == (2, 1)
+    assert (first.count.total(), second.count.total()) == (2, 1)
 
 
 def test_the_same_samples_over_time() -> None:
     """By group, in parts of half a second; the last instant of a part is its own."""
-    window = Window(10**9, 2 * 10**9, {10: "hypervisor"})
-    folder = Folder([window], OURS, NO_FILES)
+    window = TrialWindow(10**9, 2 * 10**9, {10: "hypervisor"})
+    folder = ScriptReader([window], OURS, NO_FILES)
     for comm, pid, at in [
         ("CPU 0/KVM", 10, 1.0),
         ("CPU 1/KVM", 10, 1.499999999),
@@ -134,7 +134,7 @@ def test_the_same_samples_over_time() -> None:
     ]:
         folder.take(sample(comm, pid, at))
     assert window.bin_ns == 500_000_000
-    assert [(each.group, each.samples) for each in window.over_time()] == [
+    assert [(part.group, part.samples) for part in window.over_time()] == [
         ("others", (0, 1)),
         ("vcpu", (2, 1)),
     ]
@@ -152,7 +152,7 @@ def test_the_same_samples_by_core() -> None:
         sample("swapper", 0, 6, core=3),
         roots={10: "hypervisor"},
     )
-    assert [(each.group, each.samples) for each in window.by_core()] == [
+    assert [(part.group, part.samples) for part in window.by_core()] == [
         ("others", (0, 1)),
         ("vcpu", (1, 0, 2)),
     ]
@@ -163,9 +163,9 @@ TOOL = "/usr/bin/tool"
 
 def mapping(pid: int, file: Path, *, at_s: float = 0, inode: int | None = None) -> str:
     """As perf tells it: all of the file, at 0x10000."""
-    found = file.stat()
-    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
-    where = f"[0x10000(0x8000) @ 0 {device} {inode or found.st_ino} 0]: r-xp {TOOL}"
+    status = file.stat()
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    where = f"[0x10000(0x8000) @ 0 {device} {inode or status.st_ino} 0]: r-xp {TOOL}"
     return f"  sh {pid}/{pid} [001] {at_s:12.9f}: PERF_RECORD_MMAP2 {pid}/{pid}: {where}"
 
 
@@ -178,8 +178,8 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     (root / "x.c").write_text("int work(int n) { return n + 1; }\n")
     argv = ["gcc", "-O0", "-shared", "-fPIC", str(root / "x.c"), "-o", str(file)]
     subprocess.run(argv, check=True)
-    told = subprocess.run(["nm", str(file)], check=True, capture_output=True, text=True).stdout
-    (address,) = (row.split()[0] for row in told.splitlines() if row.endswith(" work"))
+    symbols = subprocess.run(["nm", str(file)], check=True, capture_output=True, text=True).stdout
+    (address,) = (row.split()[0] for row in symbols.splitlines() if row.endswith(" work"))
     return file, int(address, 16)
 
 
@@ -209,8 +209,8 @@ def test_functions_of_the_images_own_files(tool: tuple[Path, int]) -> None:
         roots={20: "programs", 23: "programs", 30: "agent"},
         files=files,
     )
-    told = {program: (file, symbol) for _, program, file, symbol, _ in rows(window)}
-    assert told == {
+    by_program = {program: (file, symbol) for _, program, file, symbol, _ in rows(window)}
+    assert by_program == {
         "a": ("tool", "work"),
         "b": ("tool", "work"),
         "c": ("tool", ""),
@@ -226,15 +226,15 @@ def test_functions_of_the_images_own_files(tool: tuple[Path, int]) -> None:
 @pytest.mark.parametrize("device", ["ffffffff:00", "00:ffffffff", "1000:00", "00:100000"])
 def test_a_device_that_no_kernel_has_breaks_nothing(device: str, tool: tuple[Path, int]) -> None:
     """A file's name, which may hold a line end and the like of this, is its program's own."""
-    what = f"PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 {device} 1 0]: r-xp /usr/bin/tool"
-    line = f"               x     7/7     [000]     1.000000000: {what}"
+    event = f"PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 {device} 1 0]: r-xp /usr/bin/tool"
+    line = f"               x     7/7     [000]     1.000000000: {event}"
     folder, window = folded(line, roots={7: "agent"}, files=OwnFiles(tool[0].parent))
     assert (window.table().rows, folder.unread) == ((), 0)
 
 
 def test_many_functions_take_the_place_of_no_other_row() -> None:
     """The rarest stand with their files; a function of the kernel or of QEMU never does."""
-    window = Window(0, 10**12, {})
+    window = TrialWindow(0, 10**12, {})
     for n in range(MOST_ROWS + 20):
         for _ in range(1 + n // 100):
             window.take(("programs", "p", "lib", f"f{n:03}"), 0, 0)
@@ -245,14 +245,14 @@ def test_many_functions_take_the_place_of_no_other_row() -> None:
     named = [row.symbol for row in table.rows if row.object == "lib" and row.symbol]
     (lib,) = (row for row in table.rows if row.object == "lib" and not row.symbol)
     assert {(row.group, row.program, row.object, row.symbol) for row in table.rows} >= {*others}
-    assert (len(table.rows), table.rest) == (MOST_ROWS, 0)
+    assert (len(table.rows), table.unlisted) == (MOST_ROWS, 0)
     assert lib.samples == table.folded == MOST_ROWS + 20 - len(named)
     assert {f"f{n:03}" for n in range(100, 120)} <= {*named}
 
 
 def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
     """What is left of it would be compared as if it were all."""
-    window = Window(0, 10**12, {})
+    window = TrialWindow(0, 10**12, {})
     for name, samples in (("often", 60), ("seldom", 1)):
         for _ in range(samples):
             window.take(("programs", name, "lib", "work"), 0, 0)
@@ -264,7 +264,7 @@ def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
         "often": 60,
         "seldom": 1,
     }
-    assert (len(table.rows), table.rest) == (MOST_ROWS, 0)
+    assert (len(table.rows), table.unlisted) == (MOST_ROWS, 0)
 
 
 @pytest.mark.parametrize(
@@ -273,23 +273,23 @@ def test_a_function_stands_with_its_file_in_all_threads_or_in_none() -> None:
 )
 def test_parts_of_a_trial(length_ns: int, parts: int) -> None:
     """As many as are half a second long, 60 at most; the last instant is in the last of them."""
-    window = Window(7, 7 + length_ns, {})
-    folder = Folder([window], OURS, NO_FILES)
+    window = TrialWindow(7, 7 + length_ns, {})
+    folder = ScriptReader([window], OURS, NO_FILES)
     last = 7 + length_ns - 1
     folder.take(f"x 7/7 [000] {last // 10**9}.{last % 10**9:09}: {KERNEL} f ([kernel.kallsyms])")
-    ((_, samples),) = [(each.group, each.samples) for each in window.over_time()]
+    ((_, samples),) = [(part.group, part.samples) for part in window.over_time()]
     assert samples == (0,) * (parts - 1) + (1,)
 
 
-def courses(window: Window) -> dict[tuple[int, str], tuple[int, ...]]:
-    return {(each.core, each.group): each.samples for each in window.cores_over_time()}
+def courses(window: TrialWindow) -> dict[tuple[int, str], tuple[int, ...]]:
+    return {(part.core, part.group): part.samples for part in window.cores_over_time()}
 
 
 def test_the_same_samples_by_core_and_time() -> None:
     """What works at the other end is told apart there, but for its agent."""
     roots: dict[int, Group] = {10: "hypervisor", 20: "agent", 30: "agent", 40: "hypervisor"}
-    window = Window(10**9, 2 * 10**9, roots, frozenset({30, 40}))
-    folder = Folder([window], OURS, NO_FILES)
+    window = TrialWindow(10**9, 2 * 10**9, roots, frozenset({30, 40}))
+    folder = ScriptReader([window], OURS, NO_FILES)
     for line in (
         forked(21, 20),
         forked(31, 30),
@@ -308,7 +308,7 @@ def test_the_same_samples_by_core_and_time() -> None:
         (1, "agent"): (0, 1),
         (1, "vcpu"): (0, 1),
     }
-    assert {(each.group, each.samples) for each in window.over_time()} == {
+    assert {(part.group, part.samples) for part in window.over_time()} == {
         ("agent", (0, 1)),
         ("others", (0, 1)),
         ("programs", (2, 1)),
@@ -319,24 +319,26 @@ def test_the_same_samples_by_core_and_time() -> None:
 def test_of_a_large_host_the_busiest_cores_are_kept_whole() -> None:
     """However many groups work on them: what has no course of its own is one more."""
     groups: list[Group] = ["programs", "kworker", "ksoftirqd", "others"]
-    window = Window(0, 60 * 10**9, {})
+    window = TrialWindow(0, 60 * 10**9, {})
     for core in range(MOST_COURSES + 40):
         for number, group in enumerate(groups):
             for _ in range(1 + (core + 1) // (number + 1)):
                 window.take((group, "p", "kernel", "f"), 10**9 * (core % 60), core)
-    found = courses(window)
-    kept = {core for core, _ in found}
-    assert kept == {*range(40, MOST_COURSES + 40)}
-    assert len(found) == 2 * MOST_COURSES
-    assert sum(not group for _, group in found) == MOST_COURSES
-    whole = {core: sum(sum(s) for (c, _), s in found.items() if c == core) for core in kept}
+    parts_by_core = courses(window)
+    cores = {core for core, _ in parts_by_core}
+    assert cores == {*range(40, MOST_COURSES + 40)}
+    assert len(parts_by_core) == 2 * MOST_COURSES
+    assert sum(not group for _, group in parts_by_core) == MOST_COURSES
+    whole = {
+        core: sum(sum(s) for (c, _), s in parts_by_core.items() if c == core) for core in cores
+    }
     by_core = window.by_core()
-    assert whole == {core: sum(each.samples[core] for each in by_core) for core in kept}
-    assert sum(map(len, found.values())) <= 2 * MOST_COURSES * MOST_BINS
+    assert whole == {core: sum(part.samples[core] for part in by_core) for core in cores}
+    assert sum(map(len, parts_by_core.values())) <= 2 * MOST_COURSES * MOST_BINS
 
 
-def told(
-    window: Window, *, rows: tuple[SymbolRow, ...] = (), over: tuple[GroupOverTime, ...]
+def symbols_of(
+    window: TrialWindow, *, rows: tuple[SymbolRow, ...] = (), over: tuple[GroupOverTime, ...]
 ) -> Symbols:
     return Symbols(
         hz=49,
@@ -363,25 +365,25 @@ def test_a_table_takes_what_a_window_counted(
     start: int, length: int, samples: list[tuple[float, str]]
 ) -> None:
     """Parts are equal, none too short, and have the very samples of the rows."""
-    window = Window(start, start + length, {})
-    folder = Folder([window], OURS, NO_FILES)
+    window = TrialWindow(start, start + length, {})
+    folder = ScriptReader([window], OURS, NO_FILES)
     folder.take(forked(31, 2))
     for share, comm in samples:
         at = start + min(int(share * length), length - 1)
         pid = 31 if comm != "x" else 7
         folder.take(f"{comm} {pid}/{pid} [000] {at // 10**9}.{at % 10**9:09}: {KERNEL} f ([x])")
-    kept = window.table()
-    found, rest = kept.rows, kept.rest
-    table = told(window, rows=found, over=window.over_time())
+    summary = window.table()
+    listed, unlisted = summary.rows, summary.unlisted
+    table = symbols_of(window, rows=listed, over=window.over_time())
     assert Symbols.model_validate_json(table.model_dump_json()) == table
-    assert rest == 0
-    by_core = {each.group: sum(each.samples) for each in table.by_core}
-    assert by_core == {each.group: sum(each.samples) for each in table.over_time}
-    assert by_core == {each.group: sum(each.samples) for each in table.cores_over_time}
-    for each in table.over_time:
-        mine = sum(row.samples for row in table.rows if row.group == each.group)
-        assert sum(each.samples) == mine
-        assert len(each.samples) <= MOST_BINS
+    assert unlisted == 0
+    by_core = {part.group: sum(part.samples) for part in table.by_core}
+    assert by_core == {part.group: sum(part.samples) for part in table.over_time}
+    assert by_core == {part.group: sum(part.samples) for part in table.cores_over_time}
+    for course in table.over_time:
+        mine = sum(row.samples for row in table.rows if row.group == course.group)
+        assert sum(course.samples) == mine
+        assert len(course.samples) <= MOST_BINS
     missing = (
         window.bin_ns * max(len(e.samples) for e in table.over_time) - length if samples else 0
     )
@@ -433,19 +435,19 @@ def test_names_are_made_harmless_and_short() -> None:
 def test_ever_new_names_are_no_more_than_a_table_holds() -> None:
     lines = [sample("x", 10, 1, f"7f12 f{'ab'[n % 2]}{n} (/lib/x)") for n in range(6000)]
     _, window = folded(*lines, roots={10: "programs"})
-    kept = window.table()
-    found, rest = kept.rows, kept.rest
-    assert len(found) <= MOST_ROWS
+    summary = window.table()
+    listed, unlisted = summary.rows, summary.unlisted
+    assert len(listed) <= MOST_ROWS
     assert len(window.count) <= 5001
-    assert rest + sum(row.samples for row in found) == 6000
-    assert [sum(each.samples) for each in window.over_time()] == [6000]
+    assert unlisted + sum(row.samples for row in listed) == 6000
+    assert [sum(part.samples) for part in window.over_time()] == [6000]
 
 
 LINES = st.lists(
     st.one_of(
         st.text(max_size=60),
         st.builds(
-            lambda comm, pid, at, rest: f"{comm} {pid}/{pid} [000] {at}.000000000: {rest}",
+            lambda comm, pid, at, event: f"{comm} {pid}/{pid} [000] {at}.000000000: {event}",
             st.text(max_size=16),
             st.integers(-9, 10**12),
             st.integers(0, 10**12),
@@ -459,9 +461,9 @@ LINES = st.lists(
 @given(LINES)
 def test_no_line_breaks_it(lines: list[str]) -> None:
     folder, window = folded(*lines, roots={7: "hypervisor"})
-    kept = window.table()
-    found, rest = kept.rows, kept.rest
-    assert rest == 0
+    summary = window.table()
+    listed, unlisted = summary.rows, summary.unlisted
+    assert unlisted == 0
     assert window.count.total() <= len(lines)
-    assert sum(row.samples for row in found) == window.count.total()
+    assert sum(row.samples for row in listed) == window.count.total()
     assert folder.lost >= 0

@@ -20,7 +20,7 @@ from ullage.host import claims, clock, paths
 from ullage.host.cgroups import Group, Limits
 from ullage.meters import Scene, process_groups
 from ullage.meters.perf import sampler as symbols
-from ullage.meters.perf.sampler import Look, Sampler
+from ullage.meters.perf.sampler import ClockPair, Sampler
 from ullage.runs.symbols import LEAST_BIN_NS, OTHER_END, Symbols
 
 BURN = "import time\nend = time.monotonic() + {0}\nwhile time.monotonic() < end: hash('x' * 99)"
@@ -81,8 +81,8 @@ def table(folder: Path) -> Symbols:
     return Symbols.model_validate_json((folder / symbols.FILE).read_bytes())
 
 
-def of_programs(found: Symbols) -> int:
-    return sum(row.samples for row in found.rows if row.group == "programs")
+def of_programs(counted: Symbols) -> int:
+    return sum(row.samples for row in counted.rows if row.group == "programs")
 
 
 def test_two_trials_each_with_its_own_samples(
@@ -93,11 +93,11 @@ def test_two_trials_each_with_its_own_samples(
     """One of them twice as long; the file is changed between the two."""
     monkeypatch.setattr(symbols, "EVERY_S", 0.0)
     scene, command = boxed
-    said: list[str] = []
+    warnings: list[str] = []
     directory = tmp_path / "perf"
 
     async def scenario() -> tuple[tuple[int, int, float], tuple[int, int, float]]:
-        sampler = await Sampler.start(directory, lambda code, _: said.append(code))
+        sampler = await Sampler.start(directory, lambda code, _: warnings.append(code))
         try:
             first = await watched(sampler, scene, command(300), tmp_path / "one", 0.6)
             await sampler.settle()
@@ -109,17 +109,17 @@ def test_two_trials_each_with_its_own_samples(
         return first, second
 
     spans = asyncio.run(scenario())
-    assert said == []
+    assert warnings == []
     assert not directory.exists()
     for name, (start_ns, end_ns, used) in zip(("one", "two"), spans, strict=True):
-        found = table(tmp_path / name)
-        assert (found.start_ns, found.end_ns) == (start_ns, end_ns)
-        assert found.bound_ns < 1e6  # a fifth of a microsecond, where nobody else is about
+        counted = table(tmp_path / name)
+        assert (counted.start_ns, counted.end_ns) == (start_ns, end_ns)
+        assert counted.bound_ns < 1e6  # a fifth of a microsecond, where nobody else is about
         # A sample for each part of its CPU time; a virtual machine that was away has fewer.
-        assert used * found.hz / 3 < of_programs(found) < used * found.hz * 1.5
-        assert found.bin_ns >= min(LEAST_BIN_NS, end_ns - start_ns)
-        (parts,) = (each.samples for each in found.over_time if each.group == "programs")
-        assert 0 <= sum(parts) - of_programs(found) <= found.rest
+        assert used * counted.hz / 3 < of_programs(counted) < used * counted.hz * 1.5
+        assert counted.bin_ns >= min(LEAST_BIN_NS, end_ns - start_ns)
+        (parts,) = (course.samples for course in counted.over_time if course.group == "programs")
+        assert 0 <= sum(parts) - of_programs(counted) <= counted.rest
     assert all(row.program != "swapper" for row in table(tmp_path / "one").rows)
 
 
@@ -148,20 +148,20 @@ def test_which_core_it_was_and_at_which_end(
             await end.remove()
 
     asyncio.run(scenario())
-    found = table(tmp_path / "one")
-    seen = {
-        (each.core, each.group): sum(each.samples)
-        for each in found.cores_over_time
-        if each.group in ("programs", OTHER_END)
+    counted = table(tmp_path / "one")
+    cores = {
+        (course.core, course.group): sum(course.samples)
+        for course in counted.cores_over_time
+        if course.group in ("programs", OTHER_END)
     }
-    assert {core for core, group in seen if group == "programs"} == {0}
-    assert {core for core, group in seen if group == OTHER_END} == {1}
-    assert seen[0, "programs"] > 0.8 * found.hz / 3
+    assert {core for core, group in cores if group == "programs"} == {0}
+    assert {core for core, group in cores if group == OTHER_END} == {1}
+    assert cores[0, "programs"] > 0.8 * counted.hz / 3
 
 
 def test_the_two_clocks_are_brought_together() -> None:
-    look = Look.now()
-    again = Look.now()
+    look = ClockPair.now()
+    again = ClockPair.now()
     drift = (again.raw_ns - look.raw_ns) - (again.ordered_ns - look.ordered_ns)
     assert 0 <= look.half_ns < 1e6
     assert abs(drift) <= 1e6
@@ -206,10 +206,12 @@ def test_a_perf_that_is_not_there_is_said_and_the_run_goes_on(
         asyncio.run(Sampler.start(tmp_path / "perf", lambda *_: None))
     assert caught.value.kind is kind
     assert says in caught.value.message
-    said: list[tuple[str, str]] = []
-    told = asyncio.run(symbols.started(tmp_path / "perf", lambda *each: said.append(each)))
-    assert told is None
-    ((code, message),) = said
+    warnings: list[tuple[str, str]] = []
+    sampler = asyncio.run(
+        symbols.started(tmp_path / "perf", lambda *warning: warnings.append(warning))
+    )
+    assert sampler is None
+    ((code, message),) = warnings
     assert code == kind.code
     assert caught.value.hint in message
     assert not (tmp_path / "perf").exists()
@@ -225,18 +227,18 @@ def test_a_perf_that_dies_in_between_is_said_once(
     tmp_path: Path, boxed: tuple[Scene, Callable[[float], list[str]]]
 ) -> None:
     """The trials before and after have no symbols, and nothing else is lost."""
-    said: list[str] = []
+    warnings: list[str] = []
     scene, command = boxed
 
     async def scenario() -> None:
-        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: said.append(code))
+        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: warnings.append(code))
         sampler.process.kill()
         await sampler.process.wait()
         await watched(sampler, scene, command(300), tmp_path / "one", 0.1)
         await sampler.stop()
 
     asyncio.run(scenario())
-    assert said == [errors.PERF_BROKEN.code]
+    assert warnings == [errors.PERF_BROKEN.code]
     assert not (tmp_path / "one" / symbols.FILE).exists()
     assert not (tmp_path / "perf").exists()
 
@@ -245,11 +247,11 @@ def test_trials_after_the_end_of_perf_have_no_table(
     tmp_path: Path, boxed: tuple[Scene, Callable[[float], list[str]]]
 ) -> None:
     """It ends in good order when its file is too large; SIGINT has the same come of it."""
-    said: list[str] = []
+    warnings: list[str] = []
     scene, command = boxed
 
     async def scenario() -> None:
-        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: said.append(code))
+        sampler = await Sampler.start(tmp_path / "perf", lambda code, _: warnings.append(code))
         await watched(sampler, scene, command(300), tmp_path / "whole", 0.3)
         await watched(sampler, scene, command(300), tmp_path / "behind", 0.1)  # so perf sees more
         now_ns = clock.ordered_ns()
@@ -263,7 +265,7 @@ def test_trials_after_the_end_of_perf_have_no_table(
 
     asyncio.run(scenario())
     assert of_programs(table(tmp_path / "whole")) > 0
-    assert said == [errors.PERF_BROKEN.code]
+    assert warnings == [errors.PERF_BROKEN.code]
     for name in ("cut", "after", "later"):
         assert not (tmp_path / name / symbols.FILE).exists()
 

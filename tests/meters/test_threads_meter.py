@@ -63,16 +63,16 @@ class Host:
         """A reading at that second of the clock; ullage itself does nothing."""
         (self.proc / "stat").write_text(f"cpu  {self.busy_ticks} 0 0 9 9 9 9 9 9 9\ncpu0 1 2 3\n")
         (self.proc / "2/task/2/children").write_text(" ".join(map(str, self.children)))
-        found = ThreadsReading.now(SCENE, self.proc)
-        return replace(found, instant_ns=round(seconds * 1e9), controller_s=0.0)
+        reading = ThreadsReading.now(SCENE, self.proc)
+        return replace(reading, instant_ns=round(seconds * 1e9), controller_s=0.0)
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    found = Host(tmp_path)
-    monkeypatch.setattr(process_groups, "_roots", lambda: (str(found.groups),))
+    machine = Host(tmp_path)
+    monkeypatch.setattr(process_groups, "_roots", lambda: (str(machine.groups),))
     monkeypatch.setattr(threads, "_names", {})
-    return found
+    return machine
 
 
 def test_every_group_by_its_threads(host: Host) -> None:
@@ -96,7 +96,7 @@ def test_every_group_by_its_threads(host: Host) -> None:
         host.busy_ticks = round(2.5 * step / TICK_S)
         if step == 0:
             before = host.at(100)
-    seen = before.until(host.at(102))
+    figures = before.until(host.at(102))
     expected = {
         "window": 2.0,
         "vcpu": 0.4,
@@ -115,8 +115,8 @@ def test_every_group_by_its_threads(host: Host) -> None:
     expected["others"] = 1.25 - sum(
         value for name, value in expected.items() if name not in ("window", *WAITED)
     )
-    assert seen == pytest.approx(expected)
-    assert set(seen) <= {quantity.name for quantity in Threads.quantities}
+    assert figures == pytest.approx(expected)
+    assert set(figures) <= {quantity.name for quantity in Threads.quantities}
 
 
 def test_what_ended_in_between_is_told_by_who_is_left(host: Host) -> None:
@@ -138,10 +138,10 @@ def test_what_ended_in_between_is_told_by_who_is_left(host: Host) -> None:
     host.thread(10, 10, "qemu-system-x86", 1.2)
     # 3.0 s of the first it had run before; 0.5 s since, and 0.4 s of the other.
     host.process(20, "ullage-agent", children_ticks=50 + 300 + 50 + 40)
-    seen = before.until(host.at(1))
-    assert seen["hypervisor"] == pytest.approx(0.6, abs=2 * TICK_S)
-    assert seen["programs"] == pytest.approx(0.9, abs=2 * TICK_S)
-    assert seen["agent"] == 0
+    figures = before.until(host.at(1))
+    assert figures["hypervisor"] == pytest.approx(0.6, abs=2 * TICK_S)
+    assert figures["programs"] == pytest.approx(0.9, abs=2 * TICK_S)
+    assert figures["agent"] == 0
 
 
 def test_a_thread_of_the_kernel_that_ended_is_said(host: Host) -> None:
@@ -151,9 +151,9 @@ def test_a_thread_of_the_kernel_that_ended_is_said(host: Host) -> None:
     host.children.remove(33)
     shutil.rmtree(host.proc / "33")
     host.thread(35, 0, "kworker/1:0", 0.25)
-    seen = before.until(host.at(1))
-    assert seen["lost"] == 1
-    assert seen["kworker"] == pytest.approx(0.25)
+    figures = before.until(host.at(1))
+    assert figures["lost"] == 1
+    assert figures["kworker"] == pytest.approx(0.25)
 
 
 def test_a_number_that_was_given_again_is_a_new_thread(host: Host) -> None:
@@ -165,8 +165,8 @@ def test_a_number_that_was_given_again_is_a_new_thread(host: Host) -> None:
 
 def test_what_cannot_be_seen_is_no_zero(host: Host) -> None:
     """No control groups: nothing is known of instances. No list of the kernel's: nor of those."""
-    seen = host.at(0).until(host.at(1))
-    assert set(seen) == {"window", "lost", "controller"}
+    figures = host.at(0).until(host.at(1))
+    assert set(figures) == {"window", "lost", "controller"}
     assert host.at(1).until(host.at(1)) == {}
 
 
@@ -177,8 +177,8 @@ def test_files_that_hold_nonsense_are_left_out(host: Host) -> None:
     (host.proc / "10/task/10/schedstat").write_text("- x\n")
     (host.proc / "10/stat").write_text("")
     host.process(11, "")  # gone while it was looked at
-    seen = host.at(0).until(host.at(1))
-    assert all(value >= 0 for value in seen.values())
+    figures = host.at(0).until(host.at(1))
+    assert all(value >= 0 for value in figures.values())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="control groups need root")
@@ -213,9 +213,9 @@ def test_known_work_shows_on_the_real_host() -> None:
             await inside.wait()
             await group.remove()
 
-    seen = asyncio.run(scenario())
+    figures = asyncio.run(scenario())
     # The interpreter itself has used some of the half second before.
-    assert 0.2 < seen["programs"] * seen["window"] <= 0.6
-    assert set(TOLD) < set(seen)
-    assert seen["vcpu"] == seen["hypervisor"] == 0
-    assert seen["collection"] > 0
+    assert 0.2 < figures["programs"] * figures["window"] <= 0.6
+    assert set(TOLD) < set(figures)
+    assert figures["vcpu"] == figures["hypervisor"] == 0
+    assert figures["collection"] > 0

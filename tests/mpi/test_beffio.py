@@ -61,7 +61,7 @@ def launch(mpi: binaries.Mpi, ranks: int, *options: str) -> subprocess.Completed
 
 
 @cache
-def result(mpi: binaries.Mpi) -> report.Result:
+def result(mpi: binaries.Mpi) -> report.BEffIoResult:
     """Of a real run, proved."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         memory = str(515 * MIB + 12_345)  # 515 times 8 KiB for the largest chunk

@@ -100,10 +100,10 @@ def test_the_figure_of_release_1_by_hand() -> None:
 
 
 def test_the_metrics_say_which_figure_is_whose() -> None:
-    said = {metric.name: metric for metric in WORKLOAD.metrics}
+    by_name = {metric.name: metric for metric in WORKLOAD.metrics}
     assert [metric.name for metric in WORKLOAD.metrics if metric.primary] == ["b_eff_io"]
-    assert "release 2.1: √(W · R)" in said["b_eff_io"].description
-    assert "release 1 (Euro-Par 2000): 25 % write" in said["b_eff_io_release_1"].description
+    assert "release 2.1: √(W · R)" in by_name["b_eff_io"].description
+    assert "release 1 (Euro-Par 2000): 25 % write" in by_name["b_eff_io_release_1"].description
     page = " ".join((BEffIo.__doc__ or "").split())
     assert "The single figure is √(W · R)" in page
     assert "the two are not comparable" in page
@@ -142,7 +142,7 @@ def test_the_largest_chunk_is_in_steps_of_8_kib(memory: int, chunk: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("calls", "wanted"),
+    ("calls", "expected"),
     [
         ((3, 10, 97), 96),  # 3 calls of 32 chunks in type 0
         ((4, 9, 97), 90),  # ten times type 1
@@ -150,16 +150,16 @@ def test_the_largest_chunk_is_in_steps_of_8_kib(memory: int, chunk: int) -> None
     ],
 )
 def test_types_3_and_4_repeat_the_least_of_types_0_to_2(
-    calls: tuple[int, int, int], wanted: int
+    calls: tuple[int, int, int], expected: int
 ) -> None:
     done: dict[tuple[report.Method, int], report.Pattern] = {}
-    for number, n in zip((4, 12, 20, 28, 37), (*calls, wanted, wanted), strict=True):
+    for number, n in zip((4, 12, 20, 28, 37), (*calls, expected, expected), strict=True):
         kind, chunk, call, units = b_eff_io_table.sized(2 << 20)[number]
         done["write", number] = report.Pattern(
             method="write", type=kind, number=number, chunk_bytes=chunk, call_bytes=call,
             units=units, calls=n, bytes=n * call, seconds=1.0,
         )  # fmt: skip
-    assert [report.repeated(done, "write", number) for number in (28, 37)] == [wanted, wanted]
+    assert [report.repeated(done, "write", number) for number in (28, 37)] == [expected, expected]
     assert report.repeated(done, "write", 20) is None, "by time"
     assert report.repeated(done, "read", 20) == calls[2]
     assert report.repeated(done, "rewrite", 4) == calls[0]
@@ -225,9 +225,11 @@ def test_nfs_is_served_to_the_ranks_instances_alone() -> None:
     "fields", [{"ranks": 3}, {"time_s": 2}, {"memory": 1 << 30}, {"shared_pointers": False}]
 )
 def test_another_run_is_not_what_was_asked(fields: dict[str, Any]) -> None:
-    (what,) = fields
-    said = refused(OPENMPI[1], BEffIoParameters(**{"time_s": 20, **fields}))
-    assert said.startswith({"time_s": "seconds"}.get(what, what.replace("_", " ")) + ": asked for")
+    (field,) = fields
+    complaint = refused(OPENMPI[1], BEffIoParameters(**{"time_s": 20, **fields}))
+    assert complaint.startswith(
+        {"time_s": "seconds"}.get(field, field.replace("_", " ")) + ": asked for"
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,20 +266,22 @@ def test_figures_that_cannot_be_are_refused(
 )
 def test_other_counts_than_those_to_repeat_are_refused(method: str, number: int) -> None:
     def change(result: dict[str, Any]) -> None:
-        found = next(
+        pattern = next(
             p for p in result["patterns"] if (p["method"], p["number"]) == (method, number)
         )
-        found["bytes"] += found["bytes"] // found["calls"]
-        found["calls"] += 1
+        pattern["bytes"] += pattern["bytes"] // pattern["calls"]
+        pattern["calls"] += 1
 
-    said = refused(bent(change))
-    assert said.startswith(f"pattern {number}, {method}: ")
-    assert "calls in place of" in said
+    complaint = refused(bent(change))
+    assert complaint.startswith(f"pattern {number}, {method}: ")
+    assert "calls in place of" in complaint
 
 
 def test_a_failed_run_says_why() -> None:
-    said = "error: rank 1 read wrong data: type 2, chunks of 1024 bytes, call 0, byte 8 of the file"
-    output = Output(status=3, signal=None, stdout="", stderr=f"{said}\n", seconds=1.0)
+    complaint = (
+        "error: rank 1 read wrong data: type 2, chunks of 1024 bytes, call 0, byte 8 of the file"
+    )
+    output = Output(status=3, signal=None, stdout="", stderr=f"{complaint}\n", seconds=1.0)
     assert "rank 1 read wrong data" in refused({"main": output})
     assert "no output" in refused({})
 

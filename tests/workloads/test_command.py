@@ -65,10 +65,10 @@ def test_a_time_that_is_none(seconds: float) -> None:
 
 
 @given(st.text(), st.text(min_size=1))
-def test_any_output_is_searched(stdout: str, wanted: str) -> None:
-    parameters = CommandParameters(argv=["x"], expect_output=wanted)
+def test_any_output_is_searched(stdout: str, expected: str) -> None:
+    parameters = CommandParameters(argv=["x"], expect_output=expected)
     outputs = {"main": Output(0, None, stdout, "", 1.0)}
-    if wanted in stdout:
+    if expected in stdout:
         assert COMMAND.parse(parameters, outputs) == {"seconds": 1.0}
         COMMAND.check(parameters, outputs)
     else:

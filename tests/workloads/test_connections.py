@@ -45,15 +45,15 @@ def test_recorded_outputs_give_their_figures(name: str) -> None:
     parameters, outputs = recorded(name)
     figures = checked(parameters, outputs)
     assert set(figures) == {metric.name for metric in CONNECTIONS.metrics}
-    made = json.loads(outputs["client"].stdout)
-    assert figures["connections_per_second"] == made["connections_per_second"]
-    assert figures["latency"] == [tuple(point) for point in made["latency"]["quantiles"]]
-    assert figures["instance_cpu"] == 2.0 / made["completed"]
+    report = json.loads(outputs["client"].stdout)
+    assert figures["connections_per_second"] == report["connections_per_second"]
+    assert figures["latency"] == [tuple(point) for point in report["latency"]["quantiles"]]
+    assert figures["instance_cpu"] == 2.0 / report["completed"]
     assert figures["errors"] == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "other"),
+    ("name", "change"),
     [
         ("closed", {"threads": 3}),
         ("closed", {"time_s": 0.3}),
@@ -68,18 +68,18 @@ def test_recorded_outputs_give_their_figures(name: str) -> None:
         ("counted", {"connections": 51}),
     ],
 )
-def test_another_test_is_not_what_was_asked(name: str, other: dict[str, Any]) -> None:
+def test_another_test_is_not_what_was_asked(name: str, change: dict[str, Any]) -> None:
     parameters, outputs = recorded(name)
-    asked = ConnectionsParameters(**{**parameters.model_dump(), **other})
+    requested = ConnectionsParameters(**{**parameters.model_dump(), **change})
     with pytest.raises(InvalidTrialError):
-        CONNECTIONS.check(asked, outputs)
+        CONNECTIONS.check(requested, outputs)
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_field_is_needed(name: str) -> None:
-    made = json.loads(recorded(name)[1]["client"].stdout)
+    report = json.loads(recorded(name)[1]["client"].stdout)
     unread = {"lateness", "reason", "rate", "spacing"}
-    for path in [*made, *(f"errors.{kind}" for kind in made["errors"])]:
+    for path in [*report, *(f"errors.{kind}" for kind in report["errors"])]:
         if path not in unread:
             assert refused(name, bent(name, path, None))
         if path not in {"lateness"}:
@@ -87,7 +87,7 @@ def test_every_field_is_needed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "complaint"),
     [
         ("started", 10**9, "started"),
         ("completed", 1, "started"),
@@ -109,8 +109,8 @@ def test_every_field_is_needed(name: str) -> None:
         ("latency.min_s", 1.0, "do not rise"),
     ],
 )
-def test_figures_that_contradict_each_other(path: str, value: Any, said: str) -> None:
-    assert said in refused("closed", bent("closed", path, value))
+def test_figures_that_contradict_each_other(path: str, value: Any, complaint: str) -> None:
+    assert complaint in refused("closed", bent("closed", path, value))
 
 
 def test_a_quantile_that_so_few_do_not_have() -> None:
@@ -122,13 +122,13 @@ def test_a_quantile_that_so_few_do_not_have() -> None:
 
 def test_errors_count_up_to_their_limit() -> None:
     parameters, outputs = recorded("closed")
-    made = json.loads(outputs["client"].stdout)
-    made["started"] += 2
-    made["errors"] |= {"refused": 1, "timed-out": 1}
-    outputs = printing(outputs, "client", json.dumps(made))
+    report = json.loads(outputs["client"].stdout)
+    report["started"] += 2
+    report["errors"] |= {"refused": 1, "timed-out": 1}
+    outputs = printing(outputs, "client", json.dumps(report))
     assert "1 refused, 1 timed-out" in refused("closed", outputs)
     lenient = parameters.model_copy(update={"error_limit": 0.5})
-    assert checked(lenient, outputs)["errors"] == 2 / made["started"]
+    assert checked(lenient, outputs)["errors"] == 2 / report["started"]
 
 
 def test_the_server_must_have_seen_them() -> None:

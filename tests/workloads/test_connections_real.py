@@ -53,14 +53,14 @@ class Pair:
             assert server.ready is not None
             assert server.ready in listening.stderr.readline()
             connecting = self.start(client)
-            said = connecting.communicate(timeout=30)
+            printed = connecting.communicate(timeout=30)
             listening.send_signal(signal.SIGTERM)
             heard = listening.communicate(timeout=30)
         finally:
             listening.kill()
             listening.wait()
         return {
-            "client": Output(connecting.returncode, None, *said, 1.0, USAGE),
+            "client": Output(connecting.returncode, None, *printed, 1.0, USAGE),
             "server": Output(listening.returncode, None, *heard, 1.0, USAGE),
         }
 
@@ -112,7 +112,7 @@ def test_any_web_server_can_be_asked(pair: Pair) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         argv = [f"./{PROGRAM}", "connect", f"127.0.0.1:{port}", "--connections", "3", "--get"]
-        made = {
+        fields = {
             path: json.loads(
                 subprocess.run(
                     [*argv, path], cwd=pair.directory, capture_output=True, check=True
@@ -121,16 +121,16 @@ def test_any_web_server_can_be_asked(pair: Pair) -> None:
             for path in answers
         }
         thread.join()
-    assert made["/good"]["completed"] == 3
-    assert made["/bad"]["errors"]["not-as-agreed"] == 3
+    assert fields["/good"]["completed"] == 3
+    assert fields["/bad"]["errors"]["not-as-agreed"] == 3
 
 
 @needs_program
 def test_nobody_listens(pair: Pair) -> None:
     parameters = ConnectionsParameters(time_s=0.1, port=free_port())
     _, client = CONNECTIONS.tasks(parameters, context_in(pair.directory, CONNECTIONS, parameters))
-    said, _ = pair.start(client).communicate(timeout=30)
-    outputs = outputs_of(said, recorded("closed")[1]["server"].stdout)
+    printed, _ = pair.start(client).communicate(timeout=30)
+    outputs = outputs_of(printed, recorded("closed")[1]["server"].stdout)
     with pytest.raises(InvalidTrialError, match=r"connections failed: [0-9]+ refused"):
         CONNECTIONS.check(parameters, outputs)
 
@@ -151,8 +151,8 @@ def test_a_client_outlives_its_server(pair: Pair) -> None:
     finally:
         listening.kill()
         listening.communicate()
-    said, _ = connecting.communicate(timeout=30)
-    outputs = outputs_of(said, recorded("closed")[1]["server"].stdout)
+    printed, _ = connecting.communicate(timeout=30)
+    outputs = outputs_of(printed, recorded("closed")[1]["server"].stdout)
     with pytest.raises(InvalidTrialError, match=r"connections failed: .*[0-9]+ re(fused|set)"):
         CONNECTIONS.check(parameters, outputs)
 
@@ -165,12 +165,12 @@ def test_too_few_ports_are_told_before_the_start(pair: Pair) -> None:
     argv = [arg.replace("127.0.0.1", "192.0.2.1") for arg in client.argv]
     client = replace(client, argv=tuple(argv))
     refusing = pair.start(client)
-    _, said = refusing.communicate(timeout=30)
+    _, printed = refusing.communicate(timeout=30)
     if Path("/proc/sys/net/ipv4/tcp_tw_reuse").read_text().strip() == "1":
         pytest.skip("this host lets ports be had again at once")
     assert refusing.returncode == 3
-    assert "ports are needed" in said
-    assert "RLIMIT" not in said
+    assert "ports are needed" in printed
+    assert "RLIMIT" not in printed
 
 
 @needs_program

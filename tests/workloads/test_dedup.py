@@ -71,9 +71,9 @@ def test_an_input_that_is_missing_or_changed(disk: Path) -> None:
 
 def test_an_output_of_other_settings(disk: Path) -> None:
     run(DEDUP, MEMORY, disk)
-    other = MEMORY.model_copy(update={"level": 1})
+    other_level = MEMORY.model_copy(update={"level": 1})
     with pytest.raises(InvalidTrialError, match="bytes of output"):
-        DEDUP.check(other, run_trial(DEDUP, other, disk))
+        DEDUP.check(other_level, run_trial(DEDUP, other_level, disk))
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -100,9 +100,9 @@ def test_recorded_results(name: str) -> None:
     ],
 )
 def test_a_result_of_other_parameters(change: dict[str, Any], says: str) -> None:
-    asked = DedupParameters(**{**MEMORY.model_dump(), **change})
+    requested = DedupParameters(**{**MEMORY.model_dump(), **change})
     with pytest.raises(InvalidTrialError, match=says):
-        DEDUP.check(asked, {"main": kit.recorded("dedup/memory.json")})
+        DEDUP.check(requested, {"main": kit.recorded("dedup/memory.json")})
 
 
 @pytest.mark.parametrize(

@@ -80,16 +80,16 @@ def test_recorded_results(name: str) -> None:
         ({"images": 65}, "images"),
         ({"queries": 33}, "queries"),
         ({"classes": 9}, "classes"),
-        ({"k": 6}, "k: expected 6"),
+        ({"k": 6}, "k: asked for 6"),
         ({"candidates": 99}, "candidates"),
         ({"source": "disk"}, "disk"),
         ({"corpus_seed": 2}, "seed"),
     ],
 )
 def test_a_result_of_other_parameters(change: dict[str, Any], says: str) -> None:
-    asked = FerretParameters(**{**MEMORY.model_dump(), **change})
+    requested = FerretParameters(**{**MEMORY.model_dump(), **change})
     with pytest.raises(InvalidTrialError, match=says):
-        FERRET.check(asked, {"main": kit.recorded("ferret/memory.json")})
+        FERRET.check(requested, {"main": kit.recorded("ferret/memory.json")})
 
 
 @pytest.mark.parametrize(

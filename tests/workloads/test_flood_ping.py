@@ -66,9 +66,9 @@ def test_recorded_outputs_give_their_figures(name: str) -> None:
     assert FLOOD_PING.facts(ASKED, recorded(name))["socket"] == name
 
 
-@pytest.mark.parametrize("other", [{"count": 999}, {"size": 13}])
-def test_other_probes_are_not_what_was_asked(other: dict[str, Any]) -> None:
-    assert "asked for" in refused(recorded(), FloodPingParameters(**{"count": 1000, **other}))
+@pytest.mark.parametrize("change", [{"count": 999}, {"size": 13}])
+def test_other_probes_are_not_what_was_asked(change: dict[str, Any]) -> None:
+    assert "asked for" in refused(recorded(), FloodPingParameters(**{"count": 1000, **change}))
 
 
 @pytest.mark.parametrize("field", sorted(NEEDED | {"rtt", "rtt_user", "seconds", "socket"}))
@@ -82,7 +82,7 @@ def test_every_field_is_needed(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "complaint"),
     [
         ({"corrupt": 1}, "not what was sent"),
         ({"received": 900, "lost": 100}, "were not answered"),
@@ -94,8 +94,8 @@ def test_every_field_is_needed(field: str) -> None:
         ({"rtt": None}, "nothing was timed"),
     ],
 )
-def test_figures_that_contradict_each_other(fields: dict[str, Any], said: str) -> None:
-    assert said in refused(changed(**fields))
+def test_figures_that_contradict_each_other(fields: dict[str, Any], complaint: str) -> None:
+    assert complaint in refused(changed(**fields))
 
 
 def test_the_program_cannot_be_before_the_kernel() -> None:
@@ -145,8 +145,8 @@ def test_wrong_parameters(wrong: dict[str, Any]) -> None:
 
 def test_titles() -> None:
     assert FLOOD_PING.title(FloodPingParameters()) == "flood ping to the host, 12 bytes"
-    one = FloodPingParameters(size=1, peer={"environment": "vm"})
-    assert FLOOD_PING.title(one) == "flood ping to vm, 1 byte"
+    one_byte = FloodPingParameters(size=1, peer={"environment": "vm"})
+    assert FLOOD_PING.title(one_byte) == "flood ping to vm, 1 byte"
 
 
 @pytest.fixture(scope="module")
@@ -170,12 +170,12 @@ def test_a_real_flood_gives_its_figures(directory: Path, size: int) -> None:
 @pytest.mark.root
 def test_nobody_answers(directory: Path) -> None:
     """In a network namespace, at the end of a cable where nobody has that address."""
-    made = "ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up"
-    made += " && ip address add 192.0.2.1/24 dev d0"
-    made += " && ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev d0"
+    script = "ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up"
+    script += " && ip address add 192.0.2.1/24 dev d0"
+    script += " && ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev d0"
     probe = f"exec ./{PROGRAM} icmp 192.0.2.9 --count 5 --wait 0 --late-limit 10"
     done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", f"{made} && {probe}"],
+        ["unshare", "--net", "sh", "-c", f"{script} && {probe}"],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -186,6 +186,6 @@ def test_nobody_answers(directory: Path) -> None:
     assert (report["sent"], report["received"], report["lost"]) == (5, 0, 5)
     assert report["rtt"] is None
     assert report["lateness"]["woken"]["count"] == 5
-    asked = FloodPingParameters.model_construct(count=5, size=12, loss_limit=0.01)
-    said = refused({"prober": Output(0, None, done.stdout, "", 1.0)}, asked)
-    assert said == "5 of 5 requests were not answered"
+    requested = FloodPingParameters.model_construct(count=5, size=12, loss_limit=0.01)
+    complaint = refused({"prober": Output(0, None, done.stdout, "", 1.0)}, requested)
+    assert complaint == "5 of 5 requests were not answered"

@@ -22,7 +22,7 @@ SCRIPT = [
 ]
 
 
-def asked(mode: str, **fields: Any) -> HttperfParameters:
+def parameters_of(mode: str, **fields: Any) -> HttperfParameters:
     """What the recorded runs were asked for."""
     of_mode: dict[str, dict[str, Any]] = {
         "sessions": {},
@@ -37,9 +37,9 @@ def text_of(name: str = "sessions") -> str:
 
 
 def refused(text: str, parameters: HttperfParameters | None = None) -> str:
-    found = printing(sample("httperf", "sessions"), "client", text)
+    printed = printing(sample("httperf", "sessions"), "client", text)
     with pytest.raises(InvalidTrialError) as caught:
-        HTTPERF.check(parameters or asked("sessions"), found)
+        HTTPERF.check(parameters or parameters_of("sessions"), printed)
     return str(caught.value)
 
 
@@ -54,7 +54,7 @@ def refused(text: str, parameters: HttperfParameters | None = None) -> str:
 def test_recorded_runs(
     mode: str, replies: int, seconds: float, reply_s: float, cpu_s: float
 ) -> None:
-    parameters, outputs = asked(mode), sample("httperf", mode)
+    parameters, outputs = parameters_of(mode), sample("httperf", mode)
     HTTPERF.check(parameters, outputs)
     figures = HTTPERF.parse(parameters, outputs)
     assert set(figures) == {metric.name for metric in HTTPERF.metrics}
@@ -68,23 +68,23 @@ def test_recorded_runs(
 def test_times_below_its_resolution_are_left_out() -> None:
     text = text_of().replace("response 3.7", "response 0.0").replace("connect 0.2", "connect 0.0")
     outputs = printing(sample("httperf", "sessions"), "client", text)
-    HTTPERF.check(asked("sessions"), outputs)
-    figures = HTTPERF.parse(asked("sessions"), outputs)
+    HTTPERF.check(parameters_of("sessions"), outputs)
+    figures = HTTPERF.parse(parameters_of("sessions"), outputs)
     assert not {"reply_time", "connect_time"} & set(figures)
     assert "connection_time" in figures
 
 
 def test_bad_answers_and_refusals_give_no_figure_though_the_status_is_0() -> None:
-    three = asked("sessions", sessions=3, calls=4, think_s=0.01)
+    three = parameters_of("sessions", sessions=3, calls=4, think_s=0.01)
     assert "bad or no replies" in refused(text_of("status-404"), three)
-    twenty = asked("rate", rate=100, connections=20)
+    twenty = parameters_of("rate", rate=100, connections=20)
     assert "connrefused 20" in refused(text_of("refused"), twenty)
 
 
 def test_a_share_of_errors_may_be_allowed_and_is_told() -> None:
     text = text_of().replace("Errors: total 0 client-timo 0", "Errors: total 1 client-timo 1")
     assert "client-timo 1" in refused(text)
-    allowed = asked("sessions", errors_allowed=0.05)
+    allowed = parameters_of("sessions", errors_allowed=0.05)
     outputs = printing(sample("httperf", "sessions"), "client", text)
     HTTPERF.check(allowed, outputs)
     assert HTTPERF.parse(allowed, outputs)["errors"] == 1
@@ -101,12 +101,12 @@ def test_a_share_of_errors_may_be_allowed_and_is_told() -> None:
     ],
 )
 def test_another_run_is_not_what_was_asked(fields: dict[str, Any], why: str) -> None:
-    assert why in refused(text_of(), asked("sessions", **fields))
+    assert why in refused(text_of(), parameters_of("sessions", **fields))
 
 
 def test_a_report_of_another_mode() -> None:
     assert "ends before" in refused(text_of("rate"))
-    assert "one too many" in refused(text_of(), asked("rate"))
+    assert "one too many" in refused(text_of(), parameters_of("rate"))
 
 
 def test_figures_that_contradict_each_other() -> None:
@@ -132,26 +132,26 @@ def test_another_locale_or_version_is_not_guessed_at() -> None:
 def test_whatever_it_prints_is_invalid_or_gives_figures(text: str) -> None:
     outputs = printing(sample("httperf", "sessions"), "client", text)
     try:
-        HTTPERF.check(asked("sessions"), outputs)
+        HTTPERF.check(parameters_of("sessions"), outputs)
     except InvalidTrialError:
         return
-    for name, value in HTTPERF.parse(asked("sessions"), outputs).items():
+    for name, value in HTTPERF.parse(parameters_of("sessions"), outputs).items():
         assert isinstance(value, float) and 0 <= value < 1e15
         assert value > 0 or name == "errors"
 
 
 def test_a_script_becomes_httperfs_file() -> None:
-    parameters = asked("script")
+    parameters = parameters_of("script")
     assert parameters.session_log() == (
         "/4096 think=0.100000\n /1024\n /2048\n /65536\n/1024 think=0.000000\n\n"
         "/10240 think=0.000000\n"
     )
-    assert parameters.asked == 18 and parameters.bytes == 3 * (71 * 1024 + 1024 + 10 * 1024)
+    assert parameters.requests == 18 and parameters.bytes == 3 * (71 * 1024 + 1024 + 10 * 1024)
     assert sorted(set(HTTPERF.documents(parameters))) == [1024, 2048, 4096, 10240, 65536]
 
 
 def test_the_published_setting_is_one_connection_at_a_time() -> None:
-    published = asked("sessions", sessions=4, calls=15, think_s=10)
+    published = parameters_of("sessions", sessions=4, calls=15, think_s=10)
     assert published.nominal_s() == 560
     assert published.open_at_once() == 1
 
@@ -181,7 +181,7 @@ def test_plans_that_httperf_cannot_do_are_refused(fields: dict[str, Any], why: s
 def test_the_kernel_chooses_the_ports() -> None:
     """httperf's own choice looks for ever where trials before have taken all ports."""
     for mode in ("sessions", "rate", "script"):
-        parameters = asked(mode)
+        parameters = parameters_of(mode)
         addresses = {"server": "10.0.0.2", "client": "10.0.0.3"}
         task = HTTPERF.client(parameters, Context(addresses, 1, 1 << 30, seed=1))
         assert "httperf" in task.argv and "--hog" not in task.argv
@@ -189,13 +189,13 @@ def test_the_kernel_chooses_the_ports() -> None:
 
 def test_too_few_ports_are_an_error() -> None:
     """Recorded with six ports for ten connections."""
-    parameters = asked("rate", rate=20, connections=10, timeout_s=1)
+    parameters = parameters_of("rate", rate=20, connections=10, timeout_s=1)
     with pytest.raises(InvalidTrialError, match=r"errors: other 4$"):
         HTTPERF.check(parameters, sample("httperf", "no-ports", "rate"))
 
 
 def test_a_run_of_debian_13_in_german_gives_its_figures() -> None:
-    parameters, outputs = asked("sessions"), sample("httperf", "debian13-de")
+    parameters, outputs = parameters_of("sessions"), sample("httperf", "debian13-de")
     HTTPERF.check(parameters, outputs)
     figures = HTTPERF.parse(parameters, outputs)
     assert figures["reply_rate"] == 50 / 3.002

@@ -84,7 +84,7 @@ def test_other_ways(tmp_path: Path, fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [
         {"streams": 3},
         {"time_s": 2},
@@ -96,11 +96,11 @@ def test_other_ways(tmp_path: Path, fields: dict[str, Any]) -> None:
         {"port": 1},
     ],
 )
-def test_another_test_is_not_what_was_asked(other: dict[str, Any]) -> None:
+def test_another_test_is_not_what_was_asked(change: dict[str, Any]) -> None:
     parameters, outputs = sample()
-    asked = Iperf3Parameters(**{**parameters.model_dump(), **other})
+    requested = Iperf3Parameters(**{**parameters.model_dump(), **change})
     with pytest.raises(InvalidTrialError, match="asked for"):
-        IPERF3.check(asked, outputs)
+        IPERF3.check(requested, outputs)
 
 
 def test_an_error_is_invalid_although_the_status_is_0(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_version_that_does_not_say_all_is_refused(protocol: str) -> None:
 
 
 def of_another_release(version: str, protocol: str) -> tuple[Iperf3Parameters, dict[str, Output]]:
-    asked: dict[str, dict[str, Any]] = {
+    by_option: dict[str, dict[str, Any]] = {
         "tcp": {"streams": 2, "port": 15201},
         "udp": {
             "protocol": "udp",
@@ -347,4 +347,4 @@ def of_another_release(version: str, protocol: str) -> tuple[Iperf3Parameters, d
     text = (DATA / f"{version}-{protocol}.json").read_text()
     # The server's output tells nothing that is read.
     outputs = {role: Output(0, None, "", "", 1.0) for role in ("server", "client")}
-    return Iperf3Parameters(**asked[protocol]), printing(outputs, "client", text)
+    return Iperf3Parameters(**by_option[protocol]), printing(outputs, "client", text)

@@ -3,18 +3,18 @@
 import pytest
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import LONGEST, Count, ExactPart, Part, read
+from ullage.workloads.output import LONGEST, Count, ExactReportPart, ReportPart, read
 
 
-class Inner(Part):
+class Inner(ReportPart):
     count: Count
 
 
-class Whole(Part):
+class Whole(ReportPart):
     inner: Inner
 
 
-class Exact(ExactPart):
+class Exact(ExactReportPart):
     count: Count
 
 
@@ -23,7 +23,7 @@ def test_a_report_is_read_and_its_other_fields_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "complaint"),
     [
         ("", "'the whole'"),
         ('{"inner": {"count": 1}', "'the whole'"),
@@ -33,10 +33,10 @@ def test_a_report_is_read_and_its_other_fields_do_not_matter() -> None:
         ('{"inner": {"count": NaN}}', "'inner.count'"),
     ],
 )
-def test_what_is_not_the_report_is_refused_with_the_first_fault(text: str, said: str) -> None:
+def test_what_is_not_the_report_is_refused_with_the_first_fault(text: str, complaint: str) -> None:
     with pytest.raises(InvalidTrialError, match="its JSON is not a report: ") as raised:
         read(Whole, text)
-    assert said in str(raised.value)
+    assert complaint in str(raised.value)
     assert str(raised.value).endswith(f"begins {text!a}")
 
 

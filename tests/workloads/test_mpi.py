@@ -70,8 +70,8 @@ def test_an_instance_without_a_rank_is_refused_in_the_plan(load: str) -> None:
 
 
 def test_ranks_are_dealt_in_turn() -> None:
-    each = {f"peer-{i}": f"10.0.0.{i + 2}" for i in range(11)}
-    all_of_them = context({"main": "10.0.0.2", **each})
+    peers = {f"peer-{i}": f"10.0.0.{i + 2}" for i in range(11)}
+    all_of_them = context({"main": "10.0.0.2", **peers})
     shares = mpi.hosts(all_of_them, 24)
     assert list(shares) == [f"10.0.0.{i}" for i in range(2, 13)], "by number, not by name"
     assert list(shares.values()) == [3, 3, *[2] * 9]
@@ -80,21 +80,23 @@ def test_ranks_are_dealt_in_turn() -> None:
 
 @given(st.integers(1, 300), st.integers(1, 20))
 def test_no_rank_is_lost(ranks: int, instances: int) -> None:
-    each = {f"peer-{i}": f"10.0.0.{i + 2}" for i in range(instances)}
-    shares = mpi.hosts(context({"main": "10.0.0.2", **each}), ranks)
+    peers = {f"peer-{i}": f"10.0.0.{i + 2}" for i in range(instances)}
+    shares = mpi.hosts(context({"main": "10.0.0.2", **peers}), ranks)
     assert sum(shares.values()) == ranks
     assert max(shares.values()) - min(shares.values()) <= 1 and min(shares.values()) > 0
 
 
 def test_open_mpi_has_no_way_around_the_network() -> None:
-    found = argv(TWO, peer="second")
-    assert value(found, "btl") == "self,tcp" and value(found, "btl_tcp_if_include") == mpi.DEVICE
-    assert value(found, "--host") == "10.0.0.2:1,10.0.0.3:1"
+    several = argv(TWO, peer="second")
+    assert (
+        value(several, "btl") == "self,tcp" and value(several, "btl_tcp_if_include") == mpi.DEVICE
+    )
+    assert value(several, "--host") == "10.0.0.2:1,10.0.0.3:1"
     assert value(argv(TWO, ranks=3, peer="second"), "btl") == "self,vader,tcp"
     alone = argv(context({"main": "127.0.0.1"}))
     assert value(alone, "btl") == "self,vader" and "--host" not in alone
-    for each in (found, alone):
-        assert value(each, "pml") == "ob1" and value(each, "--bind-to") == "none"
+    for command in (several, alone):
+        assert value(command, "pml") == "ob1" and value(command, "--bind-to") == "none"
 
 
 def test_ucx_of_mpich_has_no_way_around_the_network() -> None:
@@ -112,9 +114,9 @@ def test_only_several_instances_need_a_remote_shell(library: Any) -> None:
     (task,) = QUEENS.tasks(two, TWO)
     assert task.launches and f"/data/x/{mpi.SHELL}" in task.argv
     assert QUEENS.files(two)[mpi.SHELL] == mpi.SHELL_FILE
-    one = NQueensParameters(mpi=library)
-    (task,) = QUEENS.tasks(one, context({"main": "127.0.0.1"}))
-    assert not task.launches and mpi.SHELL not in QUEENS.files(one)
+    single = NQueensParameters(mpi=library)
+    (task,) = QUEENS.tasks(single, context({"main": "127.0.0.1"}))
+    assert not task.launches and mpi.SHELL not in QUEENS.files(single)
 
 
 def test_ranks_yield_where_they_share_a_cpu() -> None:
@@ -142,8 +144,8 @@ def test_an_environment_of_one_instance_has_no_network(library: Any) -> None:
     assert not task.launches and not any("10.0.0.2" in word for word in task.argv)
     for peer in ("none", "each"):
         parameters = NQueensParameters(mpi=library, peer=peer)
-        told = mpi.transport(parameters, ran("a warning of ullage-exec 10.0.0.3\n"))
-        assert told == mpi.INSIDE[library]
+        transport = mpi.transport(parameters, ran("a warning of ullage-exec 10.0.0.3\n"))
+        assert transport == mpi.INSIDE[library]
 
 
 def ran(stderr: str) -> dict[str, Output]:

@@ -67,17 +67,17 @@ def bent(name: str, old: str, new: str) -> dict[str, Output]:
 @names
 def test_recorded_outputs(name: str) -> None:
     parameters, outputs = sample(name)
-    found = parsed(parameters, outputs)
-    curve, rates = found["one_way_time"], found["bandwidth"]
+    figures = parsed(parameters, outputs)
+    curve, rates = figures["one_way_time"], figures["bandwidth"]
     assert isinstance(curve, list) and isinstance(rates, list)
     assert [x for x, _ in curve] == [2**i for i in range(23)]
-    assert found["latency"] == curve[0][1]
+    assert figures["latency"] == curve[0][1]
     for (size, seconds), (_, rate) in zip(curve, rates, strict=True):
         assert rate == pytest.approx(size / seconds)
-    wanted = {metric.name for metric in PINGPONG.metrics}
+    expected = {metric.name for metric in PINGPONG.metrics}
     if parameters.program == "mpi4py":
-        wanted -= {"one_way_time_median", "one_way_time_minimum"}
-    assert set(found) == wanted
+        expected -= {"one_way_time_median", "one_way_time_minimum"}
+    assert set(figures) == expected
     launched = "ullage-exec 10.0.0.3 orted\n" if parameters.peer != "none" else ""
     facts = PINGPONG.facts(parameters, {"main": replace(outputs["main"], stderr=launched)})
     assert ("TCP" in facts["transport"]) == (parameters.peer != "none")
@@ -86,18 +86,18 @@ def test_recorded_outputs(name: str) -> None:
 
 
 def test_figures_are_those_that_stand_there() -> None:
-    found = parsed(*sample("openmpi-4.1.4"))
+    figures = parsed(*sample("openmpi-4.1.4"))
     row = next(r for r in sample("openmpi-4.1.4")[1]["main"].stdout.split("\n") if "size 64 " in r)
-    told = {key: float(value) for key, value in re.findall(r"(\w+)_ns ([0-9.]+)", row)}
+    printed = {key: float(value) for key, value in re.findall(r"(\w+)_ns ([0-9.]+)", row)}
     for name, key in (
         ("one_way_time", "mean"),
         ("one_way_time_median", "median"),
         ("one_way_time_minimum", "minimum"),
         ("one_way_time_deviation", "stdev"),
     ):
-        curve = found[name]
+        curve = figures[name]
         assert isinstance(curve, list)
-        assert dict(curve)[64] == pytest.approx(told[key] * 1e-9)
+        assert dict(curve)[64] == pytest.approx(printed[key] * 1e-9)
 
 
 @names
@@ -110,12 +110,12 @@ def test_every_line_is_needed(name: str) -> None:
 
 @names
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [{"max_size": "2MiB"}, {"min_size": 2}, {"repetitions": 101}, {"bytes_per_size": "8MiB"}],
 )
-def test_another_test_is_not_what_was_asked(name: str, other: dict[str, Any]) -> None:
+def test_another_test_is_not_what_was_asked(name: str, change: dict[str, Any]) -> None:
     _, outputs = sample(name)
-    assert refused(MpiPingpongParameters(**{**SAMPLES[name], **other}), outputs)
+    assert refused(MpiPingpongParameters(**{**SAMPLES[name], **change}), outputs)
 
 
 def test_messages_that_went_around_the_network() -> None:
@@ -175,11 +175,13 @@ def test_garbage(name: str, text: str) -> None:
 
 # --- parameters -----------------------------------------------------------------------------------
 def test_the_published_counts() -> None:
-    asked = MpiPingpongParameters(max_size="1GiB", bytes_per_size=None, program="mpi4py")
-    assert len(asked.sizes) == 31 and asked.sizes[-1] == 1 << 30
-    assert {(asked.before(size), asked.measured(size)) for size in asked.sizes} == {(30, 100)}
-    assert 2 * asked.payload == 2 * 130 * ((1 << 31) - 1)
-    (task,) = PINGPONG.tasks(asked, Context({"main": "127.0.0.1"}, 1, 1 << 30, seed=1))
+    requested = MpiPingpongParameters(max_size="1GiB", bytes_per_size=None, program="mpi4py")
+    assert len(requested.sizes) == 31 and requested.sizes[-1] == 1 << 30
+    assert {(requested.before(size), requested.measured(size)) for size in requested.sizes} == {
+        (30, 100)
+    }
+    assert 2 * requested.payload == 2 * 130 * ((1 << 31) - 1)
+    (task,) = PINGPONG.tasks(requested, Context({"main": "127.0.0.1"}, 1, 1 << 30, seed=1))
     assert task.argv[-1] == (
         "pingpong -a none -m 1 -n 1073741824 --skip 30 --loop 100 --skip-large 30 "
         "--loop-large 100 --skip-huge 30 --loop-huge 100"
@@ -187,8 +189,10 @@ def test_the_published_counts() -> None:
 
 
 def test_large_messages_are_repeated_less_often() -> None:
-    asked = MpiPingpongParameters(max_size="1GiB")
-    assert [(asked.before(s), asked.measured(s)) for s in (1, 1 << 17, 1 << 20, 1 << 30)] == [
+    requested = MpiPingpongParameters(max_size="1GiB")
+    assert [
+        (requested.before(s), requested.measured(s)) for s in (1, 1 << 17, 1 << 20, 1 << 30)
+    ] == [
         (30, 100),
         (30, 100),
         (4, 16),

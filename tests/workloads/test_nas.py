@@ -39,7 +39,7 @@ ORIGINAL = ("npb3.4-ep-S", "npb3.4-cg-A", "npb3.4-is-S")
 is its own, the version and date are what was handed to them."""
 
 
-def asked(**fields: Any) -> NasParameters:
+def parameters_of(**fields: Any) -> NasParameters:
     return NasParameters.model_validate(fields)
 
 
@@ -66,16 +66,16 @@ def refused(parameters: NasParameters, stdout: str, status: int = 0) -> str:
 @pytest.mark.parametrize("name", OURS)
 def test_recorded_runs_give_their_figures(name: str) -> None:
     report = text(name)
-    figures = checked(NAS, asked(**OURS[name]), outputs(report))
+    figures = checked(NAS, parameters_of(**OURS[name]), outputs(report))
     assert figures["operation_rate"] == pytest.approx(float(labelled(report, "Mop/s total")) * 1e6)
     assert figures["seconds"] == float(labelled(report, "Time in seconds"))
 
 
 def test_compiler_flags_and_transport_are_kept() -> None:
-    alone = NAS.facts(asked(**CG_A), outputs(text("cg-A-threads2")))
+    alone = NAS.facts(parameters_of(**CG_A), outputs(text("cg-A-threads2")))
     assert alone == {"compiler": "gcc 12.2.0", "flags": "-O3 -fopenmp -static"}
     name = "is-S-openmpi2"
-    ranks = NAS.facts(asked(**OURS[name]), outputs(text(name)))
+    ranks = NAS.facts(parameters_of(**OURS[name]), outputs(text(name)))
     assert ranks["library"] == "Open MPI v4.1.4"
     assert "shared memory" in ranks["transport"]
 
@@ -123,13 +123,13 @@ def test_lu_of_the_original_fits_the_count() -> None:
 
 
 def test_our_lu_reports_by_that_count_and_says_that_it_does_fewer() -> None:
-    found = text("lu-S-threads2")
-    assert npb_report.read(found).did(lu_f(12, 12, 12, 50))
-    assert "fewer operations are done" in found
+    report = text("lu-S-threads2")
+    assert npb_report.read(report).did(lu_f(12, 12, 12, 50))
+    assert "fewer operations are done" in report
 
 
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [
         {"kernel": "ep"},
         {"class": "W"},
@@ -139,16 +139,16 @@ def test_our_lu_reports_by_that_count_and_says_that_it_does_fewer() -> None:
         {"parallel": "mpi", "threads": 2, "ranks": 2},
     ],
 )
-def test_another_run_is_not_what_was_asked(other: dict[str, Any]) -> None:
-    assert "asked for" in refused(asked(**{**CG_A, **other}), text("cg-A-threads2"))
+def test_another_run_is_not_what_was_asked(change: dict[str, Any]) -> None:
+    assert "asked for" in refused(parameters_of(**{**CG_A, **change}), text("cg-A-threads2"))
 
 
 def test_no_figure_without_verification() -> None:
     failed = text("cg-A-threads2").replace("  SUCCESSFUL", "UNSUCCESSFUL")
-    assert refused(asked(**CG_A), failed, status=1) == "the kernel's result is not verified"
-    assert refused(asked(**CG_A), failed) == "the kernel's result is not verified"
+    assert refused(parameters_of(**CG_A), failed, status=1) == "the kernel's result is not verified"
+    assert refused(parameters_of(**CG_A), failed) == "the kernel's result is not verified"
     spaced = text("cg-A-threads2").replace("              SUCCESSFUL", "UNSUCCESSFUL")
-    assert refused(asked(**CG_A), spaced) == "the kernel's result is not verified"
+    assert refused(parameters_of(**CG_A), spaced) == "the kernel's result is not verified"
 
 
 def test_figures_that_contradict_each_other() -> None:
@@ -156,9 +156,9 @@ def test_figures_that_contradict_each_other() -> None:
     rate = labelled(report, "Mop/s total")
     doubled = report.replace(f"{rate}\n Mop/s/th", f"{2 * float(rate):.2f}\n Mop/s/th")
     assert doubled != report
-    assert "are not the" in refused(asked(**CG_A), doubled)
+    assert "are not the" in refused(parameters_of(**CG_A), doubled)
     assert "iterations" in refused(
-        asked(**CG_A),
+        parameters_of(**CG_A),
         report.replace(" Iterations      =                       15", " Iterations      = 75"),
     )
 
@@ -168,31 +168,33 @@ def test_figures_that_contradict_each_other() -> None:
 def test_figures_must_be_figures(label: str, value: str) -> None:
     report = text("cg-A-threads2")
     bent = report.replace(labelled(report, label), value, 1)
-    assert f"{label} is not a positive number" in refused(asked(**CG_A), bent)
+    assert f"{label} is not a positive number" in refused(parameters_of(**CG_A), bent)
 
 
 def test_each_line_that_counts_is_needed_once() -> None:
     report = text("cg-A-threads2")
     for label in ("Class", "Iterations", "Time", "Total threads", "Mop/s total", "Verification"):
         (line,) = [line for line in report.split("\n") if line.startswith(f" {label}")]
-        assert refused(asked(**CG_A), report.replace(f"{line}\n", ""))
-        assert "cannot have" in refused(asked(**CG_A), report.replace(line, f"{line}\n{line}"))
+        assert refused(parameters_of(**CG_A), report.replace(f"{line}\n", ""))
+        assert "cannot have" in refused(
+            parameters_of(**CG_A), report.replace(line, f"{line}\n{line}")
+        )
     for shorter in without_a_line(report):
         try:
-            NAS.check(asked(**CG_A), outputs(shorter))
+            NAS.check(parameters_of(**CG_A), outputs(shorter))
         except InvalidTrialError:
             continue
-        checked(NAS, asked(**CG_A), outputs(shorter))
-    assert "2 reports" in refused(asked(**CG_A), report + report)
-    assert "0 reports" in refused(asked(**CG_A), "")
-    assert "ends before" in refused(asked(**CG_A), report[: report.index(" Compile")])
-    assert "cannot have" in refused(asked(**CG_A), report.replace(" Size  ", " Sighs "))
-    assert "characters" in refused(asked(**CG_A), report + "x" * (1 << 20))
+        checked(NAS, parameters_of(**CG_A), outputs(shorter))
+    assert "2 reports" in refused(parameters_of(**CG_A), report + report)
+    assert "0 reports" in refused(parameters_of(**CG_A), "")
+    assert "ends before" in refused(parameters_of(**CG_A), report[: report.index(" Compile")])
+    assert "cannot have" in refused(parameters_of(**CG_A), report.replace(" Size  ", " Sighs "))
+    assert "characters" in refused(parameters_of(**CG_A), report + "x" * (1 << 20))
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_program_that_failed(name: str) -> None:
-    parameters = asked(**OURS[name])
+    parameters = parameters_of(**OURS[name])
     assert "2" in refused(parameters, text(name), status=2)
     with pytest.raises(InvalidTrialError):
         NAS.check(parameters, {})
@@ -210,14 +212,14 @@ def test_no_text_breaks_the_check(name: str, chance: random.Random, noise: str) 
         end = min(len(whole), at + chance.choice((0, 1, 2, 30)))
         moved = whole[chance.randrange(len(whole) + 1) :][: chance.choice((0, 1, 40))]
         whole = whole[:at] + chance.choice((noise, "9", ".", "\n", moved)) + whole[end:]
-    parameters, found = asked(**OURS[name]), printing(outputs(""), "main", whole)
+    parameters, report = parameters_of(**OURS[name]), printing(outputs(""), "main", whole)
     try:
-        NAS.check(parameters, found)
+        NAS.check(parameters, report)
     except InvalidTrialError:
         return
-    figures = checked(NAS, parameters, found)
+    figures = checked(NAS, parameters, report)
     assert set(figures) == {"operation_rate", "seconds"}
-    NAS.facts(parameters, found)
+    NAS.facts(parameters, report)
 
 
 @settings(max_examples=50, deadline=None)
@@ -249,33 +251,33 @@ def test_no_text_at_all_is_a_report(noise: str) -> None:
 )
 def test_what_cannot_run_is_refused_in_the_plan(fields: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault):
-        asked(**fields)
+        parameters_of(**fields)
 
 
 def test_a_plan_that_varies_ranks_shows_how_they_scale() -> None:
     text = "name: n\nbaseline: native\nenvironments: {native: {provider: native}}\nworkloads:\n"
     text += "  - {name: nas, class: S, parallel: mpi, vary: {ranks: [1, 2, 4]}}\n"
-    found = across.scalings(
+    scalings = across.scalings(
         [resolved.workload(e) for e in matrix.resolve(*schema.loads(text)).cases]
     )
-    assert [(each.parameter, [at for at, _ in each.steps]) for each in found] == [
+    assert [(scaling.parameter, [at for at, _ in scaling.steps]) for scaling in scalings] == [
         ("ranks", [1, 2, 4])
     ]
 
 
 def test_ranks_of_kernels_without_a_grid_may_be_any_number() -> None:
-    assert asked(kernel="cg", parallel="mpi", ranks=3).ranks == 3
+    assert parameters_of(kernel="cg", parallel="mpi", ranks=3).ranks == 3
 
 
 def test_the_plan_is_recorded_as_written() -> None:
-    recorded = asked(**{"class": "W"}).model_dump(mode="json")
+    recorded = parameters_of(**{"class": "W"}).model_dump(mode="json")
     assert recorded["class"] == "W"
-    assert asked(**recorded) == asked(**{"class": "W"})
+    assert parameters_of(**recorded) == parameters_of(**{"class": "W"})
 
 
 def test_titles() -> None:
-    assert NAS.title(asked()) == "NAS CG class A, 1 thread"
-    ranks = asked(kernel="is", parallel="mpi", ranks=4, threads=2, peer="second")
+    assert NAS.title(parameters_of()) == "NAS CG class A, 1 thread"
+    ranks = parameters_of(kernel="is", parallel="mpi", ranks=4, threads=2, peer="second")
     assert NAS.title(ranks) == "NAS IS class A, 4 ranks of 2 threads to a second instance"
 
 
@@ -284,11 +286,11 @@ def test_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mpich").mkdir()
     for path in (tmp_path / "nas-cg", tmp_path / "mpich" / "nas-cg"):
         path.touch()
-    alone = asked(**CG_A)
+    alone = parameters_of(**CG_A)
     assert NAS.files(alone) == {"nas-cg": tmp_path / "nas-cg"}
     (task,) = NAS.tasks(alone, context_in(tmp_path, NAS, alone))
     assert task.argv == (f"{tmp_path}/nas-cg", "--class", "A", "--threads", "2")
-    ranks = asked(parallel="mpi", mpi="mpich", ranks=3)
+    ranks = parameters_of(parallel="mpi", mpi="mpich", ranks=3)
     assert NAS.files(ranks) == {"nas-cg": tmp_path / "mpich" / "nas-cg"}
     (task,) = NAS.tasks(ranks, context_in(tmp_path, NAS, ranks))
     assert task.argv[:3] == ("mpiexec.mpich", "-n", "3")
@@ -297,8 +299,8 @@ def test_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_estimate_grows_with_the_class_and_shrinks_with_workers() -> None:
     for kernel, classes in ITERATIONS.items():
-        lengths = [NAS.duration_s(asked(**{"kernel": kernel, "class": c})) for c in classes]
+        lengths = [NAS.duration_s(parameters_of(**{"kernel": kernel, "class": c})) for c in classes]
         assert lengths == sorted(lengths)
         assert all(math.isfinite(length) and length > 0 for length in lengths)
-        half = NAS.duration_s(asked(**{"kernel": kernel, "class": "B", "threads": 2}))
+        half = NAS.duration_s(parameters_of(**{"kernel": kernel, "class": "B", "threads": 2}))
         assert half == pytest.approx(lengths[-1] / 2)

@@ -43,9 +43,9 @@ def refused(parameters: NetpipeParameters, text: str) -> str:
     return str(caught.value)
 
 
-def curve(found: object) -> Curve:
-    assert isinstance(found, list)
-    return found
+def curve(points: object) -> Curve:
+    assert isinstance(points, list)
+    return points
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -76,14 +76,31 @@ def test_the_sizes_of_the_published_range() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("smallest", "sizes"),
+    [
+        (2, [2, 3, 4, 6, 8, 12, 16, 24, 32]),
+        (3, [3, 4, 5, 7, 9, 13, 17, 25, 33]),
+        (64, [64, 96, 128, 192, 256, 384, 512, 768, 1024]),
+        (100, [100, 150, 200, 300, 400, 600, 800, 1200, 1600]),
+    ],
+)
+def test_a_run_that_begins_later_doubles_its_step_one_size_earlier(
+    smallest: int, sizes: list[int]
+) -> None:
+    """What NPtcp of netpipe-tcp 3.7.2-8 printed with `-l SMALLEST -p 0`."""
+    parameters = NetpipeParameters(smallest=smallest, largest=sizes[-1], perturbation=0)
+    assert netpipe_report.sizes(parameters) == sizes
+
+
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [{"smallest": 2}, {"largest": "2MiB"}, {"largest": 64}, {"perturbation": 1}],
 )
-def test_other_sizes_are_not_what_was_asked(name: str, other: dict[str, Any]) -> None:
+def test_other_sizes_are_not_what_was_asked(name: str, change: dict[str, Any]) -> None:
     parameters, text = recorded(name)
-    assert refused(NetpipeParameters(**{**parameters.model_dump(), **other}), text)
+    assert refused(NetpipeParameters(**{**parameters.model_dump(), **change}), text)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -130,17 +147,16 @@ def test_a_bent_output_is_invalid_or_figures(data: st.DataObject, name: str) -> 
     until = data.draw(st.integers(at, min(len(text), at + 40)))
     bent = text[:at] + data.draw(st.text("0123456789. \n-einfa:", max_size=12)) + text[until:]
     try:
-        found = netpipe_report.figures(parameters, bent)
+        figures = netpipe_report.figures(parameters, bent)
     except InvalidTrialError:
         return
-    for points in (curve(found["throughput"]), curve(found["latency"])):
+    for points in (curve(figures["throughput"]), curve(figures["latency"])):
         assert all(0 < value < 1e18 for point in points for value in point)
 
 
-@cache
-def sample() -> tuple[NetpipeTcpParameters, dict[str, Output]]:
-    """A real exchange, made once. Its receiver says that it is ready on standard error."""
-    parameters = NetpipeTcpParameters(largest=256, repeats=3, port=free_port())
+def exchange(**sizes: Any) -> tuple[NetpipeTcpParameters, dict[str, Output]]:
+    """A real exchange. Its receiver says that it is ready on standard error."""
+    parameters = NetpipeTcpParameters(repeats=3, port=free_port(), **sizes)
     with TemporaryDirectory() as name:
         directory = Path(name)
         receiver, sender = NETPIPE.tasks(parameters, context_in(directory, NETPIPE, parameters))
@@ -157,12 +173,19 @@ def sample() -> tuple[NetpipeTcpParameters, dict[str, Output]]:
     return parameters, {"sender": Output(done.returncode, None, done.stdout, done.stderr, 1.0)}
 
 
+@cache
+def sample() -> tuple[NetpipeTcpParameters, dict[str, Output]]:
+    return exchange(largest=256)
+
+
 needs_netpipe = pytest.mark.skipif(shutil.which("NPtcp") is None, reason="needs netpipe-tcp")
 
 
 @needs_netpipe
-def test_a_real_run_gives_its_figures() -> None:
-    parameters, outputs = sample()
+@pytest.mark.parametrize("smallest", [1, 2, 3, 64, 100])
+@pytest.mark.parametrize("perturbation", [0, 3])
+def test_a_real_run_gives_its_figures(smallest: int, perturbation: int) -> None:
+    parameters, outputs = exchange(smallest=smallest, largest="4KiB", perturbation=perturbation)
     NETPIPE.check(parameters, outputs)
     figures = NETPIPE.parse(parameters, outputs)
     assert [size for size, _ in curve(figures["throughput"])] == netpipe_report.sizes(parameters)

@@ -43,9 +43,9 @@ def refused(parameters: NQueensParameters, outputs: dict[str, Output]) -> str:
 @names
 def test_recorded_outputs(name: str) -> None:
     parameters, outputs = sample(name)
-    found = checked(QUEENS, parameters, outputs)
-    assert set(found) == {metric.name for metric in QUEENS.metrics}
-    assert found["solutions_per_second"] == pytest.approx(724 / found["seconds"])
+    figures = checked(QUEENS, parameters, outputs)
+    assert set(figures) == {metric.name for metric in QUEENS.metrics}
+    assert figures["solutions_per_second"] == pytest.approx(724 / figures["seconds"])
     assert name.split("-")[1] in QUEENS.facts(parameters, outputs)["library"]
 
 

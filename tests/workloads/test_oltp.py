@@ -73,24 +73,24 @@ def reports(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_recorded_runs_give_their_figures(name: str) -> None:
-    found = figures(name)
+    values = figures(name)
     last = reports(name)[-1]
     counts, seconds = last["counts"], last["seconds"]
-    assert found["transactions_per_second"] == counts["events"] / seconds["time_interval"]
+    assert values["transactions_per_second"] == counts["events"] / seconds["time_interval"]
     queries = counts["reads"] + counts["writes"] + counts["other"]
-    assert found["queries_per_second"] == queries / seconds["time_interval"]
-    assert found["latency_p95_s"] == seconds["latency_pct"]
+    assert values["queries_per_second"] == queries / seconds["time_interval"]
+    assert values["latency_p95_s"] == seconds["latency_pct"]
     done = sum(report["counts"]["events"] for report in reports(name))
-    assert found["server_cpu_per_transaction"] == 4.0 / done
+    assert values["server_cpu_per_transaction"] == 4.0 / done
     declared = {metric.name for metric in OLTP.metrics}
-    assert set(found) == declared - ({"total_time_s"} if "events" not in ASKED[name] else set())
+    assert set(values) == declared - ({"total_time_s"} if "events" not in ASKED[name] else set())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_quantiles_are_sysbenchs_own(name: str) -> None:
-    found = figures(name)
-    latency = dict(found["latency"])
-    assert latency[0.95] == pytest.approx(found["latency_p95_s"], rel=1e-3)
+    values = figures(name)
+    latency = dict(values["latency"])
+    assert latency[0.95] == pytest.approx(values["latency_p95_s"], rel=1e-3)
     assert [*latency.values()] == sorted(latency.values())
     events = reports(name)[-1]["counts"]["events"]
     assert all(events * (1 - quantile) > 4 for quantile in latency)
@@ -99,15 +99,15 @@ def test_quantiles_are_sysbenchs_own(name: str) -> None:
 
 
 def test_deadlocks_are_told_beside_the_throughput() -> None:
-    found = figures("mariadb_deadlocks")
-    assert found["deadlocks"] == found["restarts"] == 3540 / 500
-    assert found["total_time_s"] == reports("mariadb_deadlocks")[0]["seconds"]["time_interval"]
+    values = figures("mariadb_deadlocks")
+    assert values["deadlocks"] == values["restarts"] == 3540 / 500
+    assert values["total_time_s"] == reports("mariadb_deadlocks")[0]["seconds"]["time_interval"]
     assert OLTP.facts(*sample("mariadb_deadlocks"))["restarts_by_sqlstate"] == "40001: 3540"
 
 
 def test_a_row_that_another_inserted_is_no_deadlock() -> None:
-    found = figures("postgresql_read_write")
-    assert found["deadlocks"] == 0 and found["restarts"] == 4 / 2681
+    values = figures("postgresql_read_write")
+    assert values["deadlocks"] == 0 and values["restarts"] == 4 / 2681
 
 
 def test_facts() -> None:
@@ -120,7 +120,7 @@ def test_facts() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [
         {"threads": 3},
         {"warmup_s": 2},
@@ -136,8 +136,8 @@ def test_facts() -> None:
         {"database": "postgresql"},
     ],
 )
-def test_other_work_is_not_what_was_asked(other: dict[str, Any]) -> None:
-    refused(OltpParameters(**other), sample("mariadb_read_write")[1])
+def test_other_work_is_not_what_was_asked(change: dict[str, Any]) -> None:
+    refused(OltpParameters(**change), sample("mariadb_read_write")[1])
 
 
 @pytest.mark.parametrize("old", ['"errors": 3540', '"events": 500', '"reads": 56560'])
@@ -206,8 +206,8 @@ def test_what_went_wrong_is_told(change: dict[str, dict[str, Any]], why: str) ->
 
 def test_the_first_fatal_errors_are_the_reason() -> None:
     parameters, outputs = sample("mariadb_deadlocks")
-    told = "FATAL: unable to connect\nFATAL: error 1045: Access denied\nFATAL: `thread_init'\n"
-    reason = refused(parameters, printing(outputs, "client", told + outputs["client"].stdout))
+    stdout = "FATAL: unable to connect\nFATAL: error 1045: Access denied\nFATAL: `thread_init'\n"
+    reason = refused(parameters, printing(outputs, "client", stdout + outputs["client"].stdout))
     assert reason == "sysbench: 'unable to connect; error 1045: Access denied'"
 
 
@@ -222,10 +222,10 @@ def test_the_first_fatal_errors_are_the_reason() -> None:
 def test_a_disk_that_was_full_is_the_reason(name: str, why: str) -> None:
     """Recorded: it became full when the threads had begun, or before they connected."""
     log = (DATA / f"{name}_server.txt").read_text()
-    said = (DATA / f"{name}.txt").read_text()
+    server_log = (DATA / f"{name}.txt").read_text()
     parameters = OltpParameters(database="mariadb" if "mariadb" in name else "postgresql")
     server = Output(0, None, "", log, 5.0)
-    reason = refused(parameters, {"server": server, "client": Output(1, None, said, "", 1.0)})
+    reason = refused(parameters, {"server": server, "client": Output(1, None, server_log, "", 1.0)})
     assert reason.startswith("the disk of server is full: ") and why in reason
     _, well = sample("mariadb_read_write")
     assert "is full" in refused(OltpParameters(), {**well, "server": server}), "whatever came of it"
@@ -242,8 +242,8 @@ def test_each_server_must_have_had_a_thread() -> None:
     assert "4 threads for 5 servers" in refused(parameters, many)
     four = {name: output for name, output in many.items() if name != "server-4"}
     OLTP.check(parameters, four)
-    found = OLTP.parse(parameters, four)["server_cpu_per_transaction"]
-    assert found == 4 * 4.0 / (1225 + 2730)
+    values = OLTP.parse(parameters, four)["server_cpu_per_transaction"]
+    assert values == 4 * 4.0 / (1225 + 2730)
 
 
 @settings(deadline=None, max_examples=150)
@@ -307,8 +307,8 @@ HERE = {"server": "10.213.5.2", "client": "10.213.5.9"}
 
 
 def test_settings_of_mariadb() -> None:
-    found = tasks(OltpParameters(threads=400, tables=10), **HERE)["server"]
-    assert found.argv[:6] == (*AS_NOBODY, "mariadbd")
+    by_role = tasks(OltpParameters(threads=400, tables=10), **HERE)["server"]
+    assert by_role.argv[:6] == (*AS_NOBODY, "mariadbd")
     assert {
         "--no-defaults",
         "--datadir=/data/server/database",
@@ -317,8 +317,8 @@ def test_settings_of_mariadb() -> None:
         "--max-prepared-stmt-count=37720",
         "--innodb-buffer-pool-size=268435456",
         "--innodb-flush-log-at-trx-commit=1",
-    } <= set(found.argv)
-    assert found.service and found.stop_signal == 15
+    } <= set(by_role.argv)
+    assert by_role.service and by_role.stop_signal == 15
     deferred = tasks(OltpParameters(commits="deferred", cache=0.5), **HERE)["server"].argv
     assert "--innodb-flush-log-at-trx-commit=0" in deferred
     assert "--innodb-buffer-pool-size=536870912" in deferred
@@ -326,13 +326,13 @@ def test_settings_of_mariadb() -> None:
 
 def test_settings_of_postgresql() -> None:
     parameters = OltpParameters(database="postgresql", threads=400, deadlock_timeout_ms=50)
-    found = tasks(parameters, **HERE)["server"]
-    told = dict(word.split("=", 1) for word in found.argv if word[0] != "-" and "=" in word)
-    assert told["listen_addresses"] == "10.213.5.2" and told["unix_socket_directories"] == "."
-    assert told["max_connections"] == "410" and told["shared_buffers"] == "262144kB"
-    assert told["fsync"] == told["synchronous_commit"] == "on"
-    assert told["deadlock_timeout"] == "50ms"
-    assert found.service and found.stop_signal == 2
+    by_role = tasks(parameters, **HERE)["server"]
+    options = dict(word.split("=", 1) for word in by_role.argv if word[0] != "-" and "=" in word)
+    assert options["listen_addresses"] == "10.213.5.2" and options["unix_socket_directories"] == "."
+    assert options["max_connections"] == "410" and options["shared_buffers"] == "262144kB"
+    assert options["fsync"] == options["synchronous_commit"] == "on"
+    assert options["deadlock_timeout"] == "50ms"
+    assert by_role.service and by_role.stop_signal == 2
     deferred = OltpParameters(database="postgresql", commits="deferred")
     argv = tasks(deferred, **HERE)["server"].argv
     assert {"fsync=on", "synchronous_commit=off"} <= set(argv)
@@ -341,10 +341,13 @@ def test_settings_of_postgresql() -> None:
 @pytest.mark.parametrize("database", ["mariadb", "postgresql"])
 def test_the_password_is_in_no_argv(database: str) -> None:
     parameters = OltpParameters(database=database)
-    made = [*OLTP.prepare(parameters, context(**HERE)), *OLTP.tasks(parameters, context(**HERE))]
+    all_tasks = [
+        *OLTP.prepare(parameters, context(**HERE)),
+        *OLTP.tasks(parameters, context(**HERE)),
+    ]
     assert len(oltp.PASSWORD) == 32
-    assert not any(oltp.PASSWORD in word for task in made for word in task.argv)
-    holders = [task for task in made if oltp.PASSWORD in task.env.values()]
+    assert not any(oltp.PASSWORD in word for task in all_tasks for word in task.argv)
+    holders = [task for task in all_tasks if oltp.PASSWORD in task.env.values()]
     assert [task.role for task in holders] == ["server", "server", "client"]
     assert not any(task.service for task in holders)
 
@@ -364,15 +367,15 @@ def test_a_client_beside_its_server_uses_no_network() -> None:
         ("postgresql", "listen_addresses=", "--pgsql-host=/proc/self/cwd/database"),
     ):
         parameters = OltpParameters(database=database, client="same")
-        found = tasks(parameters, server="127.0.0.1", client="127.0.0.1")
-        assert server in found["server"].argv and client in found["client"].argv
-        assert not any("127.0.0.1" in word for task in found.values() for word in task.argv)
+        by_role = tasks(parameters, server="127.0.0.1", client="127.0.0.1")
+        assert server in by_role["server"].argv and client in by_role["client"].argv
+        assert not any("127.0.0.1" in word for task in by_role.values() for word in task.argv)
         make, fill = OLTP.prepare(parameters, context(**HERE))
         assert make.argv[-1] == "" and client in fill.argv
-    each = tasks(
+    in_each = tasks(
         OltpParameters(client="same", servers="each"), client="10.0.0.2", **{"server-0": "10.0.0.2"}
     )
-    assert "--mysql-host=10.0.0.2" in each["client"].argv
+    assert "--mysql-host=10.0.0.2" in in_each["client"].argv
 
 
 @pytest.mark.parametrize(
@@ -398,10 +401,10 @@ def test_a_server_in_each_instance() -> None:
         ("client", "host"),
     ]
     addresses = {f"server-{i}": f"10.213.5.{i}" for i in range(11)} | {"client": "10.213.5.99"}
-    found = tasks(parameters, **addresses)
+    by_role = tasks(parameters, **addresses)
     hosts = ",".join(f"10.213.5.{i}" for i in range(11))
-    assert f"--mysql-host={hosts}" in found["client"].argv
-    assert "--bind-address=10.213.5.10" in found["server-10"].argv
+    assert f"--mysql-host={hosts}" in by_role["client"].argv
+    assert "--bind-address=10.213.5.10" in by_role["server-10"].argv
     assert len(OLTP.prepare(parameters, context(**addresses))) == 22
 
 

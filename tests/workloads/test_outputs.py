@@ -58,9 +58,9 @@ def test_any_text_is_read_or_invalid(text: str) -> None:
 
 @given(st.text())
 def test_quotations_are_short_printable_and_of_one_line(text: str) -> None:
-    shown = quoted(text, 20)
-    assert shown.isprintable()
-    assert len(shown) <= 20 * 10 + 3
+    quotation = quoted(text, 20)
+    assert quotation.isprintable()
+    assert len(quotation) <= 20 * 10 + 3
 
 
 def output(status: int | None, signal: int | None, stdout: str = "", stderr: str = "") -> Output:
@@ -73,7 +73,7 @@ def test_an_end_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "says"),
+    ("failed", "says"),
     [
         (
             output(1, None, stderr="note\nFATAL: no file\n"),
@@ -85,9 +85,9 @@ def test_an_end_in_order() -> None:
         (output(None, 9), "signal 9"),
     ],
 )
-def test_a_bad_end_says_what_the_program_said(left: Output, says: str) -> None:
+def test_a_bad_end_says_what_the_program_said(failed: Output, says: str) -> None:
     with pytest.raises(InvalidTrialError) as caught:
-        ended({"main": left}, "main")
+        ended({"main": failed}, "main")
     assert says in str(caught.value)
 
 

@@ -35,13 +35,13 @@ Record = dict[str, Any]
 
 def instance(number: int, later_ms: int = 0) -> Record:
     steps = {step: (1000 + at + later_ms * (at > 3)) * MS for step, at in BASE.items()}
-    asked, gone = 2000 * MS, (2010 + later_ms) * MS
-    return {"name": f"a-{number}", "steps": steps, "release_asked": asked, "released": gone}
+    requested_at, gone = 2000 * MS, (2010 + later_ms) * MS
+    return {"name": f"a-{number}", "steps": steps, "release_asked": requested_at, "released": gone}
 
 
 def record(count: int = 2) -> Record:
-    made = [instance(number, 10 * number) for number in range(count)]
-    return {"format": 1, "copy_kind": "backing", "applied": True, "instances": made}
+    instances = [instance(number, 10 * number) for number in range(count)]
+    return {"format": 1, "copy_kind": "backing", "applied": True, "instances": instances}
 
 
 def case(count: int = 2, **fields: Any) -> Case:
@@ -53,71 +53,71 @@ def output(text: str, seconds: float = 60.0) -> dict[str, Output]:
     return {"main": Output(0, None, text, "", seconds)}
 
 
-def figures(found: Record, **fields: Any) -> dict[str, Any]:
-    count = len(found["instances"])
-    return dict(parse(case(count, **fields), output(json.dumps(found), seconds=1e6)))
+def figures(batch: Record, **fields: Any) -> dict[str, Any]:
+    count = len(batch["instances"])
+    return dict(parse(case(count, **fields), output(json.dumps(batch), seconds=1e6)))
 
 
 def test_the_figures_of_two() -> None:
-    found = figures(record())
-    assert found["allocation_time"] == pytest.approx(0.070)
-    assert found["instance_time"] == pytest.approx(0.065)
-    assert found["choose_time"] == pytest.approx(0.001)
-    assert found["copy_time"] == pytest.approx(0.002)
-    assert found["boot_time"] == pytest.approx(0.062)
-    assert found["release_time"] == pytest.approx(0.020)
-    assert found["instance_release_time"] == pytest.approx(0.015)
-    assert found["port_closed_time"] == pytest.approx(0.027)
-    assert found["reply_time"] == pytest.approx(0.080)
-    assert found["allocated"] == [(1.0, pytest.approx(0.060)), (2.0, pytest.approx(0.070))]
-    assert found["replied"] == [(1.0, pytest.approx(0.075)), (2.0, pytest.approx(0.085))]
-    assert found["released"] == [(1.0, pytest.approx(0.010)), (2.0, pytest.approx(0.020))]
+    values = figures(record())
+    assert values["allocation_time"] == pytest.approx(0.070)
+    assert values["instance_time"] == pytest.approx(0.065)
+    assert values["choose_time"] == pytest.approx(0.001)
+    assert values["copy_time"] == pytest.approx(0.002)
+    assert values["boot_time"] == pytest.approx(0.062)
+    assert values["release_time"] == pytest.approx(0.020)
+    assert values["instance_release_time"] == pytest.approx(0.015)
+    assert values["port_closed_time"] == pytest.approx(0.027)
+    assert values["reply_time"] == pytest.approx(0.080)
+    assert values["allocated"] == [(1.0, pytest.approx(0.060)), (2.0, pytest.approx(0.070))]
+    assert values["replied"] == [(1.0, pytest.approx(0.075)), (2.0, pytest.approx(0.085))]
+    assert values["released"] == [(1.0, pytest.approx(0.010)), (2.0, pytest.approx(0.020))]
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=8))
 def test_the_three_parts_are_the_whole(later: list[int]) -> None:
-    made = [instance(number, each) for number, each in enumerate(later)]
-    last = max(each["steps"]["replied"] for each in made)
-    for each in made:
-        each["release_asked"], each["released"] = last, last + 1
-    found = figures({**record(0), "instances": made})
-    parts = found["choose_time"] + found["copy_time"] + found["boot_time"]
-    assert found["instance_time"] == pytest.approx(parts)
-    times = [seconds for _, seconds in found["allocated"]]
+    instances = [instance(number, late_ms) for number, late_ms in enumerate(later)]
+    last = max(made_instance["steps"]["replied"] for made_instance in instances)
+    for made_one in instances:
+        made_one["release_asked"], made_one["released"] = last, last + 1
+    values = figures({**record(0), "instances": instances})
+    parts = values["choose_time"] + values["copy_time"] + values["boot_time"]
+    assert values["instance_time"] == pytest.approx(parts)
+    times = [seconds for _, seconds in values["allocated"]]
     assert times == sorted(times)
-    assert found["allocation_time"] == times[-1] >= found["instance_time"] * (1 - 1e-9)
+    assert values["allocation_time"] == times[-1] >= values["instance_time"] * (1 - 1e-9)
 
 
 def test_a_server_that_was_open_at_the_first_look() -> None:
-    found = record()
-    del found["instances"][1]["steps"]["port_closed"]
-    assert "port_closed_time" not in figures(found)
-    assert "port_open_time" in figures(found)
+    batch = record()
+    del batch["instances"][1]["steps"]["port_closed"]
+    assert "port_closed_time" not in figures(batch)
+    assert "port_open_time" in figures(batch)
 
 
 def test_without_an_application() -> None:
-    found = {**record(), "applied": False}
-    for each in found["instances"]:
+    batch = {**record(), "applied": False}
+    for made_instance in batch["instances"]:
         for step in ("started", "port_closed", "port_open", "replied"):
-            del each["steps"][step]
-    assert not {"replied", "reply_time", "port_open_time"} & set(figures(found, application="none"))
+            del made_instance["steps"][step]
+    assert not {"replied", "reply_time", "port_open_time"} & set(figures(batch, application="none"))
 
 
 def drop(step: str) -> Callable[[Record], object]:
-    return lambda found: found["instances"][1]["steps"].pop(step)
+    return lambda batch: batch["instances"][1]["steps"].pop(step)
 
 
 def move(step: str, to_ms: int) -> Callable[[Record], object]:
-    return lambda found: found["instances"][1]["steps"].update({step: to_ms * MS})
+    return lambda batch: batch["instances"][1]["steps"].update({step: to_ms * MS})
 
 
 BENT: dict[str, Callable[[Record], object]] = {
-    "one too few": lambda found: found["instances"].pop(),
-    "one name twice": lambda found: found["instances"][1].update(name="a-0"),
-    "copied when it should not be": lambda found: found.update(copy_kind="real"),
-    "without its application": lambda found: found.update(applied=False),
-    "another format": lambda found: found.update(format=2),
-    "a field that nobody knows": lambda found: found.update(more=1),
+    "one too few": lambda batch: batch["instances"].pop(),
+    "one name twice": lambda batch: batch["instances"][1].update(name="a-0"),
+    "copied when it should not be": lambda batch: batch.update(copy_kind="real"),
+    "without its application": lambda batch: batch.update(applied=False),
+    "another format": lambda batch: batch.update(format=2),
+    "a field that nobody knows": lambda batch: batch.update(more=1),
     "a step that nobody knows": move("dreamt", 1010),
     "a negative instant": move("asked", -1),
     "no hello": drop("hello"),
@@ -128,22 +128,22 @@ BENT: dict[str, Callable[[Record], object]] = {
     "up before hello": move("up", 1030),
     "open before it was up": move("port_open", 1040),
     "open before it was closed": move("port_closed", 1090),
-    "released before it replied": lambda found: found["instances"][1].update(
+    "released before it replied": lambda batch: batch["instances"][1].update(
         release_asked=1050 * MS
     ),
-    "gone before it was asked to go": lambda found: found["instances"][1].update(
+    "gone before it was asked to go": lambda batch: batch["instances"][1].update(
         released=1999 * MS
     ),
-    "longer than the trial": lambda found: found["instances"][1].update(released=90_000 * MS),
+    "longer than the trial": lambda batch: batch["instances"][1].update(released=90_000 * MS),
 }
 
 
-@pytest.mark.parametrize("what", list(BENT))
-def test_a_record_that_cannot_be(what: str) -> None:
-    found = record()
-    BENT[what](found)
+@pytest.mark.parametrize("fault", list(BENT))
+def test_a_record_that_cannot_be(fault: str) -> None:
+    batch = record()
+    BENT[fault](batch)
     with pytest.raises(InvalidTrialError):
-        parse(case(), output(json.dumps(found)))
+        parse(case(), output(json.dumps(batch)))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "x" * 2_000_000, '{"format":1}'])

@@ -111,18 +111,18 @@ def test_every_workload_is_complete(name: str) -> None:
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_settings_of_a_study_are_said_to_be_its(study: type[Study]) -> None:
-    said = getattr(sources, study.name.upper().replace("-", "_"))
-    assert said.startswith(f"`{study.name}` ") and said.endswith(f": {study.source}")
-    assert any(said in workload.source for workload in workloads.WORKLOADS)
+    citation = getattr(sources, study.name.upper().replace("-", "_"))
+    assert citation.startswith(f"`{study.name}` ") and citation.endswith(f": {study.source}")
+    assert any(citation in workload.source for workload in workloads.WORKLOADS)
 
 
 def test_programs_are_in_the_packages_of_the_image() -> None:
     for workload in workloads.WORKLOADS:
-        asked = CHOICES.get(workload.name, ({},))
-        for fields in asked:
+        choices = CHOICES.get(workload.name, ({},))
+        for fields in choices:
             parameters = workload.parameters_model.model_validate(fields)
-            found = workload().programs(parameters)
-            assert set(found.values()) <= {*workload.packages, "util-linux"}, workload.name
+            programs = workload().programs(parameters)
+            assert set(programs.values()) <= {*workload.packages, "util-linux"}, workload.name
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_a_good_class_is_taken() -> None:
 
 
 def test_a_name_taken_twice_is_refused() -> None:
-    other = type("Doze", (Nap,), {"__doc__": "Another nap."})
-    for twice in ((Nap, other), (Nap, Nap)):
+    second_nap = type("Doze", (Nap,), {"__doc__": "Another nap."})
+    for twice in ((Nap, second_nap), (Nap, Nap)):
         with pytest.raises(UllageError) as caught:
             REGISTRY.refuse_faults(twice)
         assert caught.value.kind is errors.LIST_DUPLICATE

@@ -34,9 +34,9 @@ LATELY = StreamingParameters(step_s=2.0, viewers=4, late_limit_s=1e-6)
 
 
 def outputs(name: str = "found", status: int = 0, text: str | None = None) -> dict[str, Output]:
-    found = sample("streaming", name)
-    found["client"] = replace(found["client"], status=status)
-    return found if text is None else printing(found, "client", text)
+    printed = sample("streaming", name)
+    printed["client"] = replace(printed["client"], status=status)
+    return printed if text is None else printing(printed, "client", text)
 
 
 def changed(change: Callable[[Any], None], name: str = "found") -> dict[str, Output]:
@@ -45,9 +45,9 @@ def changed(change: Callable[[Any], None], name: str = "found") -> dict[str, Out
     return outputs(name, text=json.dumps(result))
 
 
-def refused(found: dict[str, Output], parameters: StreamingParameters = SEARCH) -> str:
+def refused(printed: dict[str, Output], parameters: StreamingParameters = SEARCH) -> str:
     with pytest.raises(InvalidTrialError) as caught:
-        STREAMING.check(parameters, found)
+        STREAMING.check(parameters, printed)
     return str(caught.value)
 
 
@@ -75,17 +75,17 @@ def test_a_number_that_was_tried_again() -> None:
     twice = StreamingParameters.model_validate({**SEARCH.model_dump(), "tries": 2})
 
     def again(result: Any) -> None:
-        one, two, four, three = result["steps"]
+        step_1, two, four, three = result["steps"]
         bad = json.loads(json.dumps(two))
         bad["verdict"] = {"is": "not-sustained", "because": "a moment"}
         bad["run"]["most_playing"] = 1
         result["search"]["tries"] = 2
-        result["steps"] = [one, bad, two, four, four, three]
+        result["steps"] = [step_1, bad, two, four, four, three]
 
-    found = changed(again)
-    STREAMING.check(twice, found)
-    assert STREAMING.parse(twice, found)["viewers"] == 3
-    facts = STREAMING.facts(twice, found)
+    printed = changed(again)
+    STREAMING.check(twice, printed)
+    assert STREAMING.parse(twice, printed)["viewers"] == 3
+    facts = STREAMING.facts(twice, printed)
     assert facts["steps"].startswith(
         "1 sustained, 2 not-sustained, 2 sustained, 4 not-sustained, 4"
     )
@@ -104,15 +104,15 @@ def test_the_longest_search_that_a_plan_may_ask_for() -> None:
     longest = StreamingParameters.model_validate({**SEARCH.model_dump(), **own})
 
     def step(of: Any, viewers: int, sustained: bool) -> Any:
-        made = json.loads(json.dumps(of))
-        run, length = made["run"], longest.asked.video_bytes
+        copy = json.loads(json.dumps(of))
+        run, length = copy["run"], longest.request.video_bytes
         run["due"] = run["outcomes"]["cut"] = viewers
         run["most_playing"] = viewers if sustained else 0
         run["bytes"] = viewers * length
         run["bytes_per_s"] = run["bytes"] / run["seconds"]
         because = "" if sustained else "x" * 200
         kind = "sustained" if sustained else "not-sustained"
-        return made | {"viewers": viewers, "verdict": {"is": kind, "because": because}}
+        return copy | {"viewers": viewers, "verdict": {"is": kind, "because": because}}
 
     def search(result: Any) -> None:
         first = result["steps"][0]
@@ -123,17 +123,17 @@ def test_the_longest_search_that_a_plan_may_ask_for() -> None:
             bad = step(first, due, False)
             steps += [bad] * (tries - 1) + [step(first, due, True) if due <= limit else bad]
             lower, upper = (due, upper) if due <= limit else (lower, due)
-            due = report._next(longest.asked, lower, upper)
+            due = report._next(longest.request, lower, upper)
         result["search"] |= own
         result |= {"figure": lower, "lower": lower, "upper": upper}
 
-    found = changed(search)
-    told = json.loads(found["client"].stdout)
-    assert len(told["steps"]) == report.MOST_STEPS
+    printed = changed(search)
+    reported = json.loads(printed["client"].stdout)
+    assert len(reported["steps"]) == report.MOST_STEPS
     # A real run says more than ours reads.
-    assert len(found["client"].stdout) * 4 / 3 < report.LONGEST
-    STREAMING.check(longest, found)
-    assert STREAMING.parse(longest, found)["viewers"] == limit
+    assert len(printed["client"].stdout) * 4 / 3 < report.LONGEST
+    STREAMING.check(longest, printed)
+    assert STREAMING.parse(longest, printed)["viewers"] == limit
 
 
 def test_a_number_that_was_given() -> None:
@@ -151,14 +151,18 @@ def test_a_number_that_was_given() -> None:
 
 
 def test_every_server_counts() -> None:
-    found = sample("streaming", "found")
-    two = {"server-0": found["server"], "server-1": found["server"], "client": found["client"]}
-    one, both = STREAMING.parse(SEARCH, outputs()), STREAMING.parse(SEARCH, two)
-    alone = one["server_cpu_per_stream"]
+    printed = sample("streaming", "found")
+    two = {
+        "server-0": printed["server"],
+        "server-1": printed["server"],
+        "client": printed["client"],
+    }
+    single, both = STREAMING.parse(SEARCH, outputs()), STREAMING.parse(SEARCH, two)
+    alone = single["server_cpu_per_stream"]
     assert isinstance(alone, float) and both["server_cpu_per_stream"] == pytest.approx(2 * alone)
-    two["server-1"] = replace(found["server"], status=1)
+    two["server-1"] = replace(printed["server"], status=1)
     assert "server-1 ended with status 1" in refused(two)
-    assert "no output of server" in refused({"client": found["client"]})
+    assert "no output of server" in refused({"client": printed["client"]})
 
 
 def test_the_cap_is_no_figure() -> None:
@@ -197,22 +201,22 @@ def test_a_step_whose_pictures_began_too_late_is_not_sustained() -> None:
     verdict = {"is": "not-sustained", "because": "2 viewers had 50 % of the bytes"}
 
     def starved(result: Any) -> None:
-        one, two, four, three = result["steps"]
+        step_1, two, four, three = result["steps"]
         late = json.loads(json.dumps(two))
         late["verdict"] = verdict
         late["run"]["bytes"] = two["run"]["bytes"] // 2
         late["run"]["bytes_per_s"] = late["run"]["bytes"] / late["run"]["seconds"]
         result["search"]["tries"] = 2
-        result["steps"] = [one, late, two, four, four, three]
+        result["steps"] = [step_1, late, two, four, four, three]
 
     def called_sustained(result: Any) -> None:
         starved(result)
         result["steps"][1]["verdict"] = {"is": "sustained"}
 
-    found = changed(starved)
-    STREAMING.check(twice, found)
-    assert STREAMING.parse(twice, found)["viewers"] == 3
-    steps = STREAMING.facts(twice, found)["steps"]
+    printed = changed(starved)
+    STREAMING.check(twice, printed)
+    assert STREAMING.parse(twice, printed)["viewers"] == 3
+    steps = STREAMING.facts(twice, printed)["steps"]
     assert steps.startswith("1 sustained, 2 not-sustained, 2 sustained, 4 not-sustained")
     assert "is not sustained" in refused(changed(called_sustained), twice)
 
@@ -229,8 +233,8 @@ def test_a_step_whose_pictures_began_too_late_is_not_sustained() -> None:
     ],
 )
 def test_another_search_is_not_what_was_asked(fields: dict[str, Any]) -> None:
-    asked = StreamingParameters.model_validate({**SEARCH.model_dump(), **fields})
-    assert "asked for" in refused(outputs(), asked)
+    requested = StreamingParameters.model_validate({**SEARCH.model_dump(), **fields})
+    assert "asked for" in refused(outputs(), requested)
 
 
 @pytest.mark.parametrize(
@@ -286,16 +290,16 @@ def test_no_video_or_other_viewers() -> None:
 def test_whatever_they_print_is_invalid_or_gives_figures(
     text: str, parameters: StreamingParameters, status: int
 ) -> None:
-    found = outputs(status=status, text=text)
+    printed = outputs(status=status, text=text)
     try:
-        STREAMING.check(parameters, found)
+        STREAMING.check(parameters, printed)
     except InvalidTrialError as error:
         assert str(error).isprintable()
         return
-    figures = STREAMING.parse(parameters, found)
+    figures = STREAMING.parse(parameters, printed)
     assert {"viewers", "rate"} <= set(figures)
     assert all(isinstance(y, float) and 0 <= y < 1e18 for y in figures.values())
-    assert all(fact.isprintable() for fact in STREAMING.facts(parameters, found).values())
+    assert all(fact.isprintable() for fact in STREAMING.facts(parameters, printed).values())
 
 
 def test_plans_that_cannot_be_are_refused() -> None:
@@ -317,8 +321,8 @@ def test_the_viewers_take_what_they_are_told(viewers: int | None, tmp_path: Path
     name, _, text = task.argv[3].partition("=")
     nodes = [f"http://127.0.0.{n}:8080/film.mp4" for n in (1, 2)]
     assert name == argv[-1] and json.loads(text)["nodes"] == nodes
-    told = json.loads(text) | {"nodes": ["http://127.0.0.1:1/film.mp4"]}
-    (tmp_path / name).write_text(json.dumps(told))
+    report = json.loads(text) | {"nodes": ["http://127.0.0.1:1/film.mp4"]}
+    (tmp_path / name).write_text(json.dumps(report))
     argv = (str(binaries.program("ullage-viewers")), *argv[1:-1], str(tmp_path / name))
     done = subprocess.run(argv, capture_output=True, check=False)
     assert done.returncode in (0, 1) and json.loads(done.stdout)["mode"] == argv[1]
@@ -330,15 +334,15 @@ def test_the_servers_get_the_film_and_room_for_all(
     monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
     parameters = StreamingParameters(cap=5000, step_s=2, bitrate=100_000, chunk=10_000)
     film = STREAMING.files(parameters)["film.mp4"]
-    assert film.stat().st_size > parameters.asked.video_bytes
+    assert film.stat().st_size > parameters.request.video_bytes
     context = context_in(tmp_path, STREAMING, parameters)
     place, link = STREAMING.prepare(parameters, context)
     assert any("worker_connections 5064;" in word for word in place.argv)
     assert link.argv == ("ln", "-f", "film.mp4", "www/film.mp4")
     server, client = STREAMING.tasks(parameters, context)
     assert server.service and "nginx" in server.argv and not client.service
-    each = parameters.model_copy(update={"servers": "each"})
-    assert [role.place for role in STREAMING.roles(each)] == ["each", "host"]
+    in_each = parameters.model_copy(update={"servers": "each"})
+    assert [role.place for role in STREAMING.roles(in_each)] == ["each", "host"]
 
 
 def test_the_film_can_be_had_inside_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

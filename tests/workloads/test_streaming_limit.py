@@ -25,7 +25,7 @@ def host_of_eight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "host_cpus", lambda: 8)
 
 
-def told(
+def limit_of(
     *,
     cpus: float = 0.0,
     processes: int = 2,
@@ -57,40 +57,40 @@ def busy(share: float) -> Callable[[Any], None]:
 
 
 def test_the_servers_cpus() -> None:
-    assert told(cpus=0.8) == "the servers' CPUs, 1: 80% used"
-    assert told(cpus=0.79).startswith("none found: ")
-    assert told(cpus=0.8, processes=3).startswith("none found: ")
-    assert told(cpus=1.7, processes=3) == "the servers' CPUs, 2: 85% used"
+    assert limit_of(cpus=0.8) == "the servers' CPUs, 1: 80% used"
+    assert limit_of(cpus=0.79).startswith("none found: ")
+    assert limit_of(cpus=0.8, processes=3).startswith("none found: ")
+    assert limit_of(cpus=1.7, processes=3) == "the servers' CPUs, 2: 85% used"
 
 
 def test_more_servers_than_the_host_has_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "host_cpus", lambda: 2)
-    assert told(cpus=1.7, processes=9) == "the servers' CPUs, 2: 85% used"
+    assert limit_of(cpus=1.7, processes=9) == "the servers' CPUs, 2: 85% used"
 
 
 def test_the_viewers_own_cpu_is_said_before_the_servers() -> None:
-    assert told(cpus=0.9, viewers=busy(0.8)) == "the viewers' own CPU: 80% used"
+    assert limit_of(cpus=0.9, viewers=busy(0.8)) == "the viewers' own CPU: 80% used"
 
 
 def test_the_hosts_cpus_that_both_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "host_cpus", lambda: 2)
-    assert told(cpus=1.0, processes=5, viewers=busy(0.7)) == "this host's CPUs, 2: 85% used"
+    assert limit_of(cpus=1.0, processes=5, viewers=busy(0.7)) == "this host's CPUs, 2: 85% used"
 
 
 def test_the_link_where_the_plan_says_what_it_carries() -> None:
     def full(run: Any) -> None:
         run.update(bytes_per_s=3.6 * BITRATE / 8, seconds=run["bytes"] / (3.6 * BITRATE / 8))
 
-    assert told(viewers=full, link=4 * BITRATE) == "the link: 90% used"
-    assert "the link 45%" in told(viewers=full, link=8 * BITRATE)
+    assert limit_of(viewers=full, link=4 * BITRATE) == "the link: 90% used"
+    assert "the link 45%" in limit_of(viewers=full, link=8 * BITRATE)
     # What was never delivered cost the servers nothing.
-    assert told(viewers=full, link=4 * BITRATE, cpus=0.45) == "the link: 90% used"
+    assert limit_of(viewers=full, link=4 * BITRATE, cpus=0.45) == "the link: 90% used"
 
 
 def test_none_found_names_what_was_looked_at() -> None:
-    said = told(cpus=0.1)
-    assert said.startswith("none found: the viewers' own CPU 0%, the servers' CPUs, 1 10%")
-    assert "the link" not in said
+    limit = limit_of(cpus=0.1)
+    assert limit.startswith("none found: the viewers' own CPU 0%, the servers' CPUs, 1 10%")
+    assert "the link" not in limit
 
 
 @pytest.mark.parametrize("sustained", [True, False])
@@ -101,9 +101,9 @@ def test_a_number_that_was_given(sustained: bool) -> None:
         result["violations"] = {"count": 0, "viewers": 0, "length_s": {}}
         result["bytes"] = 6 * 9 * BITRATE // 8
         result["bytes_per_s"] = result["bytes"] / result["seconds"]
-    asked = StreamingParameters(
+    requested = StreamingParameters(
         chunk=1_048_576, buffer_s=1.0, step_s=8.0, viewers=6, late_limit_s=1.0
     )
     outputs = printing(outputs, "client", json.dumps(result))
-    said = STREAMING.facts(asked, outputs)["limit"]
-    assert said.startswith("none: " if sustained else "none found: ")
+    limit = STREAMING.facts(requested, outputs)["limit"]
+    assert limit.startswith("none: " if sustained else "none found: ")

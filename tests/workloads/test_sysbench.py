@@ -70,9 +70,9 @@ def test_every_line_is_needed(name: str) -> None:
 @pytest.mark.parametrize("figure", ["nan", "-nan", "inf", "-1.00", "", "1e9", "0x1p3", "1,00"])
 def test_every_figure_must_be_one(name: str, figure: str) -> None:
     text = sample(name)[2]["main"].stdout
-    found = list(re.finditer(r"(?<=[ (/])[0-9]+\.[0-9]+(?=[ s/\n)])", text))
-    assert len(found) > 8
-    for match in found:
+    numbers = list(re.finditer(r"(?<=[ (/])[0-9]+\.[0-9]+(?=[ s/\n)])", text))
+    assert len(numbers) > 8
+    for match in numbers:
         reason = refused(name, text[: match.start()] + figure + text[match.end() :])
         assert "line" in reason
 
@@ -114,9 +114,9 @@ def test_a_bent_report_is_invalid_or_a_figure(name: str, data: st.DataObject) ->
 @pytest.mark.parametrize("name", NAMES)
 def test_another_thread_count_is_not_what_was_asked(name: str) -> None:
     text = sample(name)[2]["main"].stdout
-    asked = sample(name)[1].threads
-    reason = refused(name, text.replace(f"threads: {asked}\n", f"threads: {asked + 1}\n"))
-    assert f"Number of threads: {asked}" in reason
+    requested = sample(name)[1].threads
+    reason = refused(name, text.replace(f"threads: {requested}\n", f"threads: {requested + 1}\n"))
+    assert f"Number of threads: {requested}" in reason
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -46,10 +46,10 @@ def test_every_mode_counted(disk: Path, mode: str, checksums: bool) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_is_itself(disk: Path, mode: str) -> None:
     outputs = run(FILEIO, small(mode=mode), disk)
-    for other in MODES:
-        if other != mode:
+    for different in MODES:
+        if different != mode:
             with pytest.raises(InvalidTrialError):
-                FILEIO.check(small(mode=other), outputs)
+                FILEIO.check(small(mode=different), outputs)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_seqwr_creates_and_needs_no_preparation(disk: Path) -> None:
     first = {path.name: path.stat().st_ctime_ns for path in disk.glob("test_file.*")}
     checked(FILEIO, parameters, run_trial(FILEIO, parameters, disk))
     second = {path.name: path.stat().st_ctime_ns for path in disk.glob("test_file.*")}
-    assert all(second[name] != made for name, made in first.items())
+    assert all(second[name] != file_time for name, file_time in first.items())
 
 
 def test_cleanup_leaves_nothing(disk: Path) -> None:

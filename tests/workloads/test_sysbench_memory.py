@@ -41,16 +41,16 @@ def test_threads_share_the_blocks_out_evenly(tmp_path: Path) -> None:
 
 
 def test_other_work_is_not_what_was_asked(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"total_size": "16MiB", "block_size": "64KiB"}
-    outputs = run(MEMORY, SysbenchMemoryParameters(**asked), tmp_path)
-    for other, says in (
+    requested: dict[str, Any] = {"total_size": "16MiB", "block_size": "64KiB"}
+    outputs = run(MEMORY, SysbenchMemoryParameters(**requested), tmp_path)
+    for change, says in (
         ({"block_size": "128KiB"}, "block size: 128KiB"),
         ({"total_size": "32MiB"}, "total size: 32MiB"),
         ({"operation": "read"}, "operation: read"),
         ({"scope": "local"}, "scope: local"),
     ):
         with pytest.raises(InvalidTrialError, match=says):
-            MEMORY.check(SysbenchMemoryParameters(**{**asked, **other}), outputs)
+            MEMORY.check(SysbenchMemoryParameters(**{**requested, **change}), outputs)
 
 
 def test_figures_that_contradict_each_other(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.bigdata.testdfsio import (
     BINS,
     MIB,
+    DeviceCounters,
     DfsIo,
     DfsIoParameters,
-    Seen,
     network,
     read_job,
 )
@@ -35,18 +35,18 @@ WRITE, READ = "1795410653585_0001", "1795410653585_0002"
 
 
 def outputs(*texts: str, status: int = 0) -> Mapping[str, Output]:
-    made = (Output(status, None, text, "", 3.0 + i) for i, text in enumerate(texts))
-    return {f"job-{i}": output for i, output in enumerate(made)}
+    printed = (Output(status, None, text, "", 3.0 + i) for i, text in enumerate(texts))
+    return {f"job-{i}": output for i, output in enumerate(printed)}
 
 
 def test_the_figures_of_two_jobs() -> None:
-    found = outputs(FIRST, SECOND)
-    WORKLOAD.check(TWO, found)
-    figures = WORKLOAD.parse(TWO, found)
-    one, other = (read_job(text) for text in (FIRST, SECOND))
+    printed = outputs(FIRST, SECOND)
+    WORKLOAD.check(TWO, printed)
+    figures = WORKLOAD.parse(TWO, printed)
+    first, second = (read_job(text) for text in (FIRST, SECOND))
     assert figures["seconds"] == 4.0, "the slowest"
-    assert figures["write_throughput"] == (one.write.throughput + other.write.throughput) * MIB
-    assert other.write.throughput == 6.49 and other.read.seconds == 18.25
+    assert figures["write_throughput"] == (first.write.throughput + second.write.throughput) * MIB
+    assert second.write.throughput == 6.49 and second.read.seconds == 18.25
     use = figures["network_use"]
     assert isinstance(use, list) and len(use) == BINS
     assert all(rate > 0 for _, rate in use)
@@ -81,10 +81,10 @@ def test_no_text_gives_a_figure_that_is_none(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(FIRST)))
     end = data.draw(st.integers(at, min(len(FIRST), at + 60)))
     text = FIRST[:at] + data.draw(st.text(max_size=30)) + FIRST[end:]
-    found = outputs(text, SECOND)
+    printed = outputs(text, SECOND)
     try:
-        WORKLOAD.check(TWO, found)
-        figures = WORKLOAD.parse(TWO, found)
+        WORKLOAD.check(TWO, printed)
+        figures = WORKLOAD.parse(TWO, printed)
     except InvalidTrialError:
         return
     for value in figures.values():
@@ -94,13 +94,17 @@ def test_no_text_gives_a_figure_that_is_none(data: st.DataObject) -> None:
 
 def test_the_network_s_use_is_over_the_whole_time() -> None:
     second = 10**9
-    seen = [Seen(0, 100), Seen(second, 100 + 50), Seen(4 * second, 100 + 50 + 300)]
-    use = network(seen)
+    samples = [
+        DeviceCounters(0, 100),
+        DeviceCounters(second, 100 + 50),
+        DeviceCounters(4 * second, 100 + 50 + 300),
+    ]
+    use = network(samples)
     assert sum(rate for _, rate in use) / BINS == pytest.approx(350 / 4)
     assert use[0][0] == 0.05 and use[0][1] == pytest.approx(50.0)
-    assert network(seen[:1]) == []
+    assert network(samples[:1]) == []
     with pytest.raises(InvalidTrialError):
-        network([Seen(0, 100), Seen(second, 99)])
+        network([DeviceCounters(0, 100), DeviceCounters(second, 99)])
 
 
 def test_each_job_and_server_is_told_where_it_stands() -> None:
@@ -135,12 +139,12 @@ def on_yarn() -> dict[str, Output]:
 
 
 def test_a_job_on_yarn() -> None:
-    found = on_yarn()
-    WORKLOAD.check(YARN, found)
-    assert WORKLOAD.parse(YARN, found)["seconds"] == 90.0
-    applications = WORKLOAD.facts(YARN, found)["applications"]
+    submitted = on_yarn()
+    WORKLOAD.check(YARN, submitted)
+    assert WORKLOAD.parse(YARN, submitted)["seconds"] == 90.0
+    applications = WORKLOAD.facts(YARN, submitted)["applications"]
     assert applications == f"application_{WRITE}, application_{READ}"
-    assert WORKLOAD.facts(TWO, found) == {}
+    assert WORKLOAD.facts(TWO, submitted) == {}
 
 
 @pytest.mark.parametrize(
@@ -161,18 +165,18 @@ def test_a_job_on_yarn() -> None:
     ],
 )
 def test_what_yarn_did_not_run_has_no_figures(role: str, old: str, new: str, why: str) -> None:
-    found = on_yarn()
-    assert old in found[role].stderr
-    bent = replace(found[role], stderr=found[role].stderr.replace(old, new, 1))
+    applications = on_yarn()
+    assert old in applications[role].stderr
+    bent = replace(applications[role], stderr=applications[role].stderr.replace(old, new, 1))
     with pytest.raises(InvalidTrialError, match=why):
-        WORKLOAD.check(YARN, {**found, role: bent})
+        WORKLOAD.check(YARN, {**applications, role: bent})
 
 
 def test_what_a_job_says_without_end_is_not_repeated() -> None:
-    found = on_yarn()
-    log = found["job-0"].stderr + 9_000 * "Launched map tasks=7\n"
+    applications = on_yarn()
+    log = applications["job-0"].stderr + 9_000 * "Launched map tasks=7\n"
     with pytest.raises(InvalidTrialError, match="launched") as caught:
-        WORKLOAD.check(YARN, {**found, "job-0": replace(found["job-0"], stderr=log)})
+        WORKLOAD.check(YARN, {**applications, "job-0": replace(applications["job-0"], stderr=log)})
     assert len(str(caught.value)) < 200
 
 
@@ -195,8 +199,8 @@ workloads:
     with pytest.raises(UllageError) as caught:
         matrix.resolve(*schema.loads(text.format(memory="512MiB", runner="yarn")))
     assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
-    said = "plan.yaml:7: testdfsio takes at least 1.0GiB of memory, and native has 512MiB"
-    assert said in caught.value.message
+    complaint = "plan.yaml:7: testdfsio takes at least 1.0GiB of memory, and native has 512MiB"
+    assert complaint in caught.value.message
     matrix.resolve(*schema.loads(text.format(memory="2GiB", runner="yarn")))
     matrix.resolve(*schema.loads(text.format(memory="512MiB", runner="local")))
 

@@ -17,8 +17,8 @@ PARAMETERS = WebLatencyParameters(time_s=1.0)
 
 
 def outputs(text: str | None = None) -> dict[str, Output]:
-    found = sample("web_latency", "nginx")
-    return found if text is None else printing(found, "client", text)
+    printed = sample("web_latency", "nginx")
+    return printed if text is None else printing(printed, "client", text)
 
 
 def changed(path: str = "", value: Any = None) -> dict[str, Output]:
@@ -31,9 +31,9 @@ def changed(path: str = "", value: Any = None) -> dict[str, Output]:
     return outputs(json.dumps(result))
 
 
-def refused(found: dict[str, Output], parameters: WebLatencyParameters = PARAMETERS) -> str:
+def refused(printed: dict[str, Output], parameters: WebLatencyParameters = PARAMETERS) -> str:
     with pytest.raises(InvalidTrialError) as caught:
-        LATENCY.check(parameters, found)
+        LATENCY.check(parameters, printed)
     return str(caught.value)
 
 
@@ -56,18 +56,18 @@ def test_an_overloaded_generator_is_told_by_itself() -> None:
 
 
 def test_no_answer_at_all() -> None:
-    found = sample("web_latency", "refused", "nginx")
-    assert "requests had an answer: 'refused'" in refused(found)
+    printed = sample("web_latency", "refused", "nginx")
+    assert "requests had an answer: 'refused'" in refused(printed)
 
 
 def test_errors_are_invalid_unless_a_share_is_allowed() -> None:
     result = json.loads(outputs()["client"].stdout)
     result |= {"due": 540, "errors": {**result["errors"], "timed-out": 10}}
-    found = outputs(json.dumps(result))
-    assert "10 of 540 had no answer: 'timed-out' 10" in refused(found)
+    printed = outputs(json.dumps(result))
+    assert "10 of 540 had no answer: 'timed-out' 10" in refused(printed)
     allowed = WebLatencyParameters(time_s=1.0, errors_allowed=0.02)
-    LATENCY.check(allowed, found)
-    assert LATENCY.replies(allowed, found) == 530
+    LATENCY.check(allowed, printed)
+    assert LATENCY.replies(allowed, printed) == 530
 
 
 def test_requests_that_nobody_accounts_for() -> None:
@@ -92,8 +92,8 @@ def test_requests_that_nobody_accounts_for() -> None:
     ],
 )
 def test_another_run_is_not_what_was_asked(fields: dict[str, Any]) -> None:
-    asked = WebLatencyParameters(**{"time_s": 1.0, **fields})
-    assert "asked for" in refused(outputs(), asked)
+    requested = WebLatencyParameters(**{"time_s": 1.0, **fields})
+    assert "asked for" in refused(outputs(), requested)
 
 
 def test_far_too_few_requests() -> None:
@@ -114,12 +114,12 @@ def test_a_distribution_that_is_none(quantiles: list[Any]) -> None:
 @settings(max_examples=250, deadline=None)
 @given(text=bent(outputs()["client"].stdout) | st.text())
 def test_whatever_it_prints_is_invalid_or_gives_figures(text: str) -> None:
-    found = outputs(text)
+    printed = outputs(text)
     try:
-        LATENCY.check(PARAMETERS, found)
+        LATENCY.check(PARAMETERS, printed)
     except InvalidTrialError:
         return
-    for value in LATENCY.parse(PARAMETERS, found).values():
+    for value in LATENCY.parse(PARAMETERS, printed).values():
         numbers = [value] if isinstance(value, float) else [time for _, time in value]
         assert all(0 < number < 1e15 for number in numbers)
 

@@ -24,9 +24,9 @@ def outputs() -> dict[str, Output]:
 
 
 def refused(server: str | Output) -> str:
-    found = {**outputs(), "server": output(server) if isinstance(server, str) else server}
+    printed = {**outputs(), "server": output(server) if isinstance(server, str) else server}
     with pytest.raises(InvalidTrialError) as caught:
-        WRK.check(PARAMETERS, found)
+        WRK.check(PARAMETERS, printed)
     return str(caught.value)
 
 
@@ -47,9 +47,9 @@ def test_a_server_that_did_not_come_to_its_end_gives_no_figure() -> None:
 
 
 def test_another_server_on_that_port_is_not_measured() -> None:
-    other = outputs()["server"].stdout.replace("nginx/1.22.1", "Apache/2.4.71")
-    assert "calls itself" in refused(other)
-    assert "calls itself" in refused(other.replace('"Apache/2.4.71"', "null"))
+    banner = outputs()["server"].stdout.replace("nginx/1.22.1", "Apache/2.4.71")
+    assert "calls itself" in refused(banner)
+    assert "calls itself" in refused(banner.replace('"Apache/2.4.71"', "null"))
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "NaN", "Infinity", "1e999", '"1"', "null", "true"])
@@ -67,12 +67,12 @@ def test_more_cpu_time_than_the_agent_counted_is_no_figure() -> None:
 @settings(max_examples=150, deadline=None)
 @given(text=bent(outputs()["server"].stdout) | st.text())
 def test_whatever_it_says_is_invalid_or_gives_a_figure(text: str) -> None:
-    found = printing(outputs(), "server", text)
+    printed = printing(outputs(), "server", text)
     try:
-        WRK.check(PARAMETERS, found)
+        WRK.check(PARAMETERS, printed)
     except InvalidTrialError:
         return
-    figure = WRK.parse(PARAMETERS, found)["server_cpu_per_reply"]
+    figure = WRK.parse(PARAMETERS, printed)["server_cpu_per_reply"]
     assert isinstance(figure, float) and 0 < figure < 1
 
 

@@ -56,8 +56,8 @@ def test_longer_trials_support_more_of_the_distribution() -> None:
 
 
 def test_a_server_that_answers_with_errors_gives_no_figure() -> None:
-    asked = WrkParameters(time_s=1, connections=4, threads=2)
-    assert "all 25270 replies have an error's status" in refused(asked, text_of("status-404"))
+    requested = WrkParameters(time_s=1, connections=4, threads=2)
+    assert "all 25270 replies have an error's status" in refused(requested, text_of("status-404"))
 
 
 @pytest.mark.parametrize("kind", ["connect", "read", "write", "status", "timeout"])

@@ -40,7 +40,7 @@ def bent(text: str) -> st.SearchStrategy[str]:
         st.just("..."),
     )
     return st.builds(
-        lambda one, length, piece: text[:one] + piece + text[one + length :],
+        lambda at, length, piece: text[:at] + piece + text[at + length :],
         at,
         st.integers(0, 12),
         pieces,

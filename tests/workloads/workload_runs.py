@@ -61,12 +61,12 @@ def checked(
     """Check, parse, and compare with what the workload declares; all figures are numbers."""
     workload.check(parameters, outputs)
     figures = workload.parse(parameters, outputs)
-    found = {name: value for name, value in figures.items() if isinstance(value, float)}
-    assert found == figures
-    assert all(math.isfinite(value) and value >= 0 for value in found.values())
-    assert set(found) <= {metric.name for metric in workload.metrics}
-    assert all(found[metric.name] > 0 for metric in workload.metrics if metric.primary)
-    return found
+    scalars = {name: value for name, value in figures.items() if isinstance(value, float)}
+    assert scalars == figures
+    assert all(math.isfinite(value) and value >= 0 for value in scalars.values())
+    assert set(scalars) <= {metric.name for metric in workload.metrics}
+    assert all(scalars[metric.name] > 0 for metric in workload.metrics if metric.primary)
+    return scalars
 
 
 def start(task: Task, directory: Path) -> "subprocess.Popen[bytes]":

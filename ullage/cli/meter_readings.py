@@ -42,7 +42,7 @@ from ullage.common.text import clean
 from ullage.host import clock
 from ullage.meters import energy as meters
 from ullage.meters.energy import logger as background
-from ullage.meters.energy.discovery import Found, chosen, look
+from ullage.meters.energy.discovery import LocalMeter, chosen, look
 from ullage.meters.energy.logger import Logger
 from ullage.meters.energy.model import Coefficients
 from ullage.meters.energy.model import fit as line
@@ -417,7 +417,7 @@ def list_all(*, as_json: bool) -> None:
         )
 
 
-def _show_meter(found: Found) -> None:
+def _show_meter(found: LocalMeter) -> None:
     stdout.print(
         f"[{_MARKS[found.state]}]{found.state:<8}[/] {found.name:<10} {escape(found.summary)}",
         soft_wrap=True,

@@ -145,7 +145,7 @@ class Engine(Session):
         seconds = idle_s(self.plan)
         if seconds and self.metering.in_words():
             self.progress.step(f"resting {format_seconds(seconds)}, for the idle power")
-            self.journal.append(await self.metering.rest(seconds))
+            self.journal.append(await self.metering.idle(seconds))
 
     def _on_provisioned(self, event: Provisioned) -> None:
         self.journal.append(event)

@@ -33,19 +33,19 @@ def metered(meters: tuple[type[Meter], ...] = OUTSIDE, scene: Scene = NOBODY) ->
 
     LIST_BAD_INTERFACE when one gives what it has not declared, or what is no number.
     """
-    seen: Metered = {}
+    figures: Metered = {}
     with ExitStack() as stack:
-        for meter in [each() for each in meters]:
+        for meter in [kind() for kind in meters]:
             meter.watch(scene)
             meter.begin()
-            stack.callback(_end, meter, seen)
-        yield seen
-    for each in meters:
-        refuse_wrong(each, seen[each.name])
+            stack.callback(_end, meter, figures)
+        yield figures
+    for meter_kind in meters:
+        refuse_wrong(meter_kind, figures[meter_kind.name])
 
 
-def _end(meter: Meter, seen: Metered) -> None:
-    seen[meter.name] = meter.end()
+def _end(meter: Meter, figures: Metered) -> None:
+    figures[meter.name] = meter.end()
 
 
 def refuse_wrong(meter: type[Meter], figures: Mapping[str, float]) -> None:

@@ -62,7 +62,14 @@ class Inside(Meter):
         """Before `begin`, and again before `end`; what does not answer fails no trial."""
 
 
-# What the list of meters refuses at start.
+def rate(name: str, description: str, unit: str = "1/s") -> Quantity:
+    """A quantity that is told by the second."""
+    return Quantity(name=name, unit=unit, description=description)
+
+
+def share(name: str, description: str) -> Quantity:
+    """A quantity that is a share of something, or a number of CPUs."""
+    return Quantity(name=name, unit="1", description=description)
 
 
 def _fault(meter: type[Meter]) -> str | None:

@@ -50,13 +50,13 @@ class CpuFiles:
         if self.cpuinfo is not None:
             return _fastest_hz(self.cpuinfo)
         deadline = time.perf_counter() + _PATIENCE_S
-        found = []
+        readings = []
         for file in self.frequencies:
-            found.append(procfs.number(file))
+            readings.append(procfs.number(file))
             if time.perf_counter() > deadline:
                 return None
-        told = [khz for khz in found if khz]
-        return max(told) * 1e3 if told else None
+        khz_read = [khz for khz in readings if khz]
+        return max(khz_read) * 1e3 if khz_read else None
 
     def throttled(self) -> tuple[int | None, ...]:
         return tuple(procfs.number(file) for file in self.throttles)
@@ -90,20 +90,19 @@ class Cpu(Meter):
         self._files = CpuFiles.find(sysfs, cpuinfo)
 
     def begin(self) -> None:
-        """Read the counters of throttling."""
         self._before = self._files.throttled()
 
     def end(self) -> dict[str, float]:
         """The frequency, before anything else goes idle; then which counters have risen."""
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         frequency = self._files.frequency_hz()
         if frequency is not None:
-            found["frequency"] = frequency
+            figures["frequency"] = frequency
         pairs = zip(self._before, self._files.throttled(), strict=True)
         risen = [now > then for then, now in pairs if now is not None and then is not None]
         if risen:
-            found["throttled"] = float(sum(risen))
-        return found
+            figures["throttled"] = float(sum(risen))
+        return figures
 
 
 def _throttles(cpus: list[Path]) -> list[str]:

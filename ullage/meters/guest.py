@@ -12,8 +12,8 @@ from typing import Final
 from ullage.common.errors import UllageError
 from ullage.environments.agent.channel import AgentError
 from ullage.host import clock
-from ullage.meters.base import Fetch, Inside
-from ullage.meters.kernel import EVENTS, WAITING, KernelReading, rate
+from ullage.meters.base import Fetch, Inside, rate, share
+from ullage.meters.kernel import EVENTS, WAITING, KernelReading
 from ullage.runs.records import Quantity
 
 _FILES: Final = ("stat", "vmstat", "diskstats", "net/dev", "pressure/io", "pressure/memory")
@@ -51,7 +51,7 @@ class _WholeDisks:
 
 
 @dataclass(frozen=True)
-class _Said:
+class _GuestReading:
     """What one guest answered."""
 
     reading: KernelReading
@@ -82,17 +82,17 @@ class Guest(Inside):
         rate("interrupts", "Interrupts of the guest's devices, timers and CPUs."),
         rate("softirqs", "Work put off by them (soft interrupts), of all kinds."),
         *EVENTS,
-        rate("cpu_user", "CPUs that programs kept busy.", "1"),
-        rate("cpu_kernel", "CPUs that the kernel kept busy for them.", "1"),
-        rate("cpu_interrupts", "CPUs that interrupts kept busy, hard and soft.", "1"),
-        rate("steal", "CPUs that the guest was told it could have used, and had not.", "1"),
+        share("cpu_user", "CPUs that programs kept busy."),
+        share("cpu_kernel", "CPUs that the kernel kept busy for them."),
+        share("cpu_interrupts", "CPUs that interrupts kept busy, hard and soft."),
+        share("steal", "CPUs that the guest was told it could have used, and had not."),
         *WAITING,
         rate("disk_reads", "Requests to read, of the guest's disks."),
         rate("disk_writes", "Requests to write."),
         rate("disk_flushes", "Requests to flush a disk's cache."),
         rate("disk_read", "Bytes read from its disks.", "B/s"),
         rate("disk_written", "Bytes written to them.", "B/s"),
-        rate("disk_queue", "Requests that were being served or waited, on average.", "1"),
+        share("disk_queue", "Requests that were being served or waited, on average."),
         rate("net_received", "Bytes received by its network devices, but for loopback.", "B/s"),
         rate("net_sent", "Bytes sent by them.", "B/s"),
         rate("net_packets", "Packets, received and sent."),
@@ -101,8 +101,8 @@ class Guest(Inside):
 
     def __init__(self) -> None:
         self._asked_s = 0.0
-        self._said: dict[Fetch, _Said] = {}
-        self._before: dict[Fetch, _Said] = {}
+        self._latest: dict[Fetch, _GuestReading] = {}
+        self._before: dict[Fetch, _GuestReading] = {}
 
     async def ask(self, instances: Sequence[Fetch]) -> None:
         """Read all guests at once; one that does not tell leaves out all figures of the trial.
@@ -110,27 +110,27 @@ class Guest(Inside):
         A guest is known again by how it is read: its agent's own `get`, before and after.
         """
         began = clock.ordered_ns()
-        self._said = {}
+        self._latest = {}
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                said = await asyncio.gather(*(_ask(each) for each in instances))
-            self._said = dict(zip(instances, said, strict=True))
+                answers = await asyncio.gather(*(_ask(fetch) for fetch in instances))
+            self._latest = dict(zip(instances, answers, strict=True))
         except (TimeoutError, UllageError, *_NONSENSE):
             pass
         self._asked_s += (clock.ordered_ns() - began) / 1e9
 
     def begin(self) -> None:
         """What was asked is the first reading."""
-        self._before, self._said = self._said, {}
+        self._before, self._latest = self._latest, {}
 
     def end(self) -> dict[str, float]:
         """What was asked since is the second; what went by between.
 
         Nothing unless the same guests told both times: a sum would be of fewer.
         """
-        if not self._before or self._before.keys() != self._said.keys():
+        if not self._before or self._before.keys() != self._latest.keys():
             return {}
-        both = [(then, self._said[who]) for who, then in self._before.items()]
+        both = [(then, self._latest[fetch]) for fetch, then in self._before.items()]
         try:
             of_each = [_between(then.reading, now.reading) for then, now in both]
         except _NONSENSE:
@@ -146,16 +146,16 @@ class Guest(Inside):
 _UNITS: Final = {quantity.name: quantity.unit for quantity in Guest.quantities}
 
 
-async def _ask(fetch: Fetch) -> _Said:
+async def _ask(fetch: Fetch) -> _GuestReading:
     """A file that is not there is left out; UllageError when the guest is gone."""
     asked_ns = clock.ordered_ns()
-    found = await asyncio.gather(*(_file(fetch, f"/proc/{name}") for name in _FILES))
+    texts_read = await asyncio.gather(*(_file(fetch, f"/proc/{name}") for name in _FILES))
     middle_ns = (asked_ns + clock.ordered_ns()) // 2
-    files = dict(zip(_FILES, found, strict=True))
+    files = dict(zip(_FILES, texts_read, strict=True))
     texts = {name: text for name, text in files.items() if text is not None}
     good = {name: text for name, text in texts.items() if _could_be(text)}
     reading = KernelReading.of(lambda name: good.get(name, ""), _WholeDisks())
-    return _Said(replace(reading, instant_ns=middle_ns), len(texts) - len(good))
+    return _GuestReading(replace(reading, instant_ns=middle_ns), len(texts) - len(good))
 
 
 def _could_be(text: str) -> bool:
@@ -178,8 +178,8 @@ def _between(before: KernelReading, later: KernelReading) -> dict[str, float]:
         for name, kinds in _CPU.items()
         if all(kind in before.ticks and kind in later.ticks for kind in kinds)
     }
-    found = {**before.until(later), **cpu}
-    return {name: x for name, x in found.items() if name in _UNITS and _can_be(name, x)}
+    figures = {**before.until(later), **cpu}
+    return {name: x for name, x in figures.items() if name in _UNITS and _can_be(name, x)}
 
 
 def _can_be(name: str, value: float) -> bool:
@@ -189,8 +189,8 @@ def _can_be(name: str, value: float) -> bool:
 
 def _together(of_each: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """What all of them told."""
-    names = set.intersection(*(set(each) for each in of_each))
+    names = set.intersection(*(set(figures) for figures in of_each))
     return {
-        name: (max if name in _LARGEST else math.fsum)([each[name] for each in of_each])
+        name: (max if name in _LARGEST else math.fsum)([figures[name] for figures in of_each])
         for name in sorted(names)
     }

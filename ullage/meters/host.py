@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from dataclasses import dataclass, field
@@ -10,17 +9,12 @@ from functools import cache
 
 from ullage.host import cgroups
 from ullage.meters import procfs
-from ullage.meters.base import Meter
+from ullage.meters.base import Meter, share
 from ullage.runs.records import Quantity
 
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PRESSURE = ("cpu", "io", "memory")
 _ACCOUNTS = ("cpu.stat", "cpuacct.usage")
 """What a control group has used: of version 2, and of version 1."""
-
-
-def _share(name: str, description: str) -> Quantity:
-    return Quantity(name=name, unit="1", description=description)
 
 
 @dataclass(frozen=True)
@@ -47,11 +41,13 @@ class HostReading:
         own = resource.getrusage(resource.RUSAGE_SELF)
         return cls(
             instant_s=time.monotonic(),
-            busy_s=(user + nice + system + irq + softirq) * _TICK_S,
-            idle_s=(idle + iowait) * _TICK_S,
-            steal_s=steal * _TICK_S,
-            stalled_s={name: total for name in _PRESSURE if (total := _stalled(name)) is not None},
-            programs_s=(user + nice + system) * _TICK_S,
+            busy_s=(user + nice + system + irq + softirq) * procfs.TICK_S,
+            idle_s=(idle + iowait) * procfs.TICK_S,
+            steal_s=steal * procfs.TICK_S,
+            stalled_s={
+                name: total for name in _PRESSURE if (total := _stalled_s(name)) is not None
+            },
+            programs_s=(user + nice + system) * procfs.TICK_S,
             controller_s=own.ru_utime + own.ru_stime,
             instances_s={path: used for path in accounts() if (used := _used_s(path)) is not None},
         )
@@ -100,33 +96,32 @@ class Host(Meter):
     name = "host"
     quantities = (
         Quantity(name="cpu_time", unit="s", description="All CPUs together: what went by."),
-        _share("busy", "Of cpu_time: something ran, of ours or not."),
-        _share("programs", "Of cpu_time: programs ran, of ours or not; busy without interrupts."),
-        _share("instances", "Of cpu_time: ullage's control groups ran."),
-        _share("controller", "Of cpu_time: ullage itself ran."),
-        _share("steal", "Of cpu_time: a hypervisor under this host ran somebody else."),
-        _share("psi_cpu", "Of the trial: some task waited for a CPU."),
-        _share("psi_io", "Of the trial: some task waited for a disk."),
-        _share("psi_memory", "Of the trial: some task waited for memory."),
+        share("busy", "Of cpu_time: something ran, of ours or not."),
+        share("programs", "Of cpu_time: programs ran, of ours or not; busy without interrupts."),
+        share("instances", "Of cpu_time: ullage's control groups ran."),
+        share("controller", "Of cpu_time: ullage itself ran."),
+        share("steal", "Of cpu_time: a hypervisor under this host ran somebody else."),
+        share("psi_cpu", "Of the trial: some task waited for a CPU."),
+        share("psi_io", "Of the trial: some task waited for a disk."),
+        share("psi_memory", "Of the trial: some task waited for memory."),
     )
 
     def begin(self) -> None:
         self._before = HostReading.now()
 
     def end(self) -> dict[str, float]:
-        """Read them again; the shares between."""
         return self._before.until(HostReading.now())
 
 
 @cache
 def accounts() -> tuple[str, ...]:
     """Where the CPU time of all instances is told, once there are any; looked for once."""
-    found = []
+    paths = []
     for hierarchy in cgroups.hierarchies():
         name = _ACCOUNTS[0] if hierarchy.version == 2 else _ACCOUNTS[1]
         if hierarchy.version == 2 or (hierarchy.path / name).exists():
-            found.append(str(hierarchy.path / cgroups.ROOT / name))
-    return tuple(found)
+            paths.append(str(hierarchy.path / cgroups.ROOT / name))
+    return tuple(paths)
 
 
 def _used_s(path: str) -> float | None:
@@ -140,7 +135,6 @@ def _used_s(path: str) -> float | None:
     return int(first[0]) / 1e9 if len(first) == 1 and first[0].isdecimal() else None
 
 
-def _stalled(name: str) -> float | None:
-    line = (procfs.read(f"/proc/pressure/{name}") or "").partition("\n")[0]
-    total = line.rpartition("total=")[2]
-    return int(total) / 1e6 if total.isdecimal() else None
+def _stalled_s(name: str) -> float | None:
+    total_us = procfs.stalled_us(procfs.read(f"/proc/pressure/{name}") or "", "some")
+    return None if total_us is None else total_us / 1e6

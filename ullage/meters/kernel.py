@@ -12,10 +12,10 @@ from typing import Final
 
 from ullage.host import clock
 from ullage.meters import procfs
-from ullage.meters.base import Meter
+from ullage.meters.base import Meter, rate, share
 from ullage.runs.records import Quantity
 
-Row = tuple[int, ...]
+Counters = tuple[int, ...]
 
 _SECTOR: Final = 512
 _OF_A_DISK: Final = 11
@@ -47,8 +47,8 @@ class KernelReading:
     """CPU time by kind, over all CPUs."""
     stalled_us: Mapping[str, int]
     """Time in which every task waited for the resource (PSI `full`)."""
-    disks: Mapping[str, Row]
-    links: Mapping[str, Row]
+    disks: Mapping[str, Counters]
+    links: Mapping[str, Counters]
 
     @classmethod
     def now(cls, proc: Path = Path("/proc"), block: Path = Path("/sys/block")) -> KernelReading:
@@ -61,17 +61,17 @@ class KernelReading:
 
         disks: those that count.
         """
-        found = dict(_lines(read("stat")))
-        events = {**found, **dict(_lines(read("vmstat")))}
-        softirqs = dict(zip(_SOFTIRQS, found.get("softirq", ()), strict=False))
-        stalled = {name: _stalled(read(f"pressure/{name}")) for name in _STALLS}
+        counters = dict(_lines(read("stat")))
+        events = {**counters, **dict(_lines(read("vmstat")))}
+        softirqs = dict(zip(_SOFTIRQS, counters.get("softirq", ()), strict=False))
+        stalled = {name: procfs.stalled_us(read(f"pressure/{name}"), "full") for name in _STALLS}
         return cls(
             instant_ns=clock.ordered_ns(),
             events={
                 **{name: events[line][0] for line, name in _EVENTS.items() if events.get(line)},
                 **_kinds_of_softirqs(softirqs),
             },
-            ticks=dict(zip(_KINDS, found.get("cpu", ()), strict=False)),
+            ticks=dict(zip(_KINDS, counters.get("cpu", ()), strict=False)),
             stalled_us={name: total for name, total in stalled.items() if total is not None},
             disks=_disks(read("diskstats"), disks),
             links=_links(read("net/dev")),
@@ -105,11 +105,6 @@ class KernelReading:
         }
 
 
-def rate(name: str, description: str, unit: str = "1/s") -> Quantity:
-    """A quantity that is told by the second."""
-    return Quantity(name=name, unit=unit, description=description)
-
-
 EVENTS: Final = (
     rate("softirqs_network", "Of these: sending and receiving packets."),
     rate("softirqs_disk", "Of these: requests of disks that ended."),
@@ -123,8 +118,8 @@ EVENTS: Final = (
 )
 """What any kernel counts, of a host as of a guest."""
 WAITING: Final = (
-    rate("psi_io_full", "Of the trial: every task that had work waited for a disk.", "1"),
-    rate("psi_memory_full", "Of the trial: every task with work waited for memory.", "1"),
+    share("psi_io_full", "Of the trial: every task that had work waited for a disk."),
+    share("psi_memory_full", "Of the trial: every task with work waited for memory."),
 )
 """What any kernel says of tasks that waited."""
 
@@ -148,18 +143,18 @@ class Kernel(Meter):
         rate("interrupts", "Interrupts of devices, timers and other CPUs."),
         rate("softirqs", "Work put off by interrupts (soft interrupts), of all kinds."),
         *EVENTS,
-        rate("cpu_user", "Of all CPU time: programs, and guests.", "1"),
-        rate("cpu_kernel", "Of all CPU time: the kernel for programs.", "1"),
-        rate("cpu_interrupts", "Of all CPU time: interrupts, hard and soft.", "1"),
-        rate("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM.", "1"),
+        share("cpu_user", "Of all CPU time: programs, and guests."),
+        share("cpu_kernel", "Of all CPU time: the kernel for programs."),
+        share("cpu_interrupts", "Of all CPU time: interrupts, hard and soft."),
+        share("cpu_guests", "Of all CPU time: vCPUs of guests, by KVM."),
         *WAITING,
-        rate("psi_irq_full", "Of the trial: interrupts kept tasks from running.", "1"),
+        share("psi_irq_full", "Of the trial: interrupts kept tasks from running."),
         rate("disk_reads", "Requests to read, of all disks."),
         rate("disk_writes", "Requests to write."),
         rate("disk_flushes", "Requests to flush a disk's cache."),
         rate("disk_read", "Bytes read from disks.", "B/s"),
         rate("disk_written", "Bytes written to disks.", "B/s"),
-        rate("disk_queue", "Requests that were being served or waited, on average.", "1"),
+        share("disk_queue", "Requests that were being served or waited, on average."),
         rate("net_received", "Bytes received by network devices, but for loopback.", "B/s"),
         rate("net_sent", "Bytes sent by them; a packet that passes several counts at each.", "B/s"),
         rate("net_packets", "Packets, received and sent."),
@@ -172,35 +167,34 @@ class Kernel(Meter):
         self._cost_s = time.thread_time() - began_s
 
     def end(self) -> dict[str, float]:
-        """Read them again; what went by between."""
         began_s = time.thread_time()
-        found = self._before.until(KernelReading.now())
-        return {**found, "collection": self._cost_s + time.thread_time() - began_s}
+        figures = self._before.until(KernelReading.now())
+        return {**figures, "collection": self._cost_s + time.thread_time() - began_s}
 
 
-def _lines(text: str) -> Iterator[tuple[str, Row]]:
+def _lines(text: str) -> Iterator[tuple[str, Counters]]:
     """The lines that are used: their name, and the numbers behind it. Of `intr` the sum alone."""
     for line in text.splitlines():
-        name, _, rest = line.partition(" ")
+        name, _, numbers = line.partition(" ")
         if name in _EVENTS:
-            yield name, _numbers(rest.split(None, 1)[:1])
+            yield name, _numbers(numbers.split(None, 1)[:1])
         elif name in ("cpu", "softirq"):
-            yield name, _numbers(rest.split())
+            yield name, _numbers(numbers.split())
 
 
-def _numbers(words: Iterable[str]) -> Row:
+def _numbers(words: Iterable[str]) -> Counters:
     """Up to the first that is none: what stands behind it is in nobody's column."""
     return tuple(map(int, takewhile(str.isdecimal, words)))
 
 
-def _kinds_of_softirqs(told: Mapping[str, int]) -> dict[str, int]:
-    if len(told) < len(_SOFTIRQS):
+def _kinds_of_softirqs(counts: Mapping[str, int]) -> dict[str, int]:
+    if len(counts) < len(_SOFTIRQS):
         return {}
     return {
-        "softirqs": told["all"],
-        "softirqs_network": told["net_tx"] + told["net_rx"],
-        "softirqs_disk": told["block"],
-        "softirqs_timer": told["timer"],
+        "softirqs": counts["all"],
+        "softirqs_network": counts["net_tx"] + counts["net_rx"],
+        "softirqs_disk": counts["block"],
+        "softirqs_timer": counts["timer"],
     }
 
 
@@ -219,36 +213,27 @@ def _shares(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, fl
     }
 
 
-def _stalled(text: str) -> int | None:
-    """Total of the line `full`, in microseconds."""
-    for line in text.splitlines():
-        total = line.rpartition("total=")[2]
-        if line.startswith("full ") and total.isdecimal():
-            return int(total)
-    return None
-
-
 @cache
 def _whole_disks(block: Path) -> frozenset[str]:
     """Real disks: no partitions, and nothing that stands on others (loop, dm, md, zram)."""
     return frozenset(disk.name for disk in block.glob("*") if (disk / "device").exists())
 
 
-def _disks(text: str, known: Container[str]) -> dict[str, Row]:
+def _disks(text: str, counted: Container[str]) -> dict[str, Counters]:
     """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
     lines = (line.split() for line in text.splitlines())
     rows = {words[2]: _numbers(words[3:]) for words in lines if len(words) > 2}
-    return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK and name in known}
+    return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK and name in counted}
 
 
 def _of_disks(
-    before: Mapping[str, Row], after: Mapping[str, Row], seconds: float
+    before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float
 ) -> dict[str, float]:
     went = [_went(before[name], after[name]) for name in before if name in after]
     if not went:
         return {}
     reads, read, writes, written = (sum(row[i] for row in went) for i in (0, 2, 4, 6))
-    found = {
+    rates = {
         "disk_reads": reads / seconds,
         "disk_read": read * _SECTOR / seconds,
         "disk_writes": writes / seconds,
@@ -256,19 +241,19 @@ def _of_disks(
         "disk_queue": sum(row[10] % _WRAP for row in went) / 1e3 / seconds,
     }
     if all(len(row) > 15 for row in went):
-        found["disk_flushes"] = sum(row[15] for row in went) / seconds
-    return {name: value for name, value in found.items() if value >= 0}
+        rates["disk_flushes"] = sum(row[15] for row in went) / seconds
+    return {name: value for name, value in rates.items() if value >= 0}
 
 
-def _links(text: str) -> dict[str, Row]:
+def _links(text: str) -> dict[str, Counters]:
     """Network device → its counters: eight received, eight sent."""
     rows = (line.partition(":") for line in text.splitlines()[2:])
-    found = {name.strip(): _numbers(counts.split()) for name, _, counts in rows}
-    return {name: row for name, row in found.items() if name != "lo" and len(row) >= 16}
+    counters = {name.strip(): _numbers(counts.split()) for name, _, counts in rows}
+    return {name: row for name, row in counters.items() if name != "lo" and len(row) >= 16}
 
 
 def _of_links(
-    before: Mapping[str, Row], after: Mapping[str, Row], seconds: float
+    before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float
 ) -> dict[str, float]:
     both = [_went(before[name], after[name]) for name in before if name in after]
     went = [row for row in both if min(row) >= 0]
@@ -284,5 +269,5 @@ def _of_links(
     }
 
 
-def _went(before: Row, after: Row) -> Row:
+def _went(before: Counters, after: Counters) -> Counters:
     return tuple(now - then for then, now in zip(before, after, strict=False))

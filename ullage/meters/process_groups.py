@@ -40,11 +40,11 @@ _PROC: Final = Path("/proc")
 
 def members(scene: Scene, proc: Path = _PROC) -> dict[int, Group]:
     """The processes of the trial's instances, as they are now."""
-    found: dict[int, Group] = {}
+    groups: dict[int, Group] = {}
     for place in _places(scene.tag, scene.instances):
         for pid in _pids(place):
-            found[pid] = _of_process(pid, proc)
-    return found
+            groups[pid] = _of_process(pid, proc)
+    return groups
 
 
 def ends(scene: Scene) -> frozenset[int]:
@@ -92,17 +92,19 @@ def _places(run: str, instances: Sequence[str]) -> Iterator[str]:
     tag = check_tag(run)
     for root in _roots():
         below = [f"{root}/{tag}/{name}" for name in instances]
-        there = [place for place in below if Path(place).is_dir()]
-        if there:
-            yield from there
+        existing = [place for place in below if Path(place).is_dir()]
+        if existing:
+            yield from existing
             return
 
 
 @cache
 def _roots() -> tuple[str, ...]:
     """Where groups of ours may be; those with a freezer, which every instance needs, first."""
-    found = sorted(cgroups.hierarchies(), key=lambda h: ("freezer" not in h.controllers, h.version))
-    return tuple(str(hierarchy.path / cgroups.ROOT) for hierarchy in found)
+    hierarchies = sorted(
+        cgroups.hierarchies(), key=lambda h: ("freezer" not in h.controllers, h.version)
+    )
+    return tuple(str(hierarchy.path / cgroups.ROOT) for hierarchy in hierarchies)
 
 
 def _pids(place: str) -> Iterator[int]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final, Literal
 
+TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+"""What the kernel counts CPU time in."""
 _MOST = 4096
 _PIECE = 1 << 16
 
@@ -42,3 +45,12 @@ def number(path: Path | str) -> int | None:
     """The whole number that the file holds; None without one."""
     text = (read(path) or "").strip()
     return int(text) if text.isdecimal() else None
+
+
+def stalled_us(pressure: str, tasks: Literal["some", "full"]) -> int | None:
+    """How long some tasks, or all, waited, of a file of /proc/pressure; None: it does not tell."""
+    for line in pressure.splitlines():
+        total = line.rpartition("total=")[2]
+        if line.startswith(f"{tasks} ") and total.isdecimal():
+            return int(total)
+    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from collections import defaultdict
@@ -13,11 +12,10 @@ from typing import Final, NamedTuple
 
 from ullage.host import clock
 from ullage.meters import process_groups, procfs
-from ullage.meters.base import Meter, Scene
+from ullage.meters.base import Meter, Scene, share
 from ullage.meters.process_groups import Group
 from ullage.runs.records import Quantity
 
-_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
 _INSTANCES: Final[tuple[Group, ...]] = ("vcpu", "hypervisor", "vhost", "programs", "agent")
 _KERNEL: Final[tuple[Group, ...]] = ("ksoftirqd", "kworker", "kernel_threads")
@@ -28,7 +26,7 @@ _names: dict[int, str] = {}
 """Threads of the kernel → their names, of those that were there at the last reading."""
 
 
-class Task(NamedTuple):
+class ThreadTimes(NamedTuple):
     """A thread, at one reading."""
 
     group: Group
@@ -37,7 +35,7 @@ class Task(NamedTuple):
     """It could have run, and had no CPU."""
 
 
-class Process(NamedTuple):
+class ProcessTimes(NamedTuple):
     """A process of an instance, at one reading: what of it outlives its threads."""
 
     group: Group
@@ -55,16 +53,16 @@ class ThreadsReading:
     busy_s: float
     """Of the host: programs, and the kernel for them."""
     controller_s: float
-    tasks: Mapping[tuple[int, int], Task]
+    tasks: Mapping[tuple[int, int], ThreadTimes]
     """By process and thread."""
-    processes: Mapping[int, Process]
+    processes: Mapping[int, ProcessTimes]
 
     @classmethod
     def now(cls, scene: Scene, proc: Path = _PROC) -> ThreadsReading:
         """Read what there is; what ends meanwhile is as if it had ended before."""
-        known = process_groups.members(scene, proc)
-        tasks: dict[tuple[int, int], Task] = {}
-        for key, task in (*_of_instances(known, proc), *_of_kernel(known, proc)):
+        groups = process_groups.members(scene, proc)
+        tasks: dict[tuple[int, int], ThreadTimes] = {}
+        for key, task in (*_of_instances(groups, proc), *_of_kernel(groups, proc)):
             if len(tasks) < _MOST:
                 tasks[key] = task
         own = resource.getrusage(resource.RUSAGE_SELF)
@@ -74,9 +72,9 @@ class ThreadsReading:
             controller_s=own.ru_utime + own.ru_stime,
             tasks=tasks,
             processes={
-                pid: found
-                for pid, group in known.items()
-                if (found := _process(group, f"{proc}/{pid}/stat")) is not None
+                pid: process
+                for pid, group in groups.items()
+                if (process := _process(group, f"{proc}/{pid}/stat")) is not None
             },
         )
 
@@ -92,11 +90,13 @@ class ThreadsReading:
         busy_s = max(0.0, later.busy_s - self.busy_s)
         ran["others"] = max(0.0, busy_s - sum(ran.values()))
         gone = self.tasks.keys() - later.tasks.keys()
-        found: dict[str, float] = {"lost": float(sum(pid not in self.processes for pid, _ in gone))}
-        found |= {name: ran[name] / seconds for name in _told(self, later)}
-        if "vcpu" in found:
-            found |= {f"{name}_waited": waited[name] / seconds for name in _WAITING}
-        return {"window": seconds, **found}
+        figures: dict[str, float] = {
+            "lost": float(sum(pid not in self.processes for pid, _ in gone))
+        }
+        figures |= {name: ran[name] / seconds for name in _visible_groups(self, later)}
+        if "vcpu" in figures:
+            figures |= {f"{name}_waited": waited[name] / seconds for name in _WAITING}
+        return {"window": seconds, **figures}
 
     def _threads(self, later: ThreadsReading) -> tuple[dict[Group, float], dict[Group, float]]:
         """Seconds that the threads ran, and waited, which are there at the end."""
@@ -105,7 +105,7 @@ class ThreadsReading:
         for key, now in later.tasks.items():
             then = self.tasks.get(key)
             if then is None or then.ran_ns > now.ran_ns:  # a new one, or one with an old number
-                then = Task(now.group, 0, 0)
+                then = ThreadTimes(now.group, 0, 0)
             ran[now.group] += (now.ran_ns - then.ran_ns) / 1e9
             waited[now.group] += max(0, now.waited_ns - then.waited_ns) / 1e9
         return ran, waited
@@ -123,7 +123,7 @@ class ThreadsReading:
         ended = {pid for pid, tid in self.tasks.keys() - later.tasks.keys()}
         waited_for = 0.0
         for pid, process in later.processes.items():
-            first = self.processes.get(pid, Process(process.group, 0.0, 0.0))
+            first = self.processes.get(pid, ProcessTimes(process.group, 0.0, 0.0))
             waited_for += max(0.0, process.children_s - first.children_s)
             if pid in ended or pid not in self.processes:
                 yield process.group, max(0.0, process.ran_s - first.ran_s - living[pid])
@@ -133,10 +133,6 @@ class ThreadsReading:
             if pid not in later.processes
         )
         yield "programs", max(0.0, waited_for - before)
-
-
-def _share(name: str, description: str) -> Quantity:
-    return Quantity(name=name, unit="1", description=description)
 
 
 class Threads(Meter):
@@ -157,18 +153,18 @@ class Threads(Meter):
     quantities = (
         Quantity(name="window", unit="s", description="Between the two readings."),
         Quantity(name="collection", unit="s", description="CPU time of the two readings."),
-        _share("vcpu", "Threads of QEMU that are a guest's CPUs."),
-        _share("hypervisor", "All other threads of QEMU: its main loop, disks, displays."),
-        _share("vhost", "Threads of the kernel that move a guest's packets (vhost)."),
-        _share("programs", "Programs in the instances, but for QEMU and the agent."),
-        _share("agent", "ullage's agent in the instances."),
-        _share("controller", "ullage itself."),
-        _share("ksoftirqd", "The kernel's threads for soft interrupts, such as packets."),
-        _share("kworker", "The kernel's workers, such as for writing to disks."),
-        _share("kernel_threads", "All other threads of the kernel."),
-        _share("others", "Everything else that ran, by the clock tick."),
-        _share("vcpu_waited", "Threads in `vcpu` that could have run, and had no CPU."),
-        _share("hypervisor_waited", "The same of those in `hypervisor`."),
+        share("vcpu", "Threads of QEMU that are a guest's CPUs."),
+        share("hypervisor", "All other threads of QEMU: its main loop, disks, displays."),
+        share("vhost", "Threads of the kernel that move a guest's packets (vhost)."),
+        share("programs", "Programs in the instances, but for QEMU and the agent."),
+        share("agent", "ullage's agent in the instances."),
+        share("controller", "ullage itself."),
+        share("ksoftirqd", "The kernel's threads for soft interrupts, such as packets."),
+        share("kworker", "The kernel's workers, such as for writing to disks."),
+        share("kernel_threads", "All other threads of the kernel."),
+        share("others", "Everything else that ran, by the clock tick."),
+        share("vcpu_waited", "Threads in `vcpu` that could have run, and had no CPU."),
+        share("hypervisor_waited", "The same of those in `hypervisor`."),
         Quantity(
             name="lost", unit="1", description="Threads that ended with nobody to tell their time."
         ),
@@ -186,24 +182,25 @@ class Threads(Meter):
         self._cost_s = time.thread_time() - began_s
 
     def end(self) -> dict[str, float]:
-        """Read them again; what they ran between."""
         began_s = time.thread_time()
-        found = self._before.until(ThreadsReading.now(self._scene))
-        return {**found, "collection": self._cost_s + time.thread_time() - began_s}
+        figures = self._before.until(ThreadsReading.now(self._scene))
+        return {**figures, "collection": self._cost_s + time.thread_time() - began_s}
 
 
-def _told(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
+def _visible_groups(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
     """Groups of which this host tells anything: what cannot be seen is no zero."""
-    found: list[Group] = ["controller"]
+    groups: list[Group] = ["controller"]
     if before.processes and later.processes:
-        found += [*_INSTANCES, "others"]
+        groups += [*_INSTANCES, "others"]
     if any(pid == tid and pid not in before.processes for pid, tid in before.tasks):
-        found += _KERNEL
-    return found
+        groups += _KERNEL
+    return groups
 
 
-def _of_instances(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
-    for pid, group in known.items():
+def _of_instances(
+    groups: Mapping[int, Group], proc: Path
+) -> Iterator[tuple[tuple[int, int], ThreadTimes]]:
+    for pid, group in groups.items():
         try:
             threads = [task.name for task in Path(f"{proc}/{pid}/task").iterdir()]
         except OSError:
@@ -215,7 +212,9 @@ def _of_instances(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tupl
                 yield (pid, int(thread)), task
 
 
-def _of_kernel(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[int, int], Task]]:
+def _of_kernel(
+    groups: Mapping[int, Group], proc: Path
+) -> Iterator[tuple[tuple[int, int], ThreadTimes]]:
     """Those that are in no instance's group; none where the kernel does not list them."""
     pids = procfs.whole(
         f"{proc}/{process_groups.KTHREADD}/task/{process_groups.KTHREADD}/children"
@@ -223,29 +222,31 @@ def _of_kernel(known: Mapping[int, Group], proc: Path) -> Iterator[tuple[tuple[i
     now = set(map(int, pids))
     for gone in _names.keys() - now:
         del _names[gone]
-    for pid in now - known.keys():
+    for pid in now - groups.keys():
         if pid not in _names:
             _names[pid] = process_groups.comm(f"{proc}/{pid}")
         if (task := _task(process_groups.of_kernel(_names[pid]), f"{proc}/{pid}")) is not None:
             yield (pid, pid), task
 
 
-def _task(group: Group, path: str) -> Task | None:
-    told = (procfs.read(f"{path}/schedstat") or "").split()
-    if len(told) < 2 or not (told[0].isdecimal() and told[1].isdecimal()):
+def _task(group: Group, path: str) -> ThreadTimes | None:
+    times = (procfs.read(f"{path}/schedstat") or "").split()
+    if len(times) < 2 or not (times[0].isdecimal() and times[1].isdecimal()):
         return None
-    return Task(group, int(told[0]), int(told[1]))
+    return ThreadTimes(group, int(times[0]), int(times[1]))
 
 
-def _process(group: Group, path: str) -> Process | None:
+def _process(group: Group, path: str) -> ProcessTimes | None:
     """From the fields after the name, which may itself hold blanks and parentheses."""
     fields = (procfs.read(path) or "").rpartition(")")[2].split()
     if len(fields) < 15:
         return None
-    user, system, children_user, children_system = (int(field) * _TICK_S for field in fields[11:15])
-    return Process(group, user + system, children_user + children_system)
+    user, system, children_user, children_system = (
+        int(field) * procfs.TICK_S for field in fields[11:15]
+    )
+    return ProcessTimes(group, user + system, children_user + children_system)
 
 
 def _busy_s(stat: str) -> float:
     ticks = [int(word) for word in stat.partition("\n")[0].split()[1:4] if word.isdecimal()]
-    return sum(ticks) * _TICK_S
+    return sum(ticks) * procfs.TICK_S

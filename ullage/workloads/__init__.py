@@ -9,8 +9,6 @@ from ullage.common.registry import UNITS, Registry, fields_fault, figures_fault,
 from ullage.runs.records import Metric, Resource
 from ullage.workloads.base import Parameters, Workload
 
-# What the list of workloads refuses at start.
-
 AnyWorkload: TypeAlias = Workload[Any]
 
 RESERVED: Final = frozenset({"name", "as", "vary"})

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -88,8 +88,8 @@ class Context:
         """`role-0`, `role-1` … of a role that each instance plays; else the role itself."""
         if role in self.addresses:
             return (role,)
-        found = [name for name in self.addresses if name.rpartition("-")[0] == role]
-        return tuple(sorted(found, key=lambda name: int(name.rpartition("-")[2])))
+        members = [name for name in self.addresses if name.rpartition("-")[0] == role]
+        return tuple(sorted(members, key=lambda name: int(name.rpartition("-")[2])))
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,22 @@ class Output:
     seconds: float
     usage: Usage | None = None
     """What the program used, where the agent told."""
+
+    @property
+    def cpu_s(self) -> float | None:
+        """CPU time of the program and of the children it waited for, user and system."""
+        return None if self.usage is None else self.usage.user_s + self.usage.system_s
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 thread`, `1024 threads`, as titles have it."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+Outputs: TypeAlias = Mapping[str, Output]
+"""Role → what its task left."""
+Figures: TypeAlias = dict[str, Scalar | Curve]
+"""Metric → its value, in its unit."""
 
 
 class InvalidTrialError(Exception):
@@ -182,19 +198,16 @@ class Workload(ABC, Generic[P]):
         return ()
 
     @abstractmethod
-    def check(self, parameters: P, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: P, outputs: Outputs) -> None:
         """Raise InvalidTrialError unless the outputs, by role, prove the work was done as asked."""
 
     @abstractmethod
-    def parse(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: P, outputs: Outputs) -> Figures:
         """The figures, in the units of `metrics`. Called only after `check` has passed."""
 
-    def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: P, outputs: Outputs) -> dict[str, str]:
         """What the tools told that is no figure but worth keeping: versions, settings in force."""
         return {}
-
-
-# Workloads whose work the controller does itself, such as making instances.
 
 
 class Conducted(Workload[P]):

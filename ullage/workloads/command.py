@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from ullage.runs.records import Curve, Metric, Scalar
-from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
+from ullage.runs.records import Metric
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Outputs,
+    Parameters,
+    Task,
+    Workload,
+)
 from ullage.workloads.output import ended, quoted
 
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=65_536)]
@@ -64,16 +72,13 @@ class Command(Workload[CommandParameters]):
     )
 
     def title(self, parameters: CommandParameters) -> str:
-        """The command, shortened."""
         text = " ".join(parameters.argv)
         return f"command {text if len(text) <= 40 else f'{text[:39]}…'}"
 
     def duration_s(self, parameters: CommandParameters) -> float:
-        """Unknown before the first trial."""
         return 1.0
 
     def tasks(self, parameters: CommandParameters, context: Context) -> Sequence[Task]:
-        """The program as it was given."""
         return (
             Task(
                 "main",
@@ -83,8 +88,7 @@ class Command(Workload[CommandParameters]):
             ),
         )
 
-    def check(self, parameters: CommandParameters, outputs: Mapping[str, Output]) -> None:
-        """The status and the text that were expected."""
+    def check(self, parameters: CommandParameters, outputs: Outputs) -> None:
         output = ended(outputs, "main", parameters.expect_status)
         if parameters.expect_output is not None and parameters.expect_output not in output.stdout:
             raise InvalidTrialError(
@@ -94,14 +98,9 @@ class Command(Workload[CommandParameters]):
         if not (math.isfinite(output.seconds) and output.seconds > 0):
             raise InvalidTrialError(f"its elapsed time is {output.seconds} s")
 
-    def parse(
-        self, parameters: CommandParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The times of a checked trial."""
+    def parse(self, parameters: CommandParameters, outputs: Outputs) -> Figures:
         output = outputs["main"]
-        figures: dict[str, Scalar | Curve] = {"seconds": output.seconds}
-        if output.usage is not None:
-            cpu_s = output.usage.user_s + output.usage.system_s
-            if cpu_s > 0:
-                figures["cpu_seconds"] = cpu_s
+        figures: Figures = {"seconds": output.seconds}
+        if output.cpu_s:
+            figures["cpu_seconds"] = output.cpu_s
         return figures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -12,9 +12,9 @@ from ullage.environments.provisioning import allocate, image_copy
 from ullage.environments.provisioning.allocate import Application, Node
 from ullage.host.image import require_on_host
 from ullage.runs.allocations import Batch, Copy, InstanceSteps, Step
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import nginx, sources
-from ullage.workloads.base import Conducted, InvalidTrialError, Output, Parameters, Role
+from ullage.workloads.base import Conducted, Figures, InvalidTrialError, Outputs, Parameters, Role
 from ullage.workloads.output import read
 
 MOST: Final = 200
@@ -34,26 +34,9 @@ _SINCE_ASKED: Final[dict[str, Step]] = {
 }
 _ORDER: Final = Coordinate(name="instance", unit="1")
 
-_NGINX: Final = f"""\
-daemon off;
-user root;
-worker_processes 1;
-pid server.pid;
-error_log stderr crit;
-events {{}}
-http {{
-  access_log off;
-  client_body_temp_path temp;
-  proxy_temp_path temp;
-  fastcgi_temp_path temp;
-  uwsgi_temp_path temp;
-  scgi_temp_path temp;
-  server {{
-    listen {PORT};
-    location / {{ return 200; }}
-  }}
-}}
-"""
+_NGINX: Final = nginx.configuration(
+    PORT, ("location / { return 200; }",), processes=1, connections=512
+)
 
 
 class ProvisioningParameters(Parameters):
@@ -239,7 +222,6 @@ class Provisioning(Conducted[ProvisioningParameters]):
             node.image.require(("nginx",))
 
     async def conduct(self, parameters: ProvisioningParameters, node: Node, label: str) -> str:
-        """Make them and take them away."""
         node.copy = parameters.copy_
         application = None
         if parameters.application == "nginx":
@@ -253,40 +235,37 @@ class Provisioning(Conducted[ProvisioningParameters]):
         )
         return batch.model_dump_json() + "\n"
 
-    def check(self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: ProvisioningParameters, outputs: Outputs) -> None:
         """As many as were asked for, from what was asked for, each by all its steps in order."""
         batch = _batch(outputs)
-        found = (len(batch.instances), batch.copy_kind, batch.applied)
-        wanted = (parameters.count, parameters.copy_, parameters.application != "none")
-        if found != wanted:
-            raise InvalidTrialError(f"made were {found}, asked for {wanted}")
-        names = {each.name for each in batch.instances}
+        actual = (len(batch.instances), batch.copy_kind, batch.applied)
+        expected = (parameters.count, parameters.copy_, parameters.application != "none")
+        if actual != expected:
+            raise InvalidTrialError(f"made were {actual}, asked for {expected}")
+        names = {instance.name for instance in batch.instances}
         if len(names) != parameters.count:
             raise InvalidTrialError("two instances have one name")
-        for each in batch.instances:
-            _check_steps(each, batch.applied)
-        last = max(each.released for each in batch.instances)
+        for made_instance in batch.instances:
+            _check_steps(made_instance, batch.applied)
+        last = max(instance.released for instance in batch.instances)
         seconds = (last - _first_asked(batch)) / 1e9
         if seconds > outputs["main"].seconds:
             raise InvalidTrialError(
                 f"the instances say {seconds} s, the trial took {outputs['main'].seconds} s"
             )
 
-    def parse(
-        self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: ProvisioningParameters, outputs: Outputs) -> Figures:
         batch = _batch(outputs)
-        asked = _first_asked(batch)
-        released = min(each.release_asked for each in batch.instances)
+        since_ns = _first_asked(batch)
+        released = min(instance.release_asked for instance in batch.instances)
         curves = {
-            "allocated": _curve([each.steps["up"] for each in batch.instances], asked),
-            "released": _curve([each.released for each in batch.instances], released),
+            "allocated": _curve([instance.steps["up"] for instance in batch.instances], since_ns),
+            "released": _curve([instance.released for instance in batch.instances], released),
         }
         if batch.applied:
-            replies = [each.steps["replied"] for each in batch.instances]
-            curves["replied"] = _curve(replies, asked)
-        figures: dict[str, Scalar | Curve] = {
+            replies = [instance.steps["replied"] for instance in batch.instances]
+            curves["replied"] = _curve(replies, since_ns)
+        figures: Figures = {
             **curves,
             "allocation_time": curves["allocated"][-1][1],
             "release_time": curves["released"][-1][1],
@@ -295,24 +274,22 @@ class Provisioning(Conducted[ProvisioningParameters]):
             "copy_time": _mean(batch, "chosen", "copied"),
             "boot_time": _mean(batch, "copied", "up"),
             "instance_release_time": sum(
-                each.released - each.release_asked for each in batch.instances
+                instance.released - instance.release_asked for instance in batch.instances
             )
             / (1e9 * len(batch.instances)),
         }
         for name, step in _SINCE_ASKED.items():
-            if all(step in each.steps for each in batch.instances):
+            if all(step in instance.steps for instance in batch.instances):
                 figures[name] = _mean(batch, "asked", step)
         return figures
 
-    def facts(
-        self, parameters: ProvisioningParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
+    def facts(self, parameters: ProvisioningParameters, outputs: Outputs) -> dict[str, str]:
         """How close together the requests were."""
-        asked = [each.steps["asked"] for each in _batch(outputs).instances]
-        return {"requests within": f"{(max(asked) - min(asked)) / 1e6:.3f} ms"}
+        requests = [instance.steps["asked"] for instance in _batch(outputs).instances]
+        return {"requests within": f"{(max(requests) - min(requests)) / 1e6:.3f} ms"}
 
 
-def _batch(outputs: Mapping[str, Output]) -> Batch:
+def _batch(outputs: Outputs) -> Batch:
     return read(Batch, outputs["main"].stdout, "the batch", longest=LONGEST_RECORD)
 
 
@@ -335,12 +312,12 @@ def _check_steps(instance: InstanceSteps, applied: bool) -> None:
 
 
 def _first_asked(batch: Batch) -> int:
-    return min(each.steps["asked"] for each in batch.instances)
+    return min(instance.steps["asked"] for instance in batch.instances)
 
 
 def _mean(batch: Batch, first: Step, last: Step) -> float:
     """Seconds between two steps, over all instances."""
-    total = sum(each.steps[last] - each.steps[first] for each in batch.instances)
+    total = sum(instance.steps[last] - instance.steps[first] for instance in batch.instances)
     return total / (1e9 * len(batch.instances))
 
 

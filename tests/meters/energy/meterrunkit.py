@@ -41,29 +41,29 @@ def engine(
     return enginekit.engine(root, [load], **more)
 
 
-def go(one: Engine) -> RunFolder:
-    asyncio.run(one.run())
-    return RunFolder.open(one.folder)
+def go(run_engine: Engine) -> RunFolder:
+    asyncio.run(run_engine.run())
+    return RunFolder.open(run_engine.folder)
 
 
-def warned(one: Engine) -> list[str]:
-    assert isinstance(one.progress, Quiet)
-    return one.progress.warnings
+def warned(run_engine: Engine) -> list[str]:
+    assert isinstance(run_engine.progress, Quiet)
+    return run_engine.progress.warnings
 
 
-def file_of(one: Engine) -> Path:
-    return one.folder / "meters/wall.jsonl"
+def file_of(run_engine: Engine) -> Path:
+    return run_engine.folder / "meters/wall.jsonl"
 
 
 def namable(monkeypatch: pytest.MonkeyPatch) -> Callable[..., type[Scripted]]:
     """A scripted meter that plans may name."""
 
-    def known(*script: Any, **more: Any) -> type[Scripted]:
+    def add(*script: Any, **more: Any) -> type[Scripted]:
         kind = scripted(*script, **more)
         monkeypatch.setattr(energy, "ENERGY_METERS", (kind,))
         return kind
 
-    return known
+    return add
 
 
 def no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from testing.energy.redfish_double import RedfishDouble, serving
-from ullage.common.errors import UllageError
-from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.redfish import Redfish, RedfishOptions
 
 
@@ -21,16 +17,3 @@ def unlocked() -> Iterator[RedfishDouble]:
 
 def meter(double: RedfishDouble, **options: object) -> Redfish:
     return Redfish(RedfishOptions.model_validate({"url": double.url, **options}))
-
-
-def refused(found: Redfish) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        found.open()
-    found.close()
-    return caught.value
-
-
-def fault(found: Redfish) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        found.read()
-    return caught.value

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import pytest
 from pydantic import Field, TypeAdapter
 
-from ullage.meters.energy.base import EnergyMeter, MeterOptions
+from ullage.common.errors import UllageError
+from ullage.meters.energy.base import EnergyMeter, FaultError, MeterOptions
 from ullage.runs.readings import Channel, Kind, Line
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
-Said = float | Exception | Mapping[str, float] | Callable[[], float]
+Answer = float | Exception | Mapping[str, float] | Callable[[], float]
 """A value of the channel `wall`, a fault, values of several channels, or what is to be done."""
 
 
@@ -30,7 +32,7 @@ class Scripted(EnergyMeter):
 
     name: ClassVar[str] = "scripted"
     Options: ClassVar[type[MeterOptions]] = ScriptedOptions
-    script: ClassVar[list[Said]] = [100.0]
+    script: ClassVar[list[Answer]] = [100.0]
     """One after another; the last for ever."""
     channels: ClassVar[list[tuple[Channel, ...] | Exception]] = []
     """What each `open` finds."""
@@ -45,22 +47,22 @@ class Scripted(EnergyMeter):
     def open(self) -> tuple[Channel, ...]:
         kind = type(self)
         kind.threads.add(threading.get_ident())
-        found = kind.channels[min(kind.opens, len(kind.channels) - 1)]
+        channels = kind.channels[min(kind.opens, len(kind.channels) - 1)]
         kind.opens += 1
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(channels, Exception):
+            raise channels
+        return channels
 
     def read(self) -> Mapping[str, float]:
         kind = type(self)
         kind.threads.add(threading.get_ident())
-        said = kind.script[min(kind.number, len(kind.script) - 1)]
+        answer = kind.script[min(kind.number, len(kind.script) - 1)]
         kind.number += 1
-        if isinstance(said, Exception):
-            raise said
-        if isinstance(said, Mapping):
-            return said
-        return {"wall": said() if callable(said) else said}
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Mapping):
+            return answer
+        return {"wall": answer() if callable(answer) else answer}
 
     def close(self) -> None:
         kind = type(self)
@@ -75,7 +77,7 @@ def channel(name: str = "wall", kind: Kind = "power") -> Channel:
 
 
 def scripted(
-    *script: Said, channels: Iterable[tuple[Channel, ...] | Exception] = ((channel(),),)
+    *script: Answer, channels: Iterable[tuple[Channel, ...] | Exception] = ((channel(),),)
 ) -> type[Scripted]:
     """A kind of meter of its own, so that what it counts is its own."""
     own: dict[str, Any] = {
@@ -103,3 +105,18 @@ def eventually(ready: Ready, deadline_s: float = 60) -> None:
     while not ready():
         assert time.monotonic() < until, "it never came to that"
         time.sleep(0.005)
+
+
+def refused(meter: EnergyMeter) -> UllageError:
+    """Why it cannot be opened."""
+    with pytest.raises(UllageError) as caught:
+        meter.open()
+    meter.close()
+    return caught.value
+
+
+def fault(meter: EnergyMeter) -> FaultError:
+    """Why it gives no reading."""
+    with pytest.raises(FaultError) as caught:
+        meter.read()
+    return caught.value

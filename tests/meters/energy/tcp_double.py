@@ -50,12 +50,12 @@ class TcpDouble:
                 self._talk(client)
 
     def _talk(self, client: socket.socket) -> None:
-        while asked := client.recv(4096):
-            self.heard += asked
+        while request := client.recv(4096):
+            self.heard += request
             while self.drips:
                 client.sendall(b"x")
                 time.sleep(0.02)
-            answer = self.answer(asked)
+            answer = self.answer(request)
             if answer is None:
                 return
             client.sendall(answer)

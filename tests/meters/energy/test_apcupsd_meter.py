@@ -18,12 +18,11 @@ from testing.energy.apcupsd_double import (
     status,
 )
 from testing.energy.waiting import until, until_fault, until_value
+from tests.meters.energy.scripted import fault, refused
 from tests.meters.energy.tcp_double import answering
 from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.meters.energy import remote
 from ullage.meters.energy.apcupsd import Apcupsd, ApcupsdOptions
-from ullage.meters.energy.base import FaultError
 
 
 @pytest.fixture
@@ -36,29 +35,17 @@ def meter(server: str, **options: object) -> Apcupsd:
     return Apcupsd(ApcupsdOptions.model_validate({"server": server, **options}))
 
 
-def refused(found: Apcupsd) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        found.open()
-    return caught.value
-
-
-def fault(found: Apcupsd) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        found.read()
-    return caught.value
-
-
 @needs_apcupsd
 def test_the_load_times_the_rating(apcupsd: ApcupsdDouble) -> None:
-    found = meter(apcupsd.server, rating=865)
-    (channel,) = found.open()
+    ups = meter(apcupsd.server, rating=865)
+    (channel,) = ups.open()
     assert (channel.name, channel.kind, channel.method) == ("wall", "power", "measured")
     assert (channel.scope, channel.observer, channel.accuracy) == ("wall", "host", None)
     assert channel.resolution == pytest.approx(0.865)
     assert channel.source == f"LOADPCT × 865 W of apcupsd at {apcupsd.server}"
-    assert found.read()["wall"] == pytest.approx(0.33 * 865)
+    assert ups.read()["wall"] == pytest.approx(0.33 * 865)
     apcupsd.ups.load = "014.3"
-    until_value(found, 0.143 * 865)
+    until_value(ups, 0.143 * 865)
 
 
 @needs_apcupsd
@@ -68,26 +55,26 @@ def test_the_daemon_writes_only_in_its_folder(apcupsd: ApcupsdDouble, tmp_path: 
 
 @needs_apcupsd
 def test_on_battery_is_no_reading(apcupsd: ApcupsdDouble) -> None:
-    found = meter(apcupsd.server, rating=865)
-    found.open()
+    ups = meter(apcupsd.server, rating=865)
+    ups.open()
     apcupsd.ups.state = ON_BATTERY
-    assert "ONBATT" in str(until_fault(found, "on-battery"))
+    assert "ONBATT" in str(until_fault(ups, "on-battery"))
     apcupsd.ups.state = ONLINE
-    until_value(found, 0.33 * 865)
+    until_value(ups, 0.33 * 865)
 
 
 @needs_apcupsd
 def test_a_ups_that_is_unplugged_and_a_daemon_that_is_killed(apcupsd: ApcupsdDouble) -> None:
-    found = meter(apcupsd.server, rating=865)
-    found.open()
+    ups = meter(apcupsd.server, rating=865)
+    ups.open()
     impatient = meter(apcupsd.server, rating=865, oldest="4s")
     apcupsd.ups.unplug()
     assert "s ago" in str(until_fault(impatient, "silent"))
-    assert "COMMLOST" in str(until_fault(found, "gone"))
+    assert "COMMLOST" in str(until_fault(ups, "gone"))
     error = refused(meter(apcupsd.server, rating=865))
     assert error.kind is errors.ENERGY_METER_ABSENT
     apcupsd.kill()
-    assert "refused" in str(fault(found))
+    assert "refused" in str(fault(ups))
 
 
 @needs_apcupsd
@@ -101,20 +88,20 @@ def test_a_smart_ups_does_not_tell_its_rating(apcupsd: ApcupsdDouble) -> None:
 @pytest.mark.parametrize(("load", "watts"), [("33.002", "285.467"), ("14.263", "123.375")])
 def test_the_rating_that_the_ups_tells(load: str, watts: str) -> None:
     with answering(status(LOADPCT=f"{load} Percent Load Capacity")) as double:
-        found = meter(double.address, accuracy="3%")
-        (channel,) = found.open()
+        ups = meter(double.address, accuracy="3%")
+        (channel,) = ups.open()
         assert channel.resolution == pytest.approx(0.00865)
         assert channel.accuracy == 0.03
-        assert f"{found.read()['wall']:.3f}" == watts
+        assert f"{ups.read()['wall']:.3f}" == watts
         assert double.heard == b"\x00\x06status" * 2
 
 
 def test_a_figure_that_is_too_old() -> None:
     """apcupsd tells the last one for some time after its UPS fell silent."""
     with answering(status(DATE="2026-11-22 17:28:36 +0000")) as double:
-        found = meter(double.address)
-        found.open()
-        error = fault(found)
+        ups = meter(double.address)
+        ups.open()
+        error = fault(ups)
         assert (error.code, str(error)) == ("silent", "apcupsd got its figures 67 s ago")
         assert meter(double.address, oldest="2m").read()["wall"] == pytest.approx(285.45)
 
@@ -153,15 +140,15 @@ def test_nobody_there() -> None:
 )
 def test_answers_that_cannot_be_trusted(answer: bytes | None, code: str, words: str) -> None:
     with answering(status()) as double:
-        found = meter(double.address)
-        found.open()
+        ups = meter(double.address)
+        ups.open()
         double.answer = lambda _: answer
-        error = fault(found)
+        error = fault(ups)
         assert error.code == code
         assert words in str(error)
         assert "\x1b" not in str(error)
         double.answer = lambda _: status()
-        assert found.read()["wall"] == pytest.approx(285.45)
+        assert ups.read()["wall"] == pytest.approx(285.45)
 
 
 @pytest.mark.parametrize("drips", [False, True])
@@ -176,12 +163,12 @@ def test_a_server_that_never_ends_its_answer(monkeypatch: pytest.MonkeyPatch, dr
 
 @given(answer=st.binary(max_size=64))
 def test_any_bytes_are_a_fault(answer: bytes) -> None:
-    said = [answer, None]
-    with answering(lambda _: said.pop(0) if said else None) as double:
-        found = meter(double.address)
+    answers = [answer, None]
+    with answering(lambda _: answers.pop(0) if answers else None) as double:
+        ups = meter(double.address)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(remote, "READ_DEADLINE_S", 0.05)
-            assert fault(found).code in {"gone", "silent", "nonsense"}
+            assert fault(ups).code in {"gone", "silent", "nonsense"}
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_each_is_closed_before_it_was_opened_and_twice(meter: type[EnergyMeter])
         options = meter.Options.model_validate(needed.get(meter.name, {}))
     except ValidationError:
         pytest.skip(f"{meter.name} needs options that its own tests have")
-    made = meter(options)
-    made.close()
-    made.close()
+    instance = meter(options)
+    instance.close()
+    instance.close()
 
 
 @pytest.mark.parametrize("meter", ENERGY_METERS, ids=lambda meter: meter.name)

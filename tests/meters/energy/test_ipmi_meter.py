@@ -11,10 +11,9 @@ from pydantic import ValidationError
 
 from testing.energy.ipmi_double import PASSWORD, USER, BmcDouble, serving
 from testing.energy.waiting import until_value
+from tests.meters.energy.scripted import fault, refused
 from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.meters.energy import ipmi
-from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.ipmi import Ipmi, IpmiOptions
 
 needs_ipmitool = pytest.mark.skipif(
@@ -33,58 +32,45 @@ def meter(double: BmcDouble, **options: object) -> Ipmi:
     return Ipmi(IpmiOptions.model_validate({**named, **options}))
 
 
-def refused(found: Ipmi) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        found.open()
-    found.close()
-    return caught.value
-
-
-def fault(found: Ipmi) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        found.read()
-    return caught.value
-
-
 @needs_ipmitool
 def test_the_power_that_the_board_measures(bmc: BmcDouble) -> None:
-    found = meter(bmc)
-    (channel,) = found.open()
+    ipmi = meter(bmc)
+    (channel,) = ipmi.open()
     assert (channel.name, channel.kind, channel.method) == ("wall", "power", "measured")
     assert (channel.scope, channel.observer) == ("wall", "bmc")
     assert (channel.resolution, channel.accuracy) == (1.0, None)
     assert channel.source == f"ipmitool dcmi power reading of {bmc.address}"
-    assert found.read() == {"wall": 217.0}
+    assert ipmi.read() == {"wall": 217.0}
     bmc.tell(304)
-    assert found.read() == {"wall": 304.0}
-    found.close()
-    found.close()
+    assert ipmi.read() == {"wall": 304.0}
+    ipmi.close()
+    ipmi.close()
 
 
 @needs_ipmitool
 def test_one_session_of_the_least_privilege_for_all_readings(bmc: BmcDouble) -> None:
-    found = meter(bmc)
-    found.open()
+    ipmi = meter(bmc)
+    ipmi.open()
     for _ in range(5):
-        found.read()
-    found.close()
-    asked = bmc.questions()
-    assert asked.count("44 2 2") == 6, "DCMI readings, with the privilege of a user"
-    assert sum(line.startswith("6 1 ") for line in asked) == 1, "one session began"
+        ipmi.read()
+    ipmi.close()
+    questions = bmc.questions()
+    assert questions.count("44 2 2") == 6, "DCMI readings, with the privilege of a user"
+    assert sum(line.startswith("6 1 ") for line in questions) == 1, "one session began"
 
 
 @needs_ipmitool
 def test_the_password_is_nowhere_to_be_seen(bmc: BmcDouble, tmp_path: Path) -> None:
-    found = meter(bmc)
-    (channel,) = found.open()
-    shell = found._shell
+    ipmi = meter(bmc)
+    (channel,) = ipmi.open()
+    shell = ipmi._shell
     assert shell is not None
     process = Path(f"/proc/{shell._process.pid}")
-    seen = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-    assert str(bmc.password_file).encode() in seen
-    assert PASSWORD.encode() not in seen
-    assert PASSWORD not in f"{channel!r} {found.options!r} {found.options.model_dump_json()}"
-    found.close()
+    visible = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+    assert str(bmc.password_file).encode() in visible
+    assert PASSWORD.encode() not in visible
+    assert PASSWORD not in f"{channel!r} {ipmi.options!r} {ipmi.options.model_dump_json()}"
+    ipmi.close()
     assert not process.exists()
 
 
@@ -105,7 +91,7 @@ def test_a_wrong_password(bmc: BmcDouble, tmp_path: Path) -> None:
 
 @needs_ipmitool
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("readings", "words"),
     [
         ({"watts": 0}, "is 0"),
         ({"active": False}, "deactivated"),
@@ -113,20 +99,22 @@ def test_a_wrong_password(bmc: BmcDouble, tmp_path: Path) -> None:
         ({"code": 0xD5}, "no power reading"),
     ],
 )
-def test_a_board_that_does_not_measure(tmp_path: Path, told: dict[str, Any], words: str) -> None:
-    with serving(tmp_path, **told) as double:
+def test_a_board_that_does_not_measure(
+    tmp_path: Path, readings: dict[str, Any], words: str
+) -> None:
+    with serving(tmp_path, **readings) as double:
         error = refused(meter(double))
         assert error.kind is errors.ENERGY_METER_BAD_ANSWER
         assert words in error.message
         assert "ipmitool dcmi power reading" in error.hint
         double.tell(217)
-        found = meter(double)
-        found.open()
-        double.tell(**told)
-        assert fault(found).code == "nonsense"
+        ipmi = meter(double)
+        ipmi.open()
+        double.tell(**readings)
+        assert fault(ipmi).code == "nonsense"
         double.tell(218)
-        assert found.read() == {"wall": 218.0}
-        found.close()
+        assert ipmi.read() == {"wall": 218.0}
+        ipmi.close()
 
 
 @needs_ipmitool
@@ -139,28 +127,28 @@ def test_a_board_that_is_not_allowed_to_tell(tmp_path: Path) -> None:
 
 @needs_ipmitool
 def test_a_board_that_restarts(bmc: BmcDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = meter(bmc)
-    found.open()
+    board = meter(bmc)
+    board.open()
     monkeypatch.setattr(ipmi, "READ_DEADLINE_S", 0.5)
     bmc.pause()
-    assert fault(found).code == "silent"
+    assert fault(board).code == "silent"
     bmc.kill()
-    assert fault(found).code in {"silent", "gone"}
+    assert fault(board).code in {"silent", "gone"}
     monkeypatch.undo()
     bmc.start()
-    until_value(found, 217.0)
-    found.close()
+    until_value(board, 217.0)
+    board.close()
 
 
 @needs_ipmitool
 def test_ipmitool_is_killed(bmc: BmcDouble) -> None:
-    found = meter(bmc)
-    found.open()
-    assert found._shell is not None
-    found._shell._process.kill()
-    assert fault(found).code == "gone"
-    assert found.read() == {"wall": 217.0}
-    found.close()
+    ipmi = meter(bmc)
+    ipmi.open()
+    assert ipmi._shell is not None
+    ipmi._shell._process.kill()
+    assert fault(ipmi).code == "gone"
+    assert ipmi.read() == {"wall": 217.0}
+    ipmi.close()
 
 
 @needs_ipmitool
@@ -216,8 +204,8 @@ def test_figures_that_are_none(
 ) -> None:
     (tmp_path / "answer").write_text(ANSWER.format(power=power))
     prompt = f"printf 'ipmitool> '; while read line; do cat {tmp_path}/answer; "
-    found = program(tmp_path, monkeypatch, f"{prompt} printf 'ipmitool> '; done")
-    assert refused(found).kind is kind
+    ipmi = program(tmp_path, monkeypatch, f"{prompt} printf 'ipmitool> '; done")
+    assert refused(ipmi).kind is kind
 
 
 @pytest.mark.parametrize(
@@ -233,8 +221,8 @@ def test_an_ipmitool_that_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, kind: errors.ErrorKind
 ) -> None:
     monkeypatch.setattr(ipmi, "READ_DEADLINE_S", 0.5 if "sleep" in script else 60.0)
-    found = program(tmp_path, monkeypatch, script)
-    assert refused(found).kind is kind
+    stub = program(tmp_path, monkeypatch, script)
+    assert refused(stub).kind is kind
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ def test_no_meters_no_rest() -> None:
     assert idle_s(schema.loads(PLAN)[0]) == 0
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("", IDLE_S), ("idle: 1m\n", 60), ("idle: 0\n", 0)])
-def test_the_host_rests_where_there_are_meters(said: str, seconds: float) -> None:
-    checked, _ = schema.loads(f"{PLAN}meters: {{wall: {{meter: scripted}}}}\n{said}")
+@pytest.mark.parametrize(("idle", "seconds"), [("", IDLE_S), ("idle: 1m\n", 60), ("idle: 0\n", 0)])
+def test_the_host_rests_where_there_are_meters(idle: str, seconds: float) -> None:
+    checked, _ = schema.loads(f"{PLAN}meters: {{wall: {{meter: scripted}}}}\n{idle}")
     assert idle_s(checked) == seconds
 
 
@@ -118,9 +118,9 @@ def test_a_complaint_names_the_line_and_what_is_allowed(
     with pytest.raises(UllageError) as caught:
         resolved(more)
     assert caught.value.kind is kind
-    told = f"{caught.value.message} {caught.value.hint}"
-    assert f"plan.yaml:{line}:" in told
-    assert all(word in told for word in words), told
+    complaint = f"{caught.value.message} {caught.value.hint}"
+    assert f"plan.yaml:{line}:" in complaint
+    assert all(word in complaint for word in words), complaint
 
 
 def test_every_meter_of_the_list_leaves_the_plans_own_fields_alone(

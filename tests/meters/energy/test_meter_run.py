@@ -61,24 +61,24 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     no_gaps(monkeypatch)
 
 
-def trials_energy(one: Engine, folder: RunFolder) -> list[Integral | Missing]:
+def trials_energy(run_engine: Engine, folder: RunFolder) -> list[Integral | Missing]:
     """Of each trial, as the analysis has it."""
-    (stretch,) = series.read(file_of(one))
+    (stretch,) = series.read(file_of(run_engine))
     wall = series.series(stretch, "wall")
     return [integrate(wall, trial.start_ns, trial.end_ns) for trial in folder.trials]
 
 
-def codes(found: list[Integral | Missing]) -> set[str]:
-    return {each.code for each in found if isinstance(each, Missing)}
+def codes(energies: list[Integral | Missing]) -> set[str]:
+    return {energy.code for energy in energies if isinstance(energy, Missing)}
 
 
 def test_the_readings_cover_the_idle_host_and_every_trial(
     meter: Callable[..., type[Scripted]], tmp_path: Path
 ) -> None:
     kind = meter(*(100.0 + 0.1 * (n % 7) for n in range(9999)))
-    one = engine(tmp_path)
-    folder = go(one)
-    opened, *_, last, closed = lines(file_of(one))
+    run_engine = engine(tmp_path)
+    folder = go(run_engine)
+    opened, *_, last, closed = lines(file_of(run_engine))
     assert isinstance(opened, Opened)
     assert isinstance(last, Reading)
     assert isinstance(closed, Closed)
@@ -94,41 +94,41 @@ def test_the_readings_cover_the_idle_host_and_every_trial(
     (record,) = folder.resolved.energy_meters
     assert (record.label, record.meter, record.every_s) == ("wall", "scripted", FEW_S)
     assert record.channels == (channel(),)
-    found = trials_energy(one, folder)
-    assert len(found) == 6
-    for each, trial in zip(found, folder.trials, strict=True):
-        assert isinstance(each, Integral), each
+    energies = trials_energy(run_engine, folder)
+    assert len(energies) == 6
+    for energy, trial in zip(energies, folder.trials, strict=True):
+        assert isinstance(energy, Integral), energy
         seconds = (trial.end_ns - trial.start_ns) / 1e9
-        assert each.joules == pytest.approx(100.3 * seconds, rel=0.01)
-    assert warned(one) == []
+        assert energy.joules == pytest.approx(100.3 * seconds, rel=0.01)
+    assert warned(run_engine) == []
     assert kind.closes >= 2  # when it was looked for, and at the end
     parquet.write(folder)
-    events = parquet.query("select kind from events where kind = 'idle'", one.folder)
+    events = parquet.query("select kind from events where kind = 'idle'", run_engine.folder)
     assert events.num_rows == 1
-    (fold,) = [each for each in provenance.folds(folder) if each.title == "The energy meters"]
+    (fold,) = [energy for energy in provenance.folds(folder) if energy.title == "The energy meters"]
     assert fold.table is not None
-    told = [cell.text for cell in fold.table.rows[0]]
-    assert told[:3] == ["wall", "scripted", "where here"]
-    assert told[4:9] == ["wall", "power", "measured", "wall", "host"]
+    texts = [cell.text for cell in fold.table.rows[0]]
+    assert texts[:3] == ["wall", "scripted", "where here"]
+    assert texts[4:9] == ["wall", "power", "measured", "wall", "host"]
 
 
 def test_one_unplugged_in_a_trial_is_told_once_and_that_trial_has_no_energy(
     meter: Callable[..., type[Scripted]], tmp_path: Path
 ) -> None:
     def until_the_third() -> float:
-        if 2 < len(list(one.folder.glob("trials/*"))) < 5:
+        if 2 < len(list(run_engine.folder.glob("trials/*"))) < 5:
             raise GONE
         return 50.0
 
     meter(until_the_third)
-    one = engine(tmp_path)
-    folder = go(one)
+    run_engine = engine(tmp_path)
+    folder = go(run_engine)
     assert all(trial.status == "ok" for trial in folder.trials)
-    found = trials_energy(one, folder)
-    assert codes(found[2:4]) == {"gone"}
-    assert isinstance(found[0], Integral)
-    assert isinstance(found[-1], Integral)
-    first, total = warned(one)
+    energies = trials_energy(run_engine, folder)
+    assert codes(energies[2:4]) == {"gone"}
+    assert isinstance(energies[0], Integral)
+    assert isinstance(energies[-1], Integral)
+    first, total = warned(run_engine)
     assert "wall (scripted) is faulty (gone): no such device" in first
     assert "trials meanwhile have no energy" in first
     assert "readings failed: gone" in total
@@ -148,14 +148,16 @@ def test_a_meter_that_lies_or_may_not_be_read_gives_no_figure_and_is_told(
     meter: Callable[..., type[Scripted]], lie: Any, code: str, words: str, tmp_path: Path
 ) -> None:
     meter(1.0, lie)
-    one = engine(tmp_path)
-    folder = go(one)
-    assert codes(trials_energy(one, folder)) <= {code, "after"}
-    assert all(isinstance(each, Missing) for each in trials_energy(one, folder))
+    run_engine = engine(tmp_path)
+    folder = go(run_engine)
+    assert codes(trials_energy(run_engine, folder)) <= {code, "after"}
+    assert all(
+        isinstance(energy_fold, Missing) for energy_fold in trials_energy(run_engine, folder)
+    )
     assert all(trial.status == "ok" for trial in folder.trials)
-    assert f"faulty ({code})" in warned(one)[0]
-    assert words in warned(one)[0]
-    assert len(warned(one)) == 2
+    assert f"faulty ({code})" in warned(run_engine)[0]
+    assert words in warned(run_engine)[0]
+    assert len(warned(run_engine)) == 2
 
 
 def test_a_counter_that_falls_gives_no_energy_where_it_fell(
@@ -168,18 +170,20 @@ def test_a_counter_that_falls_gives_no_energy_where_it_fell(
         return number / 1000 if marked else 3.0 * number
 
     meter(counter, channels=[(channel(kind="energy"),)])
-    one = engine(tmp_path, load=MARKS)
-    found = trials_energy(one, go(one))
-    assert isinstance(found[0], Missing)
-    assert all(isinstance(each, Integral) for each in found[1:])
+    run_engine = engine(tmp_path, load=MARKS)
+    energies = trials_energy(run_engine, go(run_engine))
+    assert isinstance(energies[0], Missing)
+    assert all(isinstance(energy_fold, Integral) for energy_fold in energies[1:])
 
 
 def test_a_counter_that_stands_still_gives_no_energy(
     meter: Callable[..., type[Scripted]], tmp_path: Path
 ) -> None:
     meter(5.0, channels=[(channel(kind="energy"),)])
-    one = engine(tmp_path)
-    assert {type(each) for each in trials_energy(one, go(one))} == {Missing}
+    run_engine = engine(tmp_path)
+    assert {type(energy_fold) for energy_fold in trials_energy(run_engine, go(run_engine))} == {
+        Missing
+    }
 
 
 def test_a_power_that_jumps_out_of_all_reason_is_no_figure(
@@ -189,8 +193,8 @@ def test_a_power_that_jumps_out_of_all_reason_is_no_figure(
         return 1e12 if any((tmp_path / "data").rglob("mark")) else 100.0
 
     meter(power)
-    one = engine(tmp_path, load=MARKS)
-    assert isinstance(trials_energy(one, go(one))[0], Missing)
+    run_engine = engine(tmp_path, load=MARKS)
+    assert isinstance(trials_energy(run_engine, go(run_engine))[0], Missing)
 
 
 def test_one_that_is_not_there_is_said_before_anything_is_made(
@@ -199,14 +203,14 @@ def test_one_that_is_not_there_is_said_before_anything_is_made(
     facts = {"meter": "scripted", "where": "/dev/ttyUSB0", "reason": "no", "fix": "plug it in"}
     for kind in (errors.ENERGY_METER_ABSENT, errors.ENERGY_METER_DENIED):
         meter(channels=[UllageError(kind, **facts)])
-        one = engine(tmp_path)
+        run_engine = engine(tmp_path)
         with pytest.raises(UllageError) as caught:
-            asyncio.run(one.run())
+            asyncio.run(run_engine.run())
         assert caught.value.kind is kind
         assert caught.value.hint == "plug it in"
-        journal = (one.folder / "journal.jsonl").read_text()
+        journal = (run_engine.folder / "journal.jsonl").read_text()
         assert '"provisioned"' not in journal
-        assert not file_of(one).parent.exists()
+        assert not file_of(run_engine).parent.exists()
 
 
 def test_an_optional_one_that_is_not_there_is_told_and_leaves_no_zeros(
@@ -214,14 +218,14 @@ def test_an_optional_one_that_is_not_there_is_told_and_leaves_no_zeros(
 ) -> None:
     facts = {"meter": "scripted", "where": "here", "reason": "no", "fix": "plug it in"}
     meter(channels=[UllageError(errors.ENERGY_METER_ABSENT, **facts)])
-    one = engine(tmp_path, options=", optional: true")
-    folder = go(one)
+    run_engine = engine(tmp_path, options=", optional: true")
+    folder = go(run_engine)
     assert [trial.status for trial in folder.trials] == ["ok"] * 6
-    assert not file_of(one).exists()
+    assert not file_of(run_engine).exists()
     assert folder.resolved.energy_meters[0].channels == ()
     assert not [event for event in folder.events if isinstance(event, Idle)]
-    (told,) = warned(one)
-    assert "wall: scripted: nothing at here: no; the plan calls it optional" in told
+    (warning,) = warned(run_engine)
+    assert "wall: scripted: nothing at here: no; the plan calls it optional" in warning
     assert folder.warnings[0].code == "meter-absent"
 
 
@@ -237,42 +241,48 @@ def test_one_that_hangs_holds_up_neither_the_trials_nor_the_end(
         return 1.0
 
     meter(1.0, hang)
-    one = engine(tmp_path)
+    run_engine = engine(tmp_path)
     try:
-        folder = go(one)
+        folder = go(run_engine)
     finally:
         release.set()
     assert [trial.status for trial in folder.trials] == ["ok"] * 6
-    found = lines(file_of(one))
-    assert isinstance(found[-1], Closed)
-    assert {line.code for line in found if isinstance(line, Fault)} == {"silent"}
-    assert "faulty (silent)" in warned(one)[0]
+    readings = lines(file_of(run_engine))
+    assert isinstance(readings[-1], Closed)
+    assert {line.code for line in readings if isinstance(line, Fault)} == {"silent"}
+    assert "faulty (silent)" in warned(run_engine)[0]
 
 
 def test_a_meter_that_nobody_checked_is_warned_of_once(tmp_path: Path) -> None:
     with serving(certificate(tmp_path)) as double:
         double.locked = False
         options = f"{{meter: redfish, url: {double.url}, insecure: true, every: 500ms}}"
-        one = enginekit.engine(tmp_path, [SLEEP], extra=f"meters: {{wall: {options}}}\nidle: 0\n")
-        folder = go(one)
-    (told,) = [each for each in folder.warnings if each.code == metering.METER_UNCHECKED]
-    assert told.message.startswith("wall (redfish): insecure: true: nobody checks that it is")
-    assert warned(one).count(told.message) == 1
+        run_engine = enginekit.engine(
+            tmp_path, [SLEEP], extra=f"meters: {{wall: {options}}}\nidle: 0\n"
+        )
+        folder = go(run_engine)
+    (unchecked,) = [
+        energy_fold
+        for energy_fold in folder.warnings
+        if energy_fold.code == metering.METER_UNCHECKED
+    ]
+    assert unchecked.message.startswith("wall (redfish): insecure: true: nobody checks that it is")
+    assert warned(run_engine).count(unchecked.message) == 1
 
 
 def test_a_dry_run_says_what_is_not_here(tmp_path: Path) -> None:
     text = PLAN.replace("meters: {", "meters: {cpu: {meter: rapl, powercap: /nowhere}, ")
     (tmp_path / "plan.yaml").write_text(f"{text}design: duet\n")
     ullage = [sys.executable, "-m", "ullage", "run", "--dry-run", str(tmp_path / "plan.yaml")]
-    said = subprocess.run(ullage, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    assert "energy meters: cpu (rapl), load (model); the host rests 0.2 s" in said.stdout
-    assert "not on this host: energy meter cpu: rapl: nothing at /nowhere" in said.stderr
-    assert "energy meter load" not in said.stderr
-    assert "two trials run at the same time" in said.stderr
-    told = json.loads(subprocess.check_output([*ullage, "--json"], stderr=subprocess.DEVNULL))
-    assert told["energy_meters"][1] == {"label": "load", "meter": "model", "optional": False}
-    assert told["idle_s"] == 0.2
+    dry_run = subprocess.run(ullage, capture_output=True, text=True, check=False)
+    assert dry_run.returncode == 0, dry_run.stderr
+    assert "energy meters: cpu (rapl), load (model); the host rests 0.2 s" in dry_run.stdout
+    assert "not on this host: energy meter cpu: rapl: nothing at /nowhere" in dry_run.stderr
+    assert "energy meter load" not in dry_run.stderr
+    assert "two trials run at the same time" in dry_run.stderr
+    plan_json = json.loads(subprocess.check_output([*ullage, "--json"], stderr=subprocess.DEVNULL))
+    assert plan_json["energy_meters"][1] == {"label": "load", "meter": "model", "optional": False}
+    assert plan_json["idle_s"] == 0.2
 
 
 def test_the_doctor_knows_which_meters_can_be_read(
@@ -282,9 +292,9 @@ def test_the_doctor_knows_which_meters_can_be_read(
     assert doctor._energy() == doctor.Finding("energy", "ok", "scripted can be read here")
     facts = {"meter": "scripted", "where": "here", "reason": "no", "fix": "plug it in"}
     meter(channels=[UllageError(errors.ENERGY_METER_ABSENT, **facts)])
-    found = doctor._energy()
-    assert found.state == "limited"
-    assert "ullage meter list" in found.hint
+    checks = doctor._energy()
+    assert checks.state == "limited"
+    assert "ullage meter list" in checks.hint
 
 
 def test_a_duet_is_told_that_energy_is_of_no_one_trial(
@@ -293,7 +303,7 @@ def test_a_duet_is_told_that_energy_is_of_no_one_trial(
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a duet needs two CPUs")
     meter(7.0)
-    one = engine(tmp_path, extra="design: duet\n")
-    folder = go(one)
+    run_engine = engine(tmp_path, extra="design: duet\n")
+    folder = go(run_engine)
     assert "energy-not-per-trial" in [w.code for w in folder.warnings]
-    assert any("two trials run at the same time" in text for text in warned(one))
+    assert any("two trials run at the same time" in text for text in warned(run_engine))

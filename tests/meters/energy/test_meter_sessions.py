@@ -91,14 +91,14 @@ def test_a_meter_that_tells_something_else_now_is_a_warning(
     meter(7.0)
     first = engine(tmp_path, blocks=3)
     cut(first, 4)
-    other: Channel = channel("package-0")
-    meter({"package-0": 3.0}, channels=[(other,)])
+    other_channel: Channel = channel("package-0")
+    meter({"package-0": 3.0}, channels=[(other_channel,)])
     second = resumed(first, lambda text: text.replace(f'"every": {FEW_S}', '"every": 0.02'))
     folder = go(second)
     assert warned(second) == [
         "what the energy meter wall tells is not what it was when the run began"
     ]
-    assert folder.resolved.energy_meters[0].channels == (other,)
+    assert folder.resolved.energy_meters[0].channels == (other_channel,)
 
 
 @pytest.fixture
@@ -115,12 +115,12 @@ def test_a_full_disk_ends_the_run_and_leaves_whole_lines(
     meter: Callable[..., type[Scripted]], small: Path, tmp_path: Path
 ) -> None:
     meter(7.0)
-    one = engine(small, blocks=300)
+    run_engine = engine(small, blocks=300)
     filler = small / "filler"
 
     async def fill() -> None:
-        task = asyncio.create_task(one.run())
-        while not list(one.folder.glob("trials/*")) and not task.done():
+        task = asyncio.create_task(run_engine.run())
+        while not list(run_engine.folder.glob("trials/*")) and not task.done():
             await asyncio.sleep(0.01)
         with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
             while True:
@@ -130,8 +130,8 @@ def test_a_full_disk_ends_the_run_and_leaves_whole_lines(
     with pytest.raises(UllageError) as caught:
         asyncio.run(fill())
     assert caught.value.kind is errors.RUN_DISK_FULL
-    assert file_of(one).read_bytes().endswith(b"}\n")
-    assert lines(file_of(one))
+    assert file_of(run_engine).read_bytes().endswith(b"}\n")
+    assert lines(file_of(run_engine))
 
 
 def test_a_killed_run_leaves_a_readable_file_and_goes_on(tmp_path: Path) -> None:

@@ -30,30 +30,30 @@ def stat(file: Path, *ticks: int) -> None:
 
 
 def test_a_known_amount_of_work_of_this_host() -> None:
-    found = meter(idle_watts=0, core_watts=1)
-    (channel,) = found.open()
+    model = meter(idle_watts=0, core_watts=1)
+    (channel,) = model.open()
     assert (channel.name, channel.kind) == ("estimate", "energy")
     assert channel.resolution == TICK_S
     own, began = time.process_time(), time.monotonic()
-    first = found.read()["estimate"]
+    first = model.read()["estimate"]
     while time.process_time() - own < 0.997:
         pass
     used = time.process_time() - own
-    cpu_seconds = found.read()["estimate"] - first
+    cpu_seconds = model.read()["estimate"] - first
     most = (time.monotonic() - began) * (os.cpu_count() or 1)
     ticks = 4 * (os.cpu_count() or 1) * TICK_S
     assert used - ticks <= cpu_seconds <= most + ticks
-    found.close()
+    model.close()
 
 
 def test_idle_power_goes_by_time_alone() -> None:
-    found = meter(idle_watts=100, core_watts=0)
+    model = meter(idle_watts=100, core_watts=0)
     before = time.monotonic()
-    found.open()
+    model.open()
     opened = time.monotonic()
     time.sleep(0.05)
     least = time.monotonic() - opened
-    joules = found.read()["estimate"]
+    joules = model.read()["estimate"]
     assert 100 * least <= joules <= 100 * (time.monotonic() - before)
 
 
@@ -71,12 +71,12 @@ def test_what_counts_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     file = tmp_path / "stat"
     stat(file, 100, 10, 50, 9000, 70, 5, 6, 400, 30, 0)
     monkeypatch.setattr(Model, "STAT", file)
-    found = meter(idle_watts=0, core_watts=10)
-    found.open()
-    assert found.read() == {"estimate": 0.0}
+    model = meter(idle_watts=0, core_watts=10)
+    model.open()
+    assert model.read() == {"estimate": 0.0}
     # Guests stand in user already; idle, waiting for disks, and stolen time are not busy.
     stat(file, 101, 12, 54, 9999, 170, 13, 22, 999, 31, 0)
-    assert found.read()["estimate"] == pytest.approx(10 * (1 + 2 + 4 + 8 + 16) * TICK_S)
+    assert model.read()["estimate"] == pytest.approx(10 * (1 + 2 + 4 + 8 + 16) * TICK_S)
 
 
 @pytest.mark.parametrize("text", ["", "intr 5\n", "cpu 1 2 3\n", "cpu  1 2 -3 4 5 6 7 8\n"])
@@ -86,11 +86,11 @@ def test_counters_that_cannot_be_read(
     file = tmp_path / "stat"
     stat(file, 1, 1, 1, 1, 1, 1, 1)
     monkeypatch.setattr(Model, "STAT", file)
-    found = meter(idle_watts=1, core_watts=1)
-    found.open()
+    model = meter(idle_watts=1, core_watts=1)
+    model.open()
     file.write_text(text)
     with pytest.raises(FaultError) as caught:
-        found.read()
+        model.read()
     assert caught.value.code == "nonsense"
     with pytest.raises(UllageError) as refused:
         meter(idle_watts=1, core_watts=1).open()
@@ -101,13 +101,13 @@ def test_counters_that_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     file = tmp_path / "stat"
     stat(file, 1000, 0, 0, 0, 0, 0, 0)
     monkeypatch.setattr(Model, "STAT", file)
-    found = meter(idle_watts=0, core_watts=1)
-    found.open()
+    model = meter(idle_watts=0, core_watts=1)
+    model.open()
     stat(file, 900, 0, 0, 0, 0, 0, 0)
     with pytest.raises(FaultError, match="CPU time fell"):
-        found.read()
+        model.read()
     stat(file, 1100, 0, 0, 0, 0, 0, 0)
-    assert found.read()["estimate"] == pytest.approx(100 * TICK_S)
+    assert model.read()["estimate"] == pytest.approx(100 * TICK_S)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_plan_that_says_too_little_or_too_much(wrong: dict[str, object]) -> No
         meter(**wrong)
 
 
-def made(idle: float, core: float, spread: float, seed: int) -> tuple[list[float], list[float]]:
+def pairs(idle: float, core: float, spread: float, seed: int) -> tuple[list[float], list[float]]:
     """Power of a machine with that line, at loads from 0 to 4 CPUs."""
     random = np.random.default_rng(seed)
     load = np.linspace(0, 4, 40)
@@ -135,30 +135,30 @@ def made(idle: float, core: float, spread: float, seed: int) -> tuple[list[float
 
 
 def test_a_line_without_noise_is_found() -> None:
-    found = fit(*made(60, 12.5, 0, 0))
-    assert found.idle_watts == pytest.approx(60)
-    assert found.core_watts == pytest.approx(12.5)
-    assert found.accuracy < 1e-9
-    assert (found.pairs, found.least_load, found.most_load) == (40, 0, 4)
+    coefficients = fit(*pairs(60, 12.5, 0, 0))
+    assert coefficients.idle_watts == pytest.approx(60)
+    assert coefficients.core_watts == pytest.approx(12.5)
+    assert coefficients.accuracy < 1e-9
+    assert (coefficients.pairs, coefficients.least_load, coefficients.most_load) == (40, 0, 4)
 
 
 def test_its_uncertainty_covers_the_truth_as_often_as_it_says() -> None:
     within = [0, 0]
     for seed in range(400):
-        found = fit(*made(60, 12.5, 2.0, seed))
-        within[0] += abs(found.idle_watts - 60) <= 2.024 * found.idle_u_watts
-        within[1] += abs(found.core_watts - 12.5) <= 2.024 * found.core_u_watts
+        coefficients = fit(*pairs(60, 12.5, 2.0, seed))
+        within[0] += abs(coefficients.idle_watts - 60) <= 2.024 * coefficients.idle_u_watts
+        within[1] += abs(coefficients.core_watts - 12.5) <= 2.024 * coefficients.core_u_watts
     # 95 % by Student's t of 38; ± 4 standard deviations of 400 tries.
     assert min(within) / 400 > 0.906
 
 
 def test_its_accuracy_is_where_most_pairs_are() -> None:
-    power, load = made(60, 12.5, 2.0, 7)
-    found = fit(power, load)
-    line = [found.idle_watts + found.core_watts * each for each in load]
+    power, load = pairs(60, 12.5, 2.0, 7)
+    coefficients = fit(power, load)
+    line = [coefficients.idle_watts + coefficients.core_watts * cpus for cpus in load]
     inside = [
-        abs(watts - told) <= found.accuracy * told * (1 + 1e-12)
-        for watts, told in zip(power, line, strict=True)
+        abs(watts - expected_w) <= coefficients.accuracy * expected_w * (1 + 1e-12)
+        for watts, expected_w in zip(power, line, strict=True)
     ]
     assert 38 <= sum(inside) < 40
 
@@ -166,9 +166,9 @@ def test_its_accuracy_is_where_most_pairs_are() -> None:
 @given(st.floats(1, 500), st.floats(0.5, 200), st.integers(1, 128))
 def test_any_machine(idle: float, core: float, cpus: int) -> None:
     load = [cpus * share / 11 for share in range(12)]
-    found = fit([idle + core * each for each in load], load)
-    assert found.idle_watts == pytest.approx(idle, rel=1e-6, abs=1e-6 * core * cpus)
-    assert found.core_watts == pytest.approx(core, rel=1e-6)
+    coefficients = fit([idle + core * cpus for cpus in load], load)
+    assert coefficients.idle_watts == pytest.approx(idle, rel=1e-6, abs=1e-6 * core * cpus)
+    assert coefficients.core_watts == pytest.approx(core, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_readings_that_tell_no_line(power: list[float], load: list[float], words
 
 def test_the_meter_follows_a_fitted_line(tmp_path: Path) -> None:
     file = tmp_path / "fit.json"
-    fitted = fit(*made(60, 12.5, 2.0, 3), scope="package", source="rapl package-0")
+    fitted = fit(*pairs(60, 12.5, 2.0, 3), scope="package", source="rapl package-0")
     file.write_text(fitted.model_dump_json())
     assert Coefficients.model_validate_json(file.read_text()) == fitted
     (channel,) = meter(fit=str(file)).open()

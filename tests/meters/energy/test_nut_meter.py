@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from testing.energy.nut_double import NAME, NutDouble, needs_nut, started
 from testing.energy.waiting import until, until_fault, until_value
-from tests.meters.energy.scripted import lines
+from tests.meters.energy.scripted import fault, lines, refused
 from tests.meters.energy.tcp_double import answering
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -34,46 +34,34 @@ def meter(double: NutDouble, **options: object) -> Nut:
     return Nut(NutOptions.model_validate({"ups": double.ups, **options}))
 
 
-def refused(found: Nut) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        found.open()
-    return caught.value
-
-
-def fault(found: Nut) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        found.read()
-    return caught.value
-
-
 @needs_nut
 def test_the_load_times_the_rating(upsd: NutDouble) -> None:
-    found = meter(upsd, rating=865)
-    (channel,) = found.open()
+    nut = meter(upsd, rating=865)
+    (channel,) = nut.open()
     assert (channel.name, channel.kind, channel.method) == ("wall", "power", "measured")
     assert (channel.scope, channel.observer, channel.accuracy) == ("wall", "host", None)
     assert channel.resolution == pytest.approx(0.001 / 100 * 865), "the load has three decimals"
     assert channel.source == f"ups.load × 865 W of {upsd.ups}"
-    assert f"{found.read()['wall']:.3f}" == "285.467"
+    assert f"{nut.read()['wall']:.3f}" == "285.467"
     upsd.tell(ups_status="OL", ups_load="14.263")
-    until_value(found, IDLE_W)
-    assert f"{found.read()['wall']:.3f}" == "123.375"
+    until_value(nut, IDLE_W)
+    assert f"{nut.read()['wall']:.3f}" == "123.375"
 
 
 @needs_nut
 def test_a_script_changes_the_load_over_time(tmp_path: Path) -> None:
     text = "ups.status: OL\nups.load: 33.002\nTIMER 1\nups.load: 14.263\nTIMER 1"
     with started(tmp_path, "office.seq", text) as double:
-        found = meter(double, rating=865)
-        found.open()
-        until_value(found, BUSY_W)
-        until_value(found, IDLE_W)
-        until_value(found, BUSY_W)
+        nut = meter(double, rating=865)
+        nut.open()
+        until_value(nut, BUSY_W)
+        until_value(nut, IDLE_W)
+        until_value(nut, BUSY_W)
 
 
-def _opens(found: Nut) -> bool:
+def _opens(nut: Nut) -> bool:
     try:
-        return bool(found.open())
+        return bool(nut.open())
     except UllageError:
         return False
 
@@ -81,49 +69,49 @@ def _opens(found: Nut) -> bool:
 @needs_nut
 def test_the_real_power_is_preferred_and_the_nominal_known(upsd: NutDouble) -> None:
     upsd.tell(ups_status="OL CHRG", ups_load="33", ups_realpower_nominal="900")
-    found = meter(upsd)
-    until(lambda: _opens(found), "the nominal power is told")
-    (channel,) = found.open()
+    nut = meter(upsd)
+    until(lambda: _opens(nut), "the nominal power is told")
+    (channel,) = nut.open()
     assert channel.resolution == pytest.approx(9.0), "the load is in whole per cent"
-    until_value(found, 297.0)
+    until_value(nut, 297.0)
     upsd.tell(ups_status="OL", ups_load="33", ups_realpower_nominal="900", ups_realpower="301.5")
-    found = meter(upsd, accuracy="3%")
-    until(lambda: found.open()[0].source == f"ups.realpower of {upsd.ups}", "a real power")
-    (channel,) = found.open()
+    nut = meter(upsd, accuracy="3%")
+    until(lambda: nut.open()[0].source == f"ups.realpower of {upsd.ups}", "a real power")
+    (channel,) = nut.open()
     assert channel.resolution == pytest.approx(0.1)
     assert channel.accuracy == 0.03
-    assert found.read() == {"wall": 301.5}
+    assert nut.read() == {"wall": 301.5}
 
 
 @needs_nut
 def test_on_battery_is_no_reading(upsd: NutDouble) -> None:
-    found = meter(upsd, rating=865)
-    found.open()
+    nut = meter(upsd, rating=865)
+    nut.open()
     upsd.tell(ups_status="OB DISCHRG", ups_load="33.002")
-    assert "OB DISCHRG" in str(until_fault(found, "on-battery"))
+    assert "OB DISCHRG" in str(until_fault(nut, "on-battery"))
     upsd.tell(ups_status="OL", ups_load="33.002")
-    until_value(found, BUSY_W)
+    until_value(nut, BUSY_W)
 
 
 @needs_nut
 def test_upsd_is_killed_and_comes_back(upsd: NutDouble) -> None:
-    found = meter(upsd, rating=865)
-    found.open()
+    nut = meter(upsd, rating=865)
+    nut.open()
     upsd.kill()
-    assert fault(found).code == "gone"
-    assert fault(found).code == "gone"
+    assert fault(nut).code == "gone"
+    assert fault(nut).code == "gone"
     upsd.start()
-    assert found.read()["wall"] == pytest.approx(BUSY_W)
+    assert nut.read()["wall"] == pytest.approx(BUSY_W)
 
 
 @needs_nut
 def test_a_driver_that_stands_still_or_dies(upsd: NutDouble) -> None:
-    found = meter(upsd, rating=865)
-    found.open()
+    nut = meter(upsd, rating=865)
+    nut.open()
     upsd.freeze_driver()
-    assert "DATA-STALE" in str(until_fault(found, "silent"))
+    assert "DATA-STALE" in str(until_fault(nut, "silent"))
     upsd.kill_driver()
-    assert "DRIVER-NOT-CONNECTED" in str(until_fault(found, "gone"))
+    assert "DRIVER-NOT-CONNECTED" in str(until_fault(nut, "gone"))
     error = refused(meter(upsd, rating=865))
     assert error.kind is errors.ENERGY_METER_ABSENT
     assert "DRIVER-NOT-CONNECTED" in error.message
@@ -136,7 +124,7 @@ def test_a_driver_that_comes_back_without_the_load_and_then_with_it(
     file = tmp_path / "wall.jsonl"
     recorder = Recorder(meter(upsd, rating=865), "wall", "u0000001", file, 0.02)
 
-    def said(words: str) -> bool:
+    def answers_with(words: str) -> bool:
         return any(isinstance(line, Fault) and words in line.message for line in lines(file))
 
     def read() -> list[float]:
@@ -146,10 +134,10 @@ def test_a_driver_that_comes_back_without_the_load_and_then_with_it(
     try:
         until(lambda: len(read()) > 2, "it is read")
         upsd.kill_driver()
-        until(lambda: said("DRIVER-NOT-CONNECTED"), "the driver is missed")
+        until(lambda: answers_with("DRIVER-NOT-CONNECTED"), "the driver is missed")
         upsd.tell(ups_status="OL", battery_charge="100")
         upsd.start_driver()
-        until(lambda: said("neither ups.realpower nor ups.load"), "opened without a load")
+        until(lambda: answers_with("neither ups.realpower nor ups.load"), "opened without a load")
         before = len(read())
         upsd.tell(ups_status="OL", ups_load="14.263")
         until(lambda: len(read()) > before + 10, "it is read again")
@@ -190,10 +178,10 @@ def test_a_password_is_sent_and_stays_out_of_everything_else(
 ) -> None:
     file = tmp_path / "password"
     file.write_text("let me\n")
-    found = meter(upsd, rating=865, username="reader", password_file=file)
-    (channel,) = found.open()
-    assert found.read()["wall"] == pytest.approx(BUSY_W)
-    assert "let me" not in f"{channel!r} {found.options!r}"
+    nut = meter(upsd, rating=865, username="reader", password_file=file)
+    (channel,) = nut.open()
+    assert nut.read()["wall"] == pytest.approx(BUSY_W)
+    assert "let me" not in f"{channel!r} {nut.options!r}"
     file.unlink()
     error = refused(meter(upsd, rating=865, username="reader", password_file=file))
     assert error.kind is errors.ENERGY_METER_DENIED
@@ -218,9 +206,9 @@ def talk(status: str = "OL", load: str = "33.002") -> dict[str, str]:
 
 
 def opened(answers: dict[str, str], address: str) -> Nut:
-    found = Nut(NutOptions(ups=f"{NAME}@{address}"))
-    found.open()
-    return found
+    nut = Nut(NutOptions(ups=f"{NAME}@{address}"))
+    nut.open()
+    return nut
 
 
 @pytest.mark.parametrize(
@@ -240,11 +228,11 @@ def opened(answers: dict[str, str], address: str) -> Nut:
 )
 def test_answers_that_cannot_be_trusted(answer: bytes | None, code: str, words: str) -> None:
     answers = {name: f"{text}\n".encode() for name, text in talk().items()}
-    with answering(lambda asked: answers[asked.decode().split()[-1]]) as double:
-        found = opened({}, double.address)
-        assert found.read()["wall"] == pytest.approx(BUSY_W)
+    with answering(lambda request: answers[request.decode().split()[-1]]) as double:
+        nut = opened({}, double.address)
+        assert nut.read()["wall"] == pytest.approx(BUSY_W)
         double.answer = lambda _: answer
-        error = fault(found)
+        error = fault(nut)
     assert error.code == code
     assert words in str(error)
     assert "\x1b" not in str(error)
@@ -256,8 +244,8 @@ def test_per_cent_are_never_watts_after_an_opening_that_failed(tmp_path: Path) -
     openings: list[str] = []
     refusals: list[str] = []
 
-    def answer(asked: bytes) -> bytes:
-        name = asked.decode().split()[-1]
+    def answer(request: bytes) -> bytes:
+        name = request.decode().split()[-1]
         if name == "ups.realpower":
             openings.append(name)
         if len(openings) == 1 and len(lines(file)) > 3 and name == "ups.status":
@@ -269,8 +257,8 @@ def test_per_cent_are_never_watts_after_an_opening_that_failed(tmp_path: Path) -
 
     file = tmp_path / "wall.jsonl"
     with answering(answer) as double:
-        found = Nut(NutOptions(ups=f"{NAME}@{double.address}"))
-        recorder = Recorder(found, "wall", "u0000001", file, 0.01)
+        nut = Nut(NutOptions(ups=f"{NAME}@{double.address}"))
+        recorder = Recorder(nut, "wall", "u0000001", file, 0.01)
         recorder.start()
         try:
             until(lambda: recorder.readings > 10, "it is read again")
@@ -278,34 +266,34 @@ def test_per_cent_are_never_watts_after_an_opening_that_failed(tmp_path: Path) -
             recorder.stop()
     faults = [line.message for line in lines(file) if isinstance(line, Fault)]
     assert any("neither ups.realpower nor ups.load" in message for message in faults)
-    told = {line.values["wall"] for line in lines(file) if isinstance(line, Reading)}
-    assert list(told) == [pytest.approx(BUSY_W)]
+    watts = {line.values["wall"] for line in lines(file) if isinstance(line, Reading)}
+    assert list(watts) == [pytest.approx(BUSY_W)]
 
 
 def test_an_opening_that_failed_changes_nothing() -> None:
     answers = {name: f"{text}\n".encode() for name, text in talk().items()}
-    with answering(lambda asked: answers[asked.decode().split()[-1]]) as double:
-        found = opened({}, double.address)
+    with answering(lambda request: answers[request.decode().split()[-1]]) as double:
+        nut = opened({}, double.address)
         answers["ups.load"] = b"ERR VAR-NOT-SUPPORTED\n"
-        assert "neither" in refused(found).message
+        assert "neither" in refused(nut).message
         answers |= {name: f"{text}\n".encode() for name, text in talk().items()}
-        assert found.read()["wall"] == pytest.approx(BUSY_W)
+        assert nut.read()["wall"] == pytest.approx(BUSY_W)
 
 
 @pytest.mark.parametrize("load", ["0", "-3", "nan", "1e3", "", "3 3", "999999999", "0x10"])
 def test_a_load_that_is_none(load: str) -> None:
     answers = {name: f"{text}\n".encode() for name, text in talk().items()}
-    with answering(lambda asked: answers[asked.decode().split()[-1]]) as double:
-        found = opened({}, double.address)
+    with answering(lambda request: answers[request.decode().split()[-1]]) as double:
+        nut = opened({}, double.address)
         answers["ups.load"] = f'VAR {NAME} ups.load "{load}"\n'.encode()
-        assert fault(found).code == "nonsense"
+        assert fault(nut).code == "nonsense"
 
 
 def test_a_wrong_password_is_denied(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text('say "friend" \\ enter\n')
     answers = {"USERNAME": b"OK\n", "PASSWORD": b"ERR INVALID-PASSWORD\n"}
-    with answering(lambda asked: answers[asked.decode().split()[0]]) as double:
+    with answering(lambda request: answers[request.decode().split()[0]]) as double:
         ups = f"{NAME}@{double.address}"
         error = refused(Nut(NutOptions(ups=ups, username="reader", password_file=file)))
         heard = double.heard
@@ -328,9 +316,9 @@ def test_a_server_that_never_ends_its_answer(monkeypatch: pytest.MonkeyPatch, dr
     monkeypatch.setattr(remote, "READ_DEADLINE_S", 0.3)
     with answering(b"") as double:
         double.drips = drips
-        found = Nut(NutOptions(ups=f"{NAME}@{double.address}", rating=865))
-        assert fault(found).code == "silent"
-        assert refused(found).kind is errors.ENERGY_METER_ABSENT
+        nut = Nut(NutOptions(ups=f"{NAME}@{double.address}", rating=865))
+        assert fault(nut).code == "silent"
+        assert refused(nut).kind is errors.ENERGY_METER_ABSENT
 
 
 @pytest.mark.parametrize(
@@ -356,8 +344,8 @@ def test_options_that_are_refused(options: dict[str, object]) -> None:
 @given(load=st.decimals("0.001", 120, places=3), rating=st.integers(1, 5000))
 def test_load_times_rating_of_any(load: object, rating: int) -> None:
     answers = {name: f"{text}\n".encode() for name, text in talk(load=str(load)).items()}
-    with answering(lambda asked: answers[asked.decode().split()[-1]]) as double:
-        found = Nut(NutOptions(ups=f"{NAME}@{double.address}", rating=rating))
-        (channel,) = found.open()
-        assert found.read()["wall"] == pytest.approx(float(str(load)) / 100 * rating)
+    with answering(lambda request: answers[request.decode().split()[-1]]) as double:
+        nut = Nut(NutOptions(ups=f"{NAME}@{double.address}", rating=rating))
+        (channel,) = nut.open()
+        assert nut.read()["wall"] == pytest.approx(float(str(load)) / 100 * rating)
         assert channel.resolution == pytest.approx(1e-5 * rating)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testing.energy.perfkit import REAL, program
+from tests.meters.energy.scripted import refused
 from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.perf import Perf, PerfOptions, parsed
 
@@ -37,17 +37,11 @@ def meter(folder: Path, body: str, every: float = 0.1) -> Perf:
     return Perf(PerfOptions(program=program(folder, body), every=every))
 
 
-def refused(found: Perf) -> UllageError:
-    with pytest.raises(UllageError) as caught:
-        found.open()
-    return caught.value
-
-
-def fault(found: Perf) -> FaultError:
+def fault(perf: Perf) -> FaultError:
     """Of the first reading that fails; those before it are good."""
     with pytest.raises(FaultError) as caught:
         for _ in range(1000):
-            found.read()
+            perf.read()
     return caught.value
 
 
@@ -62,23 +56,23 @@ def test_real_perf_says_why_there_is_none() -> None:
 @needs_perf
 @pytest.mark.skipif(NO_ENERGY, reason="no processor here tells its energy")
 def test_real_perf_counts_real_energy() -> None:
-    found = Perf(PerfOptions(every=0.1))
-    assert "package-0" in {channel.name for channel in found.open()}
-    first = found.read()["package-0"]
-    assert found.read()["package-0"] > first > 0
-    found.close()
+    perf = Perf(PerfOptions(every=0.1))
+    assert "package-0" in {channel.name for channel in perf.open()}
+    first = perf.read()["package-0"]
+    assert perf.read()["package-0"] > first > 0
+    perf.close()
 
 
 @needs_perf
 @pytest.mark.root
 def test_real_intervals_add_up_to_the_truth(tmp_path: Path) -> None:
-    found = meter(tmp_path, REAL)
-    channel, *others = found.open()
+    perf = meter(tmp_path, REAL)
+    channel, *others = perf.open()
     assert (channel.name, others) == ("package-0", [])
-    first, began = found.read()["package-0"], time.monotonic()
+    first, began = perf.read()["package-0"], time.monotonic()
     while time.monotonic() < began + 1:
-        last, ended = found.read()["package-0"], time.monotonic()
-    found.close()
+        last, ended = perf.read()["package-0"], time.monotonic()
+    perf.close()
     truth = (ended - began) * (os.cpu_count() or 1) * 1000
     assert 0.5 < (last - first) / truth < 1.5, "lines may come late on a busy machine"
 
@@ -120,13 +114,13 @@ def test_an_older_perf_that_has_no_json(tmp_path: Path) -> None:
 def test_each_package_and_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "energy-ram").write_text("event=0x03\n")
     monkeypatch.setattr(Perf, "EVENTS", tmp_path)
-    found = meter(tmp_path, TWO_SOCKETS)
-    channels = {channel.name: channel for channel in found.open()}
+    perf = meter(tmp_path, TWO_SOCKETS)
+    channels = {channel.name: channel for channel in perf.open()}
     assert sorted(channels) == ["memory-0", "memory-1", "package-0", "package-1"]
     assert channels["memory-1"].scope == "memory"
     assert {channel.method for channel in channels.values()} == {"measured"}
     assert {channel.wraps_at for channel in channels.values()} == {None}
-    values = found.read()
+    values = perf.read()
     intervals = values["package-0"] / 2.5
     assert intervals == round(intervals) >= 2
     assert values == {
@@ -135,9 +129,9 @@ def test_each_package_and_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "memory-0": 0.25 * intervals,
         "memory-1": 0.5 * intervals,
     }
-    assert found.read()["package-0"] > values["package-0"]
-    found.close()
-    found.close()
+    assert perf.read()["package-0"] > values["package-0"]
+    perf.close()
+    perf.close()
 
 
 def test_no_interval_is_lost_between_two_readings(tmp_path: Path) -> None:
@@ -153,13 +147,13 @@ while True:
     say(line(n / 10, "0.0"))
     time.sleep(every_s)
 """
-    found = meter(tmp_path, body)
-    found.open()
+    perf = meter(tmp_path, body)
+    perf.open()
     gate.write_text("")
     deadline = time.monotonic() + 60
-    while (last := found.read()["package-0"]) != 5002:
+    while (last := perf.read()["package-0"]) != 5002:
         assert last < 5002 and time.monotonic() < deadline
-    found.close()
+    perf.close()
 
 
 BAD = {
@@ -181,26 +175,26 @@ BAD = {
 def test_in_the_middle(tmp_path: Path, name: str) -> None:
     body, code, words = BAD[name]
     start = 'say(line(0.1, "1.0")); say(line(0.2, "1.0"))\ntime.sleep(0.1)\n'
-    found = meter(tmp_path, f"{start}{body}\nsay(line(0.4, '1.0'))\ntime.sleep(600)")
-    found.open()
-    first = fault(found)
+    perf = meter(tmp_path, f"{start}{body}\nsay(line(0.4, '1.0'))\ntime.sleep(600)")
+    perf.open()
+    first = fault(perf)
     assert (first.code, words in str(first)) == (code, True), first
-    assert fault(found) is first, "what was used meanwhile is not known: it stays broken"
-    found.close()
+    assert fault(perf) is first, "what was used meanwhile is not known: it stays broken"
+    perf.close()
 
 
 def test_opened_anew_after_its_perf_died(tmp_path: Path) -> None:
-    found = meter(tmp_path, TWO_SOCKETS)
-    channels = found.open()
-    while found.read()["package-0"] < 25:
+    perf = meter(tmp_path, TWO_SOCKETS)
+    channels = perf.open()
+    while perf.read()["package-0"] < 25:
         pass
-    assert found._child is not None
-    found._child.kill()
-    assert fault(found).code == "gone"
-    found.close()
-    assert found.open() == channels
-    assert found.read()["package-0"] < 25, "the count begins anew"
-    found.close()
+    assert perf._child is not None
+    perf._child.kill()
+    assert fault(perf).code == "gone"
+    perf.close()
+    assert perf.open() == channels
+    assert perf.read()["package-0"] < 25, "the count begins anew"
+    perf.close()
 
 
 @pytest.mark.parametrize(
@@ -241,14 +235,14 @@ while True:
     say(line(time.monotonic(), "4.0"))
     time.sleep(0.01)
 """
-    found = meter(tmp_path, body)
-    found.open()
+    perf = meter(tmp_path, body)
+    perf.open()
     monkeypatch.setattr("ullage.meters.energy.perf.READ_DEADLINE_S", 0.2)
-    assert fault(found).code == "silent"
+    assert fault(perf).code == "silent"
     monkeypatch.setattr("ullage.meters.energy.perf.READ_DEADLINE_S", 60)
     gate.write_text("")
-    assert found.read()["package-0"] >= 6
-    found.close()
+    assert perf.read()["package-0"] >= 6
+    perf.close()
 
 
 @needs_perf
@@ -274,15 +268,15 @@ def test_perf_ends_with_a_controller_that_was_killed(tmp_path: Path) -> None:
 
 def in_group(group: int) -> list[str]:
     """Processes of the session that the meter gave its perf."""
-    found = []
+    process_ids = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == group and fields[0] != "Z":
-            found.append(status.parent.name)
-    return found
+            process_ids.append(status.parent.name)
+    return process_ids
 
 
 @given(st.binary(max_size=200))

@@ -22,10 +22,10 @@ from ullage.runs.readings import Channel
 
 def opened(page: str, **options: object) -> tuple[dict[str, Channel], dict[str, float]]:
     with exporter(page) as served:
-        found = meter(served.url, **options)
-        channels = {channel.name: channel for channel in found.open()}
-        values = dict(found.read())
-        assert served.asked == ["/metrics", "/metrics"]
+        exported = meter(served.url, **options)
+        channels = {channel.name: channel for channel in exported.open()}
+        values = dict(exported.read())
+        assert served.requests == ["/metrics", "/metrics"]
         assert values.keys() == channels.keys()
         return channels, values
 
@@ -33,13 +33,13 @@ def opened(page: str, **options: object) -> tuple[dict[str, Channel], dict[str, 
 @pytest.mark.skipif(shutil.which("prometheus-node-exporter") is None, reason="needs node_exporter")
 def test_the_real_node_exporter_over_tls(tmp_path: Path) -> None:
     """With a certificate that it signed itself, of Go's own TLS."""
-    file, other = certificate(tmp_path), certificate(tmp_path, "127.0.0.9")
+    file, other_certificate = certificate(tmp_path), certificate(tmp_path, "127.0.0.9")
     (tmp_path / "tree").mkdir()
     with node_exporter(server(tmp_path / "tree").top, certificate=file) as (url, _):
-        found = meter(url, preset="node-exporter", ca_file=file)
-        assert len(found.open()) == 4
-        assert found.read()["memory-0"] == 0.3
-        for trusted in ({}, {"ca_file": other}):
+        exported = meter(url, preset="node-exporter", ca_file=file)
+        assert len(exported.open()) == 4
+        assert exported.read()["memory-0"] == 0.3
+        for trusted in ({}, {"ca_file": other_certificate}):
             error = refused(url, preset="node-exporter", **trusted)
             assert error.kind is errors.ENERGY_METER_DENIED
             assert "its certificate is not trusted" in error.message
@@ -47,16 +47,16 @@ def test_the_real_node_exporter_over_tls(tmp_path: Path) -> None:
 
 
 def test_a_certificate_must_be_trusted_each_time(tmp_path: Path) -> None:
-    file, other = certificate(tmp_path), certificate(tmp_path, "127.0.0.9")
+    file, other_certificate = certificate(tmp_path), certificate(tmp_path, "127.0.0.9")
     page = "plug_watts 230.5\n"
     with exporter(page, file) as served:
-        found = meter(served.url, ca_file=file, **OWN)
-        found.open()
-        assert found.read() == {"wall": 230.5}
+        exported = meter(served.url, ca_file=file, **OWN)
+        exported.open()
+        assert exported.read() == {"wall": 230.5}
         assert refused(served.url, **OWN).kind is errors.ENERGY_METER_DENIED
-        assert served.asked == ["/metrics", "/metrics"], "who is not trusted is asked nothing"
-    with exporter(page, other) as served:
-        error = refused(served.url, ca_file=other, **OWN)
+        assert served.requests == ["/metrics", "/metrics"], "who is not trusted is asked nothing"
+    with exporter(page, other_certificate) as served:
+        error = refused(served.url, ca_file=other_certificate, **OWN)
         assert "its certificate is not trusted: IP address mismatch" in error.message
         error = refused(served.url, ca_file=tmp_path / "none", **OWN)
         assert error.kind is errors.ENERGY_METER_DENIED
@@ -77,13 +77,13 @@ def test_certificates_are_of_https(tmp_path: Path) -> None:
 def test_the_real_node_exporter_until_it_dies(tmp_path: Path) -> None:
     tree = server(tmp_path)
     with node_exporter(tree.top) as (url, process):
-        found = meter(url, preset="node-exporter")
-        channels = {channel.name: channel for channel in found.open()}
+        exported = meter(url, preset="node-exporter")
+        channels = {channel.name: channel for channel in exported.open()}
         assert list(channels) == ["package-0", "package-1", "memory-0", "memory-1"]
         assert channels["memory-0"].scope == "memory"
         assert channels["package-1"].source.endswith("intel-rapl:1")
         tree.set("intel-rapl:1", "123456789\n")
-        assert found.read() == {
+        assert exported.read() == {
             "package-0": 1.0,
             "package-1": 123.456789,
             "memory-0": 0.3,
@@ -92,12 +92,12 @@ def test_the_real_node_exporter_until_it_dies(tmp_path: Path) -> None:
         (tree.path / "intel-rapl:1").unlink()
         (tree.path / "intel-rapl:1:0").unlink()
         with pytest.raises(FaultError, match="package-1 is no longer on the page") as caught:
-            found.read()
+            exported.read()
         assert caught.value.code == "gone"
         process.kill()
         process.wait()
         with pytest.raises(FaultError) as caught:
-            found.read()
+            exported.read()
         assert caught.value.code == "gone"
 
 
@@ -209,59 +209,59 @@ BAD_PAGES = {
 @pytest.mark.parametrize("name", BAD_PAGES)
 def test_a_page_that_cannot_be_trusted(name: str) -> None:
     with exporter("plug_watts 100\n") as served:
-        found = meter(served.url, **OWN)
-        found.open()
+        exported = meter(served.url, **OWN)
+        exported.open()
         served.page = BAD_PAGES[name]
         with pytest.raises(FaultError) as caught:
-            found.read()
+            exported.read()
         assert caught.value.code == "nonsense", caught.value
         served.page = "plug_watts 101\n"
-        assert found.read() == {"wall": 101.0}, "the next one stands by itself"
+        assert exported.read() == {"wall": 101.0}, "the next one stands by itself"
 
 
 def test_a_series_that_goes_away_in_the_middle() -> None:
     with exporter("plug_watts 100\n") as served:
-        found = meter(served.url, **OWN)
-        found.open()
+        exported = meter(served.url, **OWN)
+        exported.open()
         served.page = "other_watts 100\n"
         with pytest.raises(FaultError, match="no longer on the page") as caught:
-            found.read()
+            exported.read()
         assert caught.value.code == "gone"
 
 
 def test_opened_anew_it_has_what_is_there_then() -> None:
     with exporter(KEPLER) as served:
-        found = meter(served.url, preset="kepler")
-        assert [channel.name for channel in found.open()] == ["package", "memory"]
+        exported = meter(served.url, preset="kepler")
+        assert [channel.name for channel in exported.open()] == ["package", "memory"]
         served.page = KEPLER.replace('zone="dram"', 'zone="uncore"')
         with pytest.raises(FaultError, match="memory is no longer on the page"):
-            found.read()
-        found.close()
-        assert [channel.name for channel in found.open()] == ["package"]
-        assert found.read() == {"package": 1200.5}
+            exported.read()
+        exported.close()
+        assert [channel.name for channel in exported.open()] == ["package"]
+        assert exported.read() == {"package": 1200.5}
 
 
 def test_an_opening_that_failed_changes_nothing() -> None:
     many = "".join(f'plug_watts{{n="{n}"}} 7\n' for n in range(17))
     with exporter("plug_watts 100\n") as served:
-        found = meter(served.url, **OWN)
-        found.open()
+        exported = meter(served.url, **OWN)
+        exported.open()
         for page in ("other_watts 5\n", many):
             served.page = page
             with pytest.raises(UllageError):
-                found.open()
+                exported.open()
             served.page = "plug_watts 100\n"
-            assert found.read() == {"wall": 100.0}
+            assert exported.read() == {"wall": 100.0}
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_samples_or_a_fault(text: str) -> None:
     try:
-        found = samples(f"plug_watts {text}\n", {"plug_watts"})
+        exported = samples(f"plug_watts {text}\n", {"plug_watts"})
     except FaultError as error:
         assert error.code == "nonsense"
     else:
-        assert all(sample.metric == "plug_watts" for sample in found)
+        assert all(sample.metric == "plug_watts" for sample in exported)
 
 
 LABELS = st.dictionaries(

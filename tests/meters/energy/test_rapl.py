@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testing.energy.powercapkit import DEVICES, RANGE_UJ, Powercap, server
-from tests.meters.energy.scripted import eventually
+from tests.meters.energy.scripted import eventually, fault
 from ullage.analysis.energy import series
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -26,10 +26,10 @@ def meter(tree: Powercap) -> Rapl:
 
 def opened(tree: Powercap, *zones: str) -> Rapl:
     """With the zones counting while it is opened, and standing still afterwards."""
-    found = meter(tree)
+    rapl = meter(tree)
     with tree.counting(*(zones or PACKAGES)):
-        found.open()
-    return found
+        rapl.open()
+    return rapl
 
 
 def refused(tree: Powercap) -> UllageError:
@@ -38,17 +38,11 @@ def refused(tree: Powercap) -> UllageError:
     return caught.value
 
 
-def fault(found: Rapl) -> FaultError:
-    with pytest.raises(FaultError) as caught:
-        found.read()
-    return caught.value
-
-
 def test_packages_and_memory_and_nothing_twice(tmp_path: Path) -> None:
     tree = server(tmp_path)
-    found = meter(tree)
+    rapl = meter(tree)
     with tree.counting(*PACKAGES):
-        channels = {channel.name: channel for channel in found.open()}
+        channels = {channel.name: channel for channel in rapl.open()}
     assert list(channels) == ["package-0", "memory-0", "package-1", "memory-1"]
     assert {name: channel.scope for name, channel in channels.items()} == {
         "package-0": "package",
@@ -60,16 +54,16 @@ def test_packages_and_memory_and_nothing_twice(tmp_path: Path) -> None:
         assert (channel.kind, channel.method, channel.observer) == ("energy", "measured", "host")
         assert (channel.wraps_at, channel.resolution) == (RANGE_UJ / 1e6, STEP_J)
     assert channels["memory-1"].source == str(tree.path / "intel-rapl:1:0/energy_uj")
-    found.close()
-    found.close()
+    rapl.close()
+    rapl.close()
 
 
 def test_values_are_those_of_the_files_in_joules(tmp_path: Path) -> None:
     tree = server(tmp_path)
-    found = opened(tree)
+    rapl = opened(tree)
     tree.set("intel-rapl:0", "123456789\n")
     tree.set("intel-rapl:1", "7\n")
-    assert found.read() == {
+    assert rapl.read() == {
         "package-0": 123.456789,
         "memory-0": 0.3,
         "package-1": 7e-6,
@@ -79,11 +73,11 @@ def test_values_are_those_of_the_files_in_joules(tmp_path: Path) -> None:
 
 def test_a_counter_that_wraps_is_told_as_it_stands(tmp_path: Path) -> None:
     tree = server(tmp_path)
-    found = opened(tree)
+    rapl = opened(tree)
     tree.set("intel-rapl:0", f"{RANGE_UJ - 1}\n")
-    high = found.read()["package-0"]
+    high = rapl.read()["package-0"]
     tree.set("intel-rapl:0", "1500000\n")
-    low = found.read()["package-0"]
+    low = rapl.read()["package-0"]
     assert (high, low) == ((RANGE_UJ - 1) / 1e6, 1.5)
 
 
@@ -103,10 +97,10 @@ def test_energy_over_a_wrap_is_whole_in_the_end(tmp_path: Path) -> None:
     eventually(lambda: recorder.readings >= now + 2)
     recorder.stop()
     (stretch,) = series.read(file)
-    found = series.series(stretch, "package-0")
-    assert {cut.code for cut in found.cuts} <= {"gap"}, "readings come late on a busy machine"
-    assert found.values[0] == 0
-    assert found.values[-1] == pytest.approx(2.5)
+    rapl = series.series(stretch, "package-0")
+    assert {cut.code for cut in rapl.cuts} <= {"gap"}, "readings come late on a busy machine"
+    assert rapl.values[0] == 0
+    assert rapl.values[-1] == pytest.approx(2.5)
 
 
 def test_a_counter_that_wraps_while_it_is_opened_counts(tmp_path: Path) -> None:
@@ -123,29 +117,29 @@ def test_dies_of_one_package_and_ten_packages_in_order(tmp_path: Path) -> None:
     for zone, name in zip(zones, names, strict=True):
         tree.zone(zone, name, 1)
     tree.zone("intel-rapl:10:0", "dram", 5)
-    found = meter(tree)
+    rapl = meter(tree)
     with tree.counting(*zones):
-        told = [channel.name for channel in found.open()]
-    assert told == [*names, "memory-5-die-0"]
+        channels = [channel.name for channel in rapl.open()]
+    assert channels == [*names, "memory-5-die-0"]
 
 
 def test_amd_has_packages_alone(tmp_path: Path) -> None:
     tree = Powercap(tmp_path)
     tree.zone("intel-rapl:0", "package-0", 1, 65_532_610_987)
     tree.zone("intel-rapl:0:0", "core", 1)
-    found = meter(tree)
+    rapl = meter(tree)
     with tree.counting("intel-rapl:0"):
-        (channel,) = found.open()
+        (channel,) = rapl.open()
     assert (channel.name, channel.wraps_at) == ("package-0", 65532.610987)
 
 
-@pytest.mark.parametrize("told", ["", "0\n", "many\n"])
-def test_a_range_that_the_kernel_does_not_tell(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("text", ["", "0\n", "many\n"])
+def test_a_range_that_the_kernel_does_not_tell(tmp_path: Path, text: str) -> None:
     tree = Powercap(tmp_path)
-    (tree.zone("intel-rapl:0", "package-0", 1) / "max_energy_range_uj").write_text(told)
-    found = meter(tree)
+    (tree.zone("intel-rapl:0", "package-0", 1) / "max_energy_range_uj").write_text(text)
+    rapl = meter(tree)
     with tree.counting("intel-rapl:0"):
-        (channel,) = found.open()
+        (channel,) = rapl.open()
     assert channel.wraps_at is None
 
 
@@ -203,11 +197,11 @@ def test_denied_in_the_middle() -> None:
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         tree = server(Path(place))
-        found = opened(tree)
+        rapl = opened(tree)
         (tree.path / "intel-rapl:1/energy_uj").chmod(0o400)
         with nobody():
-            assert fault(found).code == "denied"
-        assert found.read()["memory-1"] == 0.4
+            assert fault(rapl).code == "denied"
+        assert rapl.read()["memory-1"] == 0.4
 
 
 def test_a_package_that_stands_still_is_said_before_the_run(tmp_path: Path) -> None:
@@ -218,21 +212,21 @@ def test_a_package_that_stands_still_is_said_before_the_run(tmp_path: Path) -> N
     assert "package-1 stands still at 2 J" in error.message
 
 
-@pytest.mark.parametrize("told", ["", "-5\n", "NaN\n", "12 W\n", "1e9\n", "٣\n"])
-def test_what_is_no_count_is_no_reading(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("text", ["", "-5\n", "NaN\n", "12 W\n", "1e9\n", "٣\n"])
+def test_what_is_no_count_is_no_reading(tmp_path: Path, text: str) -> None:
     tree = server(tmp_path)
-    found = opened(tree)
-    tree.set("intel-rapl:1", told)
-    assert fault(found).code == "nonsense"
+    rapl = opened(tree)
+    tree.set("intel-rapl:1", text)
+    assert fault(rapl).code == "nonsense"
     tree.set("intel-rapl:1", "5000000\n")
-    assert found.read()["package-1"] == 5.0, "the next one stands by itself"
+    assert rapl.read()["package-1"] == 5.0, "the next one stands by itself"
 
 
 def test_beyond_its_own_range_is_no_reading(tmp_path: Path) -> None:
     tree = server(tmp_path)
-    found = opened(tree)
+    rapl = opened(tree)
     tree.set("intel-rapl:0", f"{RANGE_UJ + 1}\n")
-    assert "beyond its own range" in str(fault(found))
+    assert "beyond its own range" in str(fault(rapl))
 
 
 def test_no_count_when_it_is_opened(tmp_path: Path) -> None:
@@ -243,39 +237,39 @@ def test_no_count_when_it_is_opened(tmp_path: Path) -> None:
 
 def test_a_zone_that_goes_away_in_the_middle(tmp_path: Path) -> None:
     tree = server(tmp_path)
-    found = opened(tree)
+    rapl = opened(tree)
     (tree.path / "intel-rapl:1").unlink()
-    error = fault(found)
+    error = fault(rapl)
     assert error.code == "gone"
     assert "intel-rapl:1/energy_uj" in str(error)
 
 
 def test_a_file_that_never_answers_is_left_at_the_deadline(tmp_path: Path) -> None:
     tree = server(tmp_path)
-    found = opened(tree)
+    rapl = opened(tree)
     file = (tree.path / "intel-rapl:0").resolve() / "energy_uj"
     file.unlink()
     os.mkfifo(file)
     caller = Caller("rapl")  # as the recorder has one
     for _ in range(2):
         with pytest.raises(FaultError) as caught:
-            caller.call(found.read, 0.2)
+            caller.call(rapl.read, 0.2)
         assert caught.value.code == "silent"
     file.write_text("6000000\n")  # the reader that waits gets it, and ends
-    caller.end(found.close, 60)
+    caller.end(rapl.close, 60)
     tree.set("intel-rapl:0", "7000000\n")
-    assert found.read()["package-0"] == 7.0
+    assert rapl.read()["package-0"] == 7.0
 
 
 def test_an_opening_that_failed_changes_nothing(tmp_path: Path) -> None:
     tree = server(tmp_path)
-    found = opened(tree)
-    before = dict(found.read())
+    rapl = opened(tree)
+    before = dict(rapl.read())
     more = tree.zone("intel-rapl:7", "package-7", 5)
     with pytest.raises(UllageError, match="stands still"):
-        found.open()
+        rapl.open()
     assert more.is_dir()
-    assert dict(found.read()) == before
+    assert dict(rapl.read()) == before
 
 
 def test_no_plan_reads_so_seldom_that_a_counter_wraps_past_itself() -> None:

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.meters.energy.scripted import (
-    Said,
+    Answer,
     Scripted,
     ScriptedOptions,
     channel,
@@ -55,17 +55,17 @@ class Recorded:
 
     def __init__(self, kind: type[Scripted], file: Path, **more: Any) -> None:
         self.kind, self.file = kind, file
-        self.told: list[Fault] = []
+        self.faults: list[Fault] = []
         more.setdefault("every_s", QUICK_S)
         self.recorder = Recorder(
-            kind(kind.Options()), "wall", "u0000001", file, tell=self.told.append, **more
+            kind(kind.Options()), "wall", "u0000001", file, tell=self.faults.append, **more
         )
         self.recorder.start()
 
     def until(self, *, readings: int = 0, faults: int = 0, opened: int = 0) -> list[Line]:
         """Until the file has so many of them; all of it."""
-        wanted = Counter(reading=readings, fault=faults, opened=opened)
-        eventually(lambda: Counter(line.event for line in lines(self.file)) >= wanted)
+        expected = Counter(reading=readings, fault=faults, opened=opened)
+        eventually(lambda: Counter(line.event for line in lines(self.file)) >= expected)
         return self.stop()
 
     def stop(self) -> list[Line]:
@@ -73,14 +73,14 @@ class Recorded:
         return lines(self.file)
 
 
-def of(found: list[Line], kind: type[T]) -> list[T]:
-    return [line for line in found if isinstance(line, kind)]
+def of(recorder: list[Line], kind: type[T]) -> list[T]:
+    return [line for line in recorder if isinstance(line, kind)]
 
 
 def test_it_is_opened_read_once_more_at_the_end_and_closed(tmp_path: Path) -> None:
     kind = scripted(1.0, 2.0, 3.0)
-    found = Recorded(kind, tmp_path / "wall.jsonl").until(readings=5)
-    opened, *readings, closed = found
+    recorder = Recorded(kind, tmp_path / "wall.jsonl").until(readings=5)
+    opened, *readings, closed = recorder
     assert isinstance(opened, Opened)
     assert (opened.label, opened.meter, opened.session) == ("wall", "scripted", "u0000001")
     assert opened.options == {"where": "here"}
@@ -89,7 +89,7 @@ def test_it_is_opened_read_once_more_at_the_end_and_closed(tmp_path: Path) -> No
     values = [line.values["wall"] for line in of(readings, Reading)]
     assert values[:3] == [1.0, 2.0, 3.0]
     assert len(values) == len(readings) == kind.number
-    instants = [line.at_ns for line in found]
+    instants = [line.at_ns for line in recorder]
     assert instants == sorted(instants)
     assert kind.closes == 1
 
@@ -116,25 +116,25 @@ def test_the_schedule_does_not_drift(first: float, passed: float, every: float) 
 def test_every_fault_is_written_and_each_kind_told_once(tmp_path: Path) -> None:
     battery = FaultError("on-battery", "the mains have failed")
     kind = scripted(1.0, GONE, GONE, battery, GONE, battery, 2.0)
-    one = Recorded(kind, tmp_path / "wall.jsonl")
-    found = one.until(readings=3)
-    assert [f.code for f in of(found, Fault)] == [
+    recorded = Recorded(kind, tmp_path / "wall.jsonl")
+    recorder = recorded.until(readings=3)
+    assert [f.code for f in of(recorder, Fault)] == [
         "gone",
         "gone",
         "on-battery",
         "gone",
         "on-battery",
     ]
-    assert [(f.code, f.message) for f in one.told] == [
+    assert [(f.code, f.message) for f in recorded.faults] == [
         ("gone", "no such device"),
         ("on-battery", "the mains have failed"),
     ]
-    assert one.recorder.faults == {"gone": 3, "on-battery": 2}
-    assert one.recorder.readings == len(of(found, Reading))
+    assert recorded.recorder.faults == {"gone": 3, "on-battery": 2}
+    assert recorded.recorder.readings == len(of(recorder, Reading))
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         {"wall": math.nan},
         {"wall": math.inf},
@@ -146,13 +146,13 @@ def test_every_fault_is_written_and_each_kind_told_once(tmp_path: Path) -> None:
         RuntimeError("\x1b[2Jlong" * 1000),
     ],
 )
-def test_what_no_meter_can_say_is_a_fault_and_no_figure(said: Any, tmp_path: Path) -> None:
-    found = Recorded(scripted(7.0, said, 8.0), tmp_path / "wall.jsonl").until(readings=2)
-    (fault,) = of(found, Fault)
+def test_what_no_meter_can_say_is_a_fault_and_no_figure(answer: Any, tmp_path: Path) -> None:
+    recorder = Recorded(scripted(7.0, answer, 8.0), tmp_path / "wall.jsonl").until(readings=2)
+    (fault,) = of(recorder, Fault)
     assert fault.code == "nonsense"
     assert len(fault.message) < 600
     assert "\x1b" not in fault.message
-    assert {r.values["wall"] for r in of(found, Reading)} == {7.0, 8.0}
+    assert {r.values["wall"] for r in of(recorder, Reading)} == {7.0, 8.0}
 
 
 def test_a_meter_that_hangs_is_silent_and_does_not_hold_up_the_end(tmp_path: Path) -> None:
@@ -164,20 +164,20 @@ def test_a_meter_that_hangs_is_silent_and_does_not_hold_up_the_end(tmp_path: Pat
 
     kind = scripted(1.0, hang)
     file = tmp_path / "wall.jsonl"
-    one = Recorded(kind, file, read_deadline_s=0.5)
+    recorded = Recorded(kind, file, read_deadline_s=0.5)
     try:
         eventually(lambda: len(of(lines(file), Fault)) >= 4)
-        one.recorder.end()
-        eventually(lambda: one.recorder.ended)
-        found = one.stop()
-        assert {f.code for f in of(found, Fault)} == {"silent"}
-        assert of(found, Closed)
+        recorded.recorder.end()
+        eventually(lambda: recorded.recorder.ended)
+        recorder = recorded.stop()
+        assert {f.code for f in of(recorder, Fault)} == {"silent"}
+        assert of(recorder, Closed)
         assert kind.number == 2  # nobody asked again while it hung
         assert kind.closes == 0
     finally:
         release.set()
     eventually(lambda: kind.closes == 1)
-    assert lines(file) == found  # nothing comes after the end
+    assert lines(file) == recorder  # nothing comes after the end
 
 
 def test_a_meter_that_answers_again_goes_on_and_what_came_late_is_dropped(tmp_path: Path) -> None:
@@ -188,22 +188,22 @@ def test_a_meter_that_answers_again_goes_on_and_what_came_late_is_dropped(tmp_pa
         return 666.0
 
     file = tmp_path / "wall.jsonl"
-    one = Recorded(scripted(1.0, hang, 2.0), file, read_deadline_s=2)
+    recorded = Recorded(scripted(1.0, hang, 2.0), file, read_deadline_s=2)
     eventually(lambda: Counter(line.event for line in lines(file)) >= Counter(reading=1, fault=2))
     release.set()
-    found = one.until(readings=3)
-    assert {r.values["wall"] for r in of(found, Reading)} == {1.0, 2.0}
+    recorder = recorded.until(readings=3)
+    assert {r.values["wall"] for r in of(recorder, Reading)} == {1.0, 2.0}
 
 
 def test_a_meter_that_is_gone_is_looked_for_again_but_not_each_time(tmp_path: Path) -> None:
-    script: list[Said] = [1.0, *[GONE] * (REOPEN_INTERVALS - 1), 2.0]
+    script: list[Answer] = [1.0, *[GONE] * (REOPEN_INTERVALS - 1), 2.0]
     kind = scripted(*script, channels=[(channel(),), absent(), denied(), (channel(),)])
-    found = Recorded(kind, tmp_path / "wall.jsonl").until(readings=3)
-    codes = [f.code for f in of(found, Fault)]
-    each = 1 + REOPEN_INTERVALS  # an opening that failed, and what waits for the next
-    assert codes == ["gone"] * (REOPEN_INTERVALS - 1) + ["gone"] * each + ["denied"] * each
+    recorder = Recorded(kind, tmp_path / "wall.jsonl").until(readings=3)
+    codes = [f.code for f in of(recorder, Fault)]
+    interval = 1 + REOPEN_INTERVALS  # an opening that failed, and what waits for the next
+    assert codes == ["gone"] * (REOPEN_INTERVALS - 1) + ["gone"] * interval + ["denied"] * interval
     assert kind.opens == 4
-    assert len(of(found, Opened)) == 1  # the same channels of a power: the same stretch
+    assert len(of(recorder, Opened)) == 1  # the same channels of a power: the same stretch
 
 
 def test_nothing_is_read_of_a_meter_that_could_not_be_opened_anew(tmp_path: Path) -> None:
@@ -220,11 +220,11 @@ def test_nothing_is_read_of_a_meter_that_could_not_be_opened_anew(tmp_path: Path
             assert type(self).opens < 2 or back.is_set(), "its figures mean nothing yet"
             return super().read()
 
-    one = Recorded(Kept, file)
+    recorded = Recorded(Kept, file)
     eventually(lambda: Kept.opens >= 3)
-    found = one.stop()
-    assert {r.values["wall"] for r in of(found, Reading)} == {1.0}
-    faults = of(found, Fault)
+    recorder = recorded.stop()
+    assert {r.values["wall"] for r in of(recorder, Reading)} == {1.0}
+    faults = of(recorder, Fault)
     assert {fault.code for fault in faults} == {"gone"}
     assert all("it tells neither" in fault.message for fault in faults[REOPEN_INTERVALS - 1 :])
     assert Kept.number == REOPEN_INTERVALS, "nor at the end"
@@ -253,10 +253,10 @@ def test_what_may_have_begun_anew_is_a_new_stretch(before: Any, after: Any, tmp_
         {after.name: 1.0},
         channels=[(before,), (after,)],
     )
-    found = Recorded(kind, tmp_path / "wall.jsonl").until(readings=2, opened=2)
-    assert [o.channels for o in of(found, Opened)] == [(before,), (after,)]
-    second = found.index(of(found, Opened)[1])
-    assert {after.name} == {name for r in of(found[second:], Reading) for name in r.values}
+    recorder = Recorded(kind, tmp_path / "wall.jsonl").until(readings=2, opened=2)
+    assert [o.channels for o in of(recorder, Opened)] == [(before,), (after,)]
+    second = recorder.index(of(recorder, Opened)[1])
+    assert {after.name} == {name for r in of(recorder[second:], Reading) for name in r.values}
 
 
 def test_a_ups_on_battery_is_not_opened_anew(tmp_path: Path) -> None:
@@ -267,9 +267,9 @@ def test_a_ups_on_battery_is_not_opened_anew(tmp_path: Path) -> None:
 
 def test_one_that_is_not_there_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     file = tmp_path / "wall.jsonl"
-    for found in (absent(), denied(), OSError(errno.ENOENT, "No such file", "/dev/ttyUSB0")):
+    for recorder in (absent(), denied(), OSError(errno.ENOENT, "No such file", "/dev/ttyUSB0")):
         with pytest.raises(UllageError) as caught:
-            Recorded(scripted(channels=[found]), file)
+            Recorded(scripted(channels=[recorder]), file)
         kinds = (errors.ENERGY_METER_ABSENT, errors.ENERGY_METER_DENIED)
         assert caught.value.kind in kinds
         assert caught.value.hint
@@ -298,7 +298,7 @@ def test_a_full_disk_ends_it_with_whole_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "wall.jsonl"
-    one = Recorded(scripted(1.0), file)
+    recorded = Recorded(scripted(1.0), file)
     eventually(lambda: len(of(lines(file), Reading)) >= 2)
     real = os.write
 
@@ -309,12 +309,12 @@ def test_a_full_disk_ends_it_with_whole_lines(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", half)
-        eventually(lambda: one.recorder.ended)
-    assert one.recorder.failed is not None
-    assert one.recorder.failed.errno == errno.ENOSPC
-    found = one.stop()
+        eventually(lambda: recorded.recorder.ended)
+    assert recorded.recorder.failed is not None
+    assert recorded.recorder.failed.errno == errno.ENOSPC
+    recorder = recorded.stop()
     assert file.read_bytes().endswith(b"}\n")
-    assert not of(found, Closed)
+    assert not of(recorder, Closed)
 
 
 def test_a_full_disk_at_a_new_stretch_is_no_fault_of_the_meter(
@@ -331,14 +331,14 @@ def test_a_full_disk_at_a_new_stretch_is_no_fault_of_the_meter(
     kind = scripted(5.0, *[GONE] * REOPEN_INTERVALS, 1.0, channels=[(counter,)])
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
-        one = Recorded(kind, tmp_path / "wall.jsonl")
-        recorder = one.recorder
+        recorded = Recorded(kind, tmp_path / "wall.jsonl")
+        recorder = recorded.recorder
         eventually(lambda: recorder.ended or recorder.faults["nonsense"] > 0)
-        found = one.stop()
+        lines_written = recorded.stop()
     assert recorder.failed is not None
     assert recorder.failed.errno == errno.ENOSPC
-    assert {fault.code for fault in of(found, Fault)} == {"gone"}
-    assert [line.values["wall"] for line in of(found, Reading)] == [5.0]
+    assert {fault.code for fault in of(lines_written, Fault)} == {"gone"}
+    assert [line.values["wall"] for line in of(lines_written, Reading)] == [5.0]
 
 
 @given(st.binary(max_size=200).filter(lambda tail: b"\n" not in tail), st.integers(0, 3))
@@ -346,15 +346,15 @@ def test_a_torn_line_is_cut_and_whole_ones_stay(
     tmp_path_factory: pytest.TempPathFactory, tail: bytes, whole: int
 ) -> None:
     file = tmp_path_factory.mktemp("meters") / "wall.jsonl"
-    said = [Closed(at_ns=n) for n in range(whole + 1)]
+    closings = [Closed(at_ns=n) for n in range(whole + 1)]
     with LineFile(file) as written:
-        for line in said[:-1]:
+        for line in closings[:-1]:
             written.append(line)
     with file.open("ab") as stream:
         stream.write(tail)
     with LineFile(file) as written:
-        written.append(said[-1])
-    assert lines(file) == said
+        written.append(closings[-1])
+    assert lines(file) == closings
 
 
 KILLED = """
@@ -376,6 +376,6 @@ def test_a_killed_recorder_leaves_whole_lines(tmp_path: Path) -> None:
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    found = lines(file)
-    assert len(of(found, Reading)) >= 20
-    assert not of(found, Closed)
+    recorder = lines(file)
+    assert len(of(recorder, Reading)) >= 20
+    assert not of(recorder, Closed)

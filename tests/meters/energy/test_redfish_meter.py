@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from testing.energy.redfish_double import CHASSIS, ROOT, RedfishDouble, linked, serving
-from tests.meters.energy.redfishkit import fault, meter, refused, unlocked
+from tests.meters.energy.redfishkit import meter, unlocked
+from tests.meters.energy.scripted import fault, refused
 from ullage.common import errors
 from ullage.meters.energy import redfish
 from ullage.meters.energy.base import FaultError
@@ -22,59 +23,59 @@ def service() -> Iterator[RedfishDouble]:
 
 
 def test_the_metrics_of_the_environment(service: RedfishDouble) -> None:
-    found = meter(service, accuracy="1%")
-    (channel,) = found.open()
+    bmc = meter(service, accuracy="1%")
+    (channel,) = bmc.open()
     assert (channel.name, channel.kind, channel.method) == ("wall", "power", "measured")
     assert (channel.scope, channel.observer) == ("wall", "bmc")
     assert (channel.resolution, channel.accuracy) == (1.0, 0.01)
     assert channel.source == f"{service.url}{CHASSIS}/EnvironmentMetrics PowerWatts"
-    assert found.read() == {"wall": 374.0}
+    assert bmc.read() == {"wall": 374.0}
     service.metrics["PowerWatts"]["Reading"] = 410.25
-    assert found.read() == {"wall": 410.25}
-    found.close()
+    assert bmc.read() == {"wall": 410.25}
+    bmc.close()
     assert service.connections == 1, "it stays"
 
 
 def test_the_counter_of_energy(service: RedfishDouble) -> None:
     service.metrics["EnergykWh"] = {"Reading": 56438.5}
-    found = meter(service)
-    _power, energy = found.open()
+    bmc = meter(service)
+    _power, energy = bmc.open()
     assert (energy.name, energy.kind, energy.wraps_at) == ("wall-energy", "energy", None)
     assert energy.resolution == pytest.approx(0.1 * 3.6e6)
     assert energy.source.endswith("EnergykWh")
-    assert found.read()["wall-energy"] == pytest.approx(56438.5 * 3.6e6)
+    assert bmc.read()["wall-energy"] == pytest.approx(56438.5 * 3.6e6)
     service.metrics["EnergykWh"] = {"Reading": None}
-    assert fault(found).code == "silent"
+    assert fault(bmc).code == "silent"
     service.metrics["EnergykWh"] = {"Reading": -1}
-    assert fault(found).code == "nonsense"
+    assert fault(bmc).code == "nonsense"
     del service.metrics["EnergykWh"]
-    assert fault(found).code == "silent"
-    found.close()
+    assert fault(bmc).code == "silent"
+    bmc.close()
 
 
 def test_the_power_of_older_services(service: RedfishDouble) -> None:
     service.old()
     service.control["PowerConsumedWatts"] = 344.5
-    found = meter(service)
-    (channel,) = found.open()
+    bmc = meter(service)
+    (channel,) = bmc.open()
     assert channel.resolution == pytest.approx(0.1)
     assert channel.source == f"{service.url}{CHASSIS}/Power PowerConsumedWatts"
-    assert found.read() == {"wall": 344.5}
-    found.close()
+    assert bmc.read() == {"wall": 344.5}
+    bmc.close()
 
 
-@pytest.mark.parametrize("what", ["null", "absent", "linked to nothing"])
-def test_metrics_without_a_power(service: RedfishDouble, what: str) -> None:
-    if what == "null":
+@pytest.mark.parametrize("place", ["null", "absent", "linked to nothing"])
+def test_metrics_without_a_power(service: RedfishDouble, place: str) -> None:
+    if place == "null":
         service.metrics["PowerWatts"]["Reading"] = None
-    elif what == "absent":
+    elif place == "absent":
         del service.metrics["PowerWatts"]
     else:
         del service.resources[f"{CHASSIS}/EnvironmentMetrics"]
-    found = meter(service)
-    assert found.open()[0].source.endswith("PowerConsumedWatts")
-    assert found.read() == {"wall": 344.0}
-    found.close()
+    bmc = meter(service)
+    assert bmc.open()[0].source.endswith("PowerConsumedWatts")
+    assert bmc.read() == {"wall": 344.0}
+    bmc.close()
 
 
 def test_one_of_several_chassis(service: RedfishDouble) -> None:
@@ -85,10 +86,10 @@ def test_one_of_several_chassis(service: RedfishDouble) -> None:
     assert error.kind is errors.ENERGY_METER_BAD_ANSWER
     assert "1U, Rack_2" in error.message
     assert "chassis:" in error.hint
-    found = meter(service, chassis="GPU.0")
-    found.open()
-    assert found.read() == {"wall": 120.5}
-    found.close()
+    bmc = meter(service, chassis="GPU.0")
+    bmc.open()
+    assert bmc.read() == {"wall": 120.5}
+    bmc.close()
     error = refused(meter(service, chassis="attic"))
     assert error.kind is errors.ENERGY_METER_ABSENT
     assert "1U, GPU.0, Rack_2" in error.message
@@ -113,16 +114,16 @@ def test_figures_that_are_none(
     service: RedfishDouble, value: object, state: str, code: str
 ) -> None:
     service.old()
-    found = meter(service)
-    found.open()
+    bmc = meter(service)
+    bmc.open()
     service.control["PowerConsumedWatts"], service.control["Status"]["State"] = value, state
-    assert fault(found).code == code
+    assert fault(bmc).code == code
     error = refused(meter(service))
     assert error.kind is errors.ENERGY_METER_BAD_ANSWER
     assert "PowerConsumedWatts" in error.message
     service.control["PowerConsumedWatts"], service.control["Status"]["State"] = 340, "Enabled"
-    assert found.read() == {"wall": 340.0}
-    found.close()
+    assert bmc.read() == {"wall": 340.0}
+    bmc.close()
 
 
 @pytest.mark.parametrize(
@@ -141,23 +142,23 @@ def test_figures_that_are_none(
     ],
 )
 def test_answers_that_cannot_be_trusted(service: RedfishDouble, raw: bytes) -> None:
-    found = meter(service)
-    found.open()
+    bmc = meter(service)
+    bmc.open()
     service.raw = raw
-    assert fault(found).code == "nonsense"
+    assert fault(bmc).code == "nonsense"
     service.raw = None
-    assert found.read() == {"wall": 374.0}
-    found.close()
+    assert bmc.read() == {"wall": 374.0}
+    bmc.close()
 
 
 def test_an_answer_that_is_cut_short(service: RedfishDouble) -> None:
-    found = meter(service)
-    found.open()
+    bmc = meter(service)
+    bmc.open()
     service.claimed = 5000
-    error = fault(found)
+    error = fault(bmc)
     assert error.code == "nonsense"
     assert "IncompleteRead" in str(error) or "did not come" in str(error)
-    found.close()
+    bmc.close()
 
 
 @pytest.mark.parametrize(
@@ -165,21 +166,21 @@ def test_an_answer_that_is_cut_short(service: RedfishDouble) -> None:
     [(401, "denied"), (403, "denied"), (404, "gone"), (503, "silent"), (500, "nonsense")],
 )
 def test_what_the_service_refuses(service: RedfishDouble, status: int, code: str) -> None:
-    found = meter(service)
-    found.open()
+    bmc = meter(service)
+    bmc.open()
     service.status = (status, {})
-    error = fault(found)
+    error = fault(bmc)
     assert (error.code, str(status) in str(error)) == (code, True)
     service.status = None
-    assert found.read() == {"wall": 374.0}
-    found.close()
+    assert bmc.read() == {"wall": 374.0}
+    bmc.close()
 
 
 def test_a_redirect_is_not_followed(service: RedfishDouble) -> None:
     with serving() as elsewhere:
         service.status = (302, {"Location": f"{elsewhere.url}{ROOT}/"})
         error = refused(meter(service))
-        assert elsewhere.asked == []
+        assert elsewhere.requests == []
     assert error.kind is errors.ENERGY_METER_BAD_ANSWER
     assert "not followed" in error.message
 
@@ -191,7 +192,7 @@ def test_a_redirect_is_not_followed(service: RedfishDouble) -> None:
 def test_a_link_that_leads_away(service: RedfishDouble, path: str) -> None:
     service.resources[f"{ROOT}/"]["Chassis"] = linked(path)
     assert refused(meter(service)).kind is errors.ENERGY_METER_BAD_ANSWER
-    assert service.asked == [f"GET {ROOT}/"]
+    assert service.requests == [f"GET {ROOT}/"]
 
 
 @pytest.mark.parametrize(
@@ -229,27 +230,27 @@ _JSON = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[RedfishDouble]:
+def unlocked_service() -> Iterator[RedfishDouble]:
     with unlocked() as double:
         yield double
 
 
 @given(power=_JSON, metrics=_JSON)
 def test_any_json_is_a_figure_or_a_fault(
-    kept: RedfishDouble, power: object, metrics: object
+    unlocked_service: RedfishDouble, power: object, metrics: object
 ) -> None:
     path = f"{CHASSIS}/EnvironmentMetrics"
-    before = kept.resources[path]
-    found = meter(kept)
-    found.open()
+    before = unlocked_service.resources[path]
+    bmc = meter(unlocked_service)
+    bmc.open()
     for odd in ({"PowerWatts": {"Reading": power}}, {"PowerWatts": metrics}, metrics):
-        kept.resources[path] = odd
+        unlocked_service.resources[path] = odd
         try:
-            (value,) = found.read().values()
+            (value,) = bmc.read().values()
         except FaultError as error:
             assert error.code in {"nonsense", "silent"}
         else:
             assert 0 < value <= 1e6
             assert value == power
-    kept.resources[path] = before
-    found.close()
+    unlocked_service.resources[path] = before
+    bmc.close()

@@ -9,7 +9,8 @@ import pytest
 
 from testing.energy.redfish_double import PASSWORD, SESSIONS, USER, RedfishDouble, serving
 from testing.energy.tlskit import certificate
-from tests.meters.energy.redfishkit import fault, meter, refused, unlocked
+from tests.meters.energy.redfishkit import meter, unlocked
+from tests.meters.energy.scripted import fault, refused
 from ullage.common import errors
 from ullage.meters.energy import redfish
 
@@ -30,16 +31,16 @@ def password(tmp_path: Path) -> Path:
 def test_a_session_is_opened_once_and_closed(password: Path, tmp_path: Path) -> None:
     file = certificate(tmp_path)
     with serving(file) as double:
-        found = meter(double, username=USER, password_file=password, ca_file=file)
-        (channel,) = found.open()
-        assert found.read() == {"wall": 374.0}
-        assert found.read() == {"wall": 374.0}
+        bmc = meter(double, username=USER, password_file=password, ca_file=file)
+        (channel,) = bmc.open()
+        assert bmc.read() == {"wall": 374.0}
+        assert bmc.read() == {"wall": 374.0}
         assert len(double.tokens) == 1
-        assert PASSWORD not in f"{channel!r} {found.options!r} {found.options.model_dump_json()}"
-        found.close()
-        found.close()
+        assert PASSWORD not in f"{channel!r} {bmc.options!r} {bmc.options.model_dump_json()}"
+        bmc.close()
+        bmc.close()
         assert double.tokens == set()
-        assert [each for each in double.asked if "Sessions" in each] == [
+        assert [request for request in double.requests if "Sessions" in request] == [
             f"POST {SESSIONS}",
             f"DELETE {SESSIONS}/2",
         ]
@@ -49,12 +50,12 @@ def test_a_session_is_opened_once_and_closed(password: Path, tmp_path: Path) -> 
 def test_a_session_that_expired_is_said_and_renewed(password: Path, tmp_path: Path) -> None:
     file = certificate(tmp_path)
     with serving(file) as double:
-        found = meter(double, username=USER, password_file=password, ca_file=file)
-        found.open()
+        bmc = meter(double, username=USER, password_file=password, ca_file=file)
+        bmc.open()
         double.tokens.clear()
-        assert fault(found).code == "denied"
-        assert found.read() == {"wall": 374.0}
-        found.close()
+        assert fault(bmc).code == "denied"
+        assert bmc.read() == {"wall": 374.0}
+        bmc.close()
 
 
 @pytest.mark.parametrize("location", ["https://elsewhere.example/redfish/v1/S/", "/etc/", ""])
@@ -62,20 +63,20 @@ def test_a_session_elsewhere_is_not_closed(
     service: RedfishDouble, password: Path, location: str
 ) -> None:
     service.location = location
-    found = meter(service, username=USER, password_file=password, insecure=True)
-    found.open()
-    found.close()
-    assert not [each for each in service.asked if each.startswith("DELETE")]
+    bmc = meter(service, username=USER, password_file=password, insecure=True)
+    bmc.open()
+    bmc.close()
+    assert not [request for request in service.requests if request.startswith("DELETE")]
 
 
 def test_the_password_each_time(service: RedfishDouble, password: Path) -> None:
     service.locked = True
-    found = meter(service, username=USER, password_file=password, auth="basic", insecure=True)
-    (channel,) = found.open()
+    bmc = meter(service, username=USER, password_file=password, auth="basic", insecure=True)
+    (channel,) = bmc.open()
     assert "INSECURE" in channel.source
-    assert found.read() == {"wall": 374.0}
-    found.close()
-    assert not [each for each in service.asked if "Sessions" in each]
+    assert bmc.read() == {"wall": 374.0}
+    bmc.close()
+    assert not [request for request in service.requests if "Sessions" in request]
 
 
 @pytest.mark.parametrize("auth", ["session", "basic"])
@@ -95,38 +96,38 @@ def test_a_wrong_password(service: RedfishDouble, tmp_path: Path, auth: str) -> 
 
 def test_a_certificate_must_be_trusted(password: Path, tmp_path: Path) -> None:
     file = certificate(tmp_path)
-    other = certificate(tmp_path, "127.0.0.9")
+    other_certificate = certificate(tmp_path, "127.0.0.9")
     with serving(file) as double:
         user: dict[str, Any] = {"username": USER, "password_file": password}
-        for trusted in (None, other):
+        for trusted in (None, other_certificate):
             error = refused(meter(double, **user, ca_file=trusted))
             assert error.kind is errors.ENERGY_METER_DENIED
             assert "certificate is not trusted" in error.message
             assert "ca_file:" in error.hint
-        assert double.asked == []
+        assert double.requests == []
         error = refused(meter(double, **user, ca_file=tmp_path / "none"))
         assert error.kind is errors.ENERGY_METER_DENIED
-        found = meter(double, **user, insecure=True)
-        assert "INSECURE" in found.open()[0].source
-        assert "its password may be read" in (found.caution() or "")
-        found.close()
+        bmc = meter(double, **user, insecure=True)
+        assert "INSECURE" in bmc.open()[0].source
+        assert "its password may be read" in (bmc.caution() or "")
+        bmc.close()
         assert meter(double, **user, ca_file=file).caution() is None
-    with serving(other) as double:
-        error = refused(meter(double, **user, ca_file=other))
+    with serving(other_certificate) as double:
+        error = refused(meter(double, **user, ca_file=other_certificate))
         assert error.kind is errors.ENERGY_METER_DENIED
         assert "127.0.0.1" in error.message
 
 
 def test_the_service_hangs_up_between_two_readings(service: RedfishDouble) -> None:
-    found = meter(service)
-    found.open()
-    assert found._service is not None
-    connection = found._service._connection
+    bmc = meter(service)
+    bmc.open()
+    assert bmc._service is not None
+    connection = bmc._service._server._connection
     assert connection is not None
     assert connection.sock is not None
     connection.sock.shutdown(socket.SHUT_RDWR)
-    assert found.read() == {"wall": 374.0}
-    found.close()
+    assert bmc.read() == {"wall": 374.0}
+    bmc.close()
     assert service.connections == 2
 
 
@@ -134,18 +135,31 @@ def test_the_service_hangs_up_between_two_readings(service: RedfishDouble) -> No
 def test_a_service_that_hangs(
     service: RedfishDouble, monkeypatch: pytest.MonkeyPatch, drips: bool
 ) -> None:
-    found = meter(service)
-    found.open()
+    bmc = meter(service)
+    bmc.open()
     monkeypatch.setattr(redfish, "READ_DEADLINE_S", 0.3)
     service.drips = drips
     if not drips:
         service.hangs.set()
-    assert fault(found).code == "silent"
+    assert fault(bmc).code == "silent"
     service.drips = False
     service.hangs.clear()
     monkeypatch.undo()
-    assert found.read() == {"wall": 374.0}
-    found.close()
+    assert bmc.read() == {"wall": 374.0}
+    bmc.close()
+
+
+def test_a_service_that_drips_and_says_that_it_will_hang_up(
+    service: RedfishDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library then lets go of the connection at once, and reads on."""
+    bmc = meter(service)
+    bmc.open()
+    monkeypatch.setattr(redfish, "READ_DEADLINE_S", 0.3)
+    service.status, service.claimed = (200, {"Connection": "close"}), 10_000
+    service.drips = True
+    assert fault(bmc).code == "silent"
+    bmc.close()
 
 
 def test_a_session_is_closed_after_a_reading_that_was_cut_off(
@@ -153,37 +167,37 @@ def test_a_session_is_closed_after_a_reading_that_was_cut_off(
 ) -> None:
     file = certificate(tmp_path)
     with serving(file) as double:
-        found = meter(double, username=USER, password_file=password, ca_file=file)
-        found.open()
+        bmc = meter(double, username=USER, password_file=password, ca_file=file)
+        bmc.open()
         with monkeypatch.context() as patched:
             patched.setattr(redfish, "READ_DEADLINE_S", 0.3)
             double.drips = True  # bodies; the answer to DELETE has none
-            assert fault(found).code == "silent"
-        assert [each for each in double.asked if each.startswith("DELETE")] == [
+            assert fault(bmc).code == "silent"
+        assert [request for request in double.requests if request.startswith("DELETE")] == [
             f"DELETE {SESSIONS}/2"
         ]
         assert double.tokens == set()
         double.drips = False
-        assert found.read() == {"wall": 374.0}
+        assert bmc.read() == {"wall": 374.0}
         assert len(double.tokens) == 1
         double.hangs.set()
         with monkeypatch.context() as patched:
             patched.setattr(redfish, "READ_DEADLINE_S", 0.3)
             patched.setattr(redfish, "_LEAVES_S", 0.3)
-            assert fault(found).code == "silent", "nor is the farewell waited for"
+            assert fault(bmc).code == "silent", "nor is the farewell waited for"
         double.hangs.clear()
-        assert found.read() == {"wall": 374.0}
-        found.close()
+        assert bmc.read() == {"wall": 374.0}
+        bmc.close()
 
 
 def test_the_service_goes_and_comes_back(service: RedfishDouble) -> None:
     with serving() as double:
         double.locked = False
-        found = meter(double)
-        found.open()
+        bmc = meter(double)
+        bmc.open()
         port = double.url.rpartition(":")[2]
-    found.close()
-    assert fault(found).code == "gone"
+    bmc.close()
+    assert fault(bmc).code == "gone"
     error = refused(meter(double))
     assert error.kind is errors.ENERGY_METER_ABSENT
     assert port in error.message

@@ -11,7 +11,6 @@ from tests.meters.energy.prometheuskit import OWN, meter, refused
 from tests.meters.energy.scripted import eventually
 from ullage.common import errors
 from ullage.meters.energy.base import FaultError
-from ullage.meters.energy.prometheus import Scrape
 from ullage.meters.energy.recorder import Caller
 
 
@@ -37,7 +36,7 @@ def test_a_status_that_is_no_answer(status: int, kind: str, words: str) -> None:
         error = refused(served.url)
         assert error.kind is getattr(errors, kind)
         assert words in error.message
-        assert served.asked == ["/metrics"], "no redirect is followed, and nothing asked again"
+        assert served.requests == ["/metrics"], "no redirect is followed, and nothing asked again"
 
 
 def test_a_page_for_people() -> None:
@@ -51,7 +50,7 @@ def test_a_page_for_people() -> None:
 def test_a_page_cut_short() -> None:
     with exporter("plug_watts 100\n") as served:
         served.declared = 5000
-        assert "4985 bytes of the page did not come" in refused(served.url).message
+        assert "4985 bytes of the answer did not come" in refused(served.url).message
         served.declared = 0
         assert len(meter(served.url, **OWN).open()) == 1, "HTTP 1.0 ends by hanging up"
         served.headers = {"Transfer-Encoding": "chunked", "Content-Type": TEXT}
@@ -62,27 +61,27 @@ def test_a_page_cut_short() -> None:
 def test_a_page_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ullage.meters.energy.prometheus.MOST_BYTES", 1 << 20)
     with exporter("plug_watts 100\n" + "#\n" * (1 << 19)) as served:
-        assert "a page over 1 MiB" in refused(served.url).message
+        assert "an answer over 1 MiB" in refused(served.url).message
 
 
 def test_a_server_that_only_drips_is_left_at_the_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with exporter("plug_watts 100\n") as served:
-        found = meter(served.url, **OWN)
-        found.open()
+        plug = meter(served.url, **OWN)
+        plug.open()
         monkeypatch.setattr("ullage.meters.energy.prometheus.READ_DEADLINE_S", 0.3)
         served.drip_s = 0.02
         for declared in (0, 10_000):
             served.declared = declared
             with pytest.raises(FaultError, match=r"no answer within 0.3 s") as caught:
-                found.read()
+                plug.read()
             assert caught.value.code == "silent"
         monkeypatch.setattr("ullage.meters.energy.prometheus.READ_DEADLINE_S", 60)
         served.drip_s, served.declared = None, None
-        assert found.read() == {"wall": 100.0}
-        found.close()
-        found.close()
+        assert plug.read() == {"wall": 100.0}
+        plug.close()
+        plug.close()
 
 
 def test_a_server_that_never_answers_is_left_at_the_deadline(
@@ -101,17 +100,17 @@ def test_a_connection_that_is_made_after_the_deadline_is_left(
     monkeypatch.setattr("ullage.meters.energy.prometheus.READ_DEADLINE_S", 0.3)
     with exporter("plug_watts 100\n") as served:
         served.drip_s, served.declared = 0.02, 0
-        scrape = Scrape(served.url)
+        plug = meter(served.url, **OWN)
         connect = HTTPConnection.connect
 
         def late(connection: HTTPConnection) -> None:
-            eventually(lambda: scrape._late)
+            eventually(lambda: plug._server._late)
             connect(connection)
 
         monkeypatch.setattr(HTTPConnection, "connect", late)
         caller = Caller("plug")
         with pytest.raises(FaultError, match=r"no answer within 0.3 s"):
-            caller.call(scrape.text, 60)
+            caller.call(plug.describe, 60)
         caller.end(lambda: None, 60)
 
 

@@ -15,10 +15,12 @@ from ullage.meters.energy.base import FaultError
 
 
 def test_all_are_of_meters_that_there_are() -> None:
-    assert {one.meter for one in STAND_INS} <= {meter.name for meter in ENERGY_METERS}
+    assert {stand_in.meter for stand_in in STAND_INS} <= {meter.name for meter in ENERGY_METERS}
 
 
-@pytest.mark.parametrize("stand_in", STAND_INS, ids=lambda one: f"{one.meter}: {one.description}")
+@pytest.mark.parametrize(
+    "stand_in", STAND_INS, ids=lambda stand_in: f"{stand_in.meter}: {stand_in.description}"
+)
 def test_its_meter_reads_it(stand_in: StandIn, tmp_path: Path) -> None:
     kind = next(meter for meter in ENERGY_METERS if meter.name == stand_in.meter)
     with ExitStack() as stack:

@@ -31,9 +31,8 @@ ENERGY_METER_BAD_OPTION: Final = ErrorKind(
 )
 ENERGY_LOGGER_BAD_NAME: Final = ErrorKind(
     "energy-logger-bad-name",
-    "{found} cannot be the name of a logger: 1 to 40 lower-case letters, digits, dots, dashes, "
-    "underscores, a letter or digit first",
-    "choose a plain one, such as `--name wall`",
+    "{found} cannot be the name of a logger",
+    "1 to 40 of a-z, 0-9, `.`, `-`, `_`, a letter or digit first, such as `--name wall`",
 )
 ENERGY_LOGGER_RUNS: Final = ErrorKind(
     "energy-logger-runs",
@@ -53,20 +52,18 @@ ENERGY_LOGGER_SEVERAL: Final = ErrorKind(
 ENERGY_READINGS_NONE: Final = ErrorKind(
     "energy-readings-none",
     "{file}: {reason}",
-    "`ullage meter start METER --to FILE` writes readings; `ullage meter list` shows the loggers "
-    "that run and their files",
+    "`ullage meter start METER --to FILE` writes readings; `ullage meter list` shows their files",
 )
 ENERGY_FILE_GONE: Final = ErrorKind(
     "energy-file-gone",
-    "the logger {name} {what}, and its file {file} is gone: it was removed, or moved elsewhere",
+    "the logger {name} {what}, and its file {file} was removed or moved",
     "what a removed file held is lost; one that was moved holds all: `ullage meter energy FILE`",
     ExitCode.GATE_FAILED,
 )
 ENERGY_FILE_REPLACED: Final = ErrorKind(
     "energy-file-replaced",
-    "{file} is another file than the one that was read until now, and they are not mixed",
-    "look at the new one by itself, with the same command; a logger goes on with the file that it "
-    "opened, whatever that is called now",
+    "{file} is another file than the one that was read until now",
+    "look at it by itself, with the same command; a logger goes on with the file that it opened",
     ExitCode.GATE_FAILED,
 )
 ENERGY_LOGGER_FAILED: Final = ErrorKind(
@@ -77,8 +74,8 @@ ENERGY_LOGGER_FAILED: Final = ErrorKind(
 )
 ENERGY_FILE_EXISTS: Final = ErrorKind(
     "energy-file-exists",
-    "{file} is already there, and readings are never written over",
-    "name another file with `--to`, or move that one away",
+    "{file} is already there",
+    "name another with `--to`, or move it away: readings are never written over",
 )
 ENERGY_BAD_INSTANT: Final = ErrorKind(
     "energy-bad-instant",

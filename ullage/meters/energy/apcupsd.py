@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from ullage.common.quantities import Seconds
 from ullage.meters.energy.base import FaultError, MeterOptions
 from ullage.meters.energy.remote import (
     Address,
-    Line,
+    Dialogue,
     OutsideMeter,
     OutsideOptions,
     Rating,
@@ -60,6 +60,7 @@ class Apcupsd(OutsideMeter):
     lost (`gone`), or of which it tells 0 %, as it does before it has asked.
     """
 
+    options: ApcupsdOptions
     name: ClassVar[str] = "apcupsd"
     Options: ClassVar[type[MeterOptions]] = ApcupsdOptions
     fixes: ClassVar[Mapping[str, str]] = {
@@ -69,36 +70,16 @@ class Apcupsd(OutsideMeter):
         "load",
     }
 
-    def __init__(self, options: Any) -> None:
-        super().__init__(options)
-        assert isinstance(options, ApcupsdOptions)
-        self._server = options.server
-        self._rating = options.rating
-        self._accuracy = options.accuracy
-        self._oldest_s = options.oldest
-
     def where(self) -> str:
-        """As the plan has it."""
-        return self._server
+        return self.options.server
 
     def describe(self) -> tuple[Channel, ...]:
-        """`wall`."""
         status = self._status()
         _reached(status)
         load, rating = _load(status), self._full_load(status)
         number(load, "LOADPCT")
-        return (
-            Channel(
-                name="wall",
-                kind="power",
-                method="measured",
-                scope="wall",
-                observer="host",
-                resolution=step(load) / 100 * rating,
-                accuracy=self._accuracy,
-                source=f"LOADPCT × {rating:g} W of apcupsd at {self._server}",
-            ),
-        )
+        source = f"LOADPCT × {rating:g} W of apcupsd at {self.options.server}"
+        return self.wall(step(load) / 100 * rating, source)
 
     def ask(self) -> Mapping[str, float]:
         """The power now. FaultError, also when the UPS is on battery or out of apcupsd's reach."""
@@ -107,7 +88,7 @@ class Apcupsd(OutsideMeter):
         if "ONBATT" in state:
             raise FaultError("on-battery", f"the UPS is on battery ({quoted(' '.join(state))})")
         age_s = _age_s(status)
-        if age_s > self._oldest_s:
+        if age_s > self.options.oldest:
             raise FaultError("silent", f"apcupsd got its figures {age_s:g} s ago")
         return {"wall": watts(_load(status), "LOADPCT") / 100 * self._full_load(status)}
 
@@ -115,28 +96,28 @@ class Apcupsd(OutsideMeter):
         """Nothing is held between readings."""
 
     def _full_load(self, status: Mapping[str, str]) -> float:
-        if self._rating is not None:
-            return self._rating
+        if self.options.rating is not None:
+            return self.options.rating
         if "NOMPOWER" not in status:
             raise FaultError("nonsense", "the UPS does not tell NOMPOWER: LOADPCT of how many W?")
         return watts(_unit(status, "NOMPOWER", "Watts"), "NOMPOWER")
 
     def _status(self) -> dict[str, str]:
         """Name → value of what apcupsd tells now, as `apcaccess` prints it. FaultError."""
-        found: dict[str, str] = {}
-        with Line(*address(self._server, PORT)) as line:
-            line.send(_ASK)
+        status: dict[str, str] = {}
+        with Dialogue(*address(self.options.server, PORT)) as dialogue:
+            dialogue.send(_ASK)
             for _ in range(_MOST_RECORDS):
-                size = int.from_bytes(line.exactly(2), "big")
+                size = int.from_bytes(dialogue.exactly(2), "big")
                 if size == 0:
-                    return found
+                    return status
                 if size > _LONGEST:
                     break
-                record = line.exactly(size).decode(errors="replace")
+                record = dialogue.exactly(size).decode(errors="replace")
                 name, colon, value = record.partition(":")
                 if not colon:
                     raise FaultError("nonsense", f"apcupsd said {quoted(record)}")
-                found[name.strip()] = value.strip()
+                status[name.strip()] = value.strip()
         raise FaultError("nonsense", "this is not how apcupsd answers")
 
 
@@ -152,13 +133,13 @@ def _reached(status: Mapping[str, str]) -> list[str]:
 
 def _age_s(status: Mapping[str, str]) -> float:
     """How long ago apcupsd got what it tells, by its own clock; 0 where it does not say."""
-    got, told = (_instant(status.get(name, "")) for name in ("DATE", "END APC"))
-    return 0.0 if got is None or told is None else (told - got).total_seconds()
+    got, sent = (_instant(status.get(name, "")) for name in ("DATE", "END APC"))
+    return 0.0 if got is None or sent is None else (sent - got).total_seconds()
 
 
-def _instant(told: str) -> datetime | None:
+def _instant(text: str) -> datetime | None:
     try:
-        return datetime.strptime(told, "%Y-%m-%d %H:%M:%S %z")
+        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S %z")
     except ValueError:
         return None
 
@@ -169,7 +150,7 @@ def _load(status: Mapping[str, str]) -> str:
 
 def _unit(status: Mapping[str, str], name: str, unit: str) -> str:
     """The number of a value that has this unit."""
-    value, _, found = status.get(name, "").partition(" ")
-    if not found.startswith(unit):
+    value, _, suffix = status.get(name, "").partition(" ")
+    if not suffix.startswith(unit):
         raise FaultError("nonsense", f"{name} is {quoted(status.get(name, ''))}, not in {unit}")
     return value

@@ -103,9 +103,6 @@ class PlannedMeter:
         return self.options.model_dump(mode="json", exclude={"every"})
 
 
-# A fault that shows when a meter is opened is an error that the user meets before the run.
-
-
 def refusal(meter: str, where: str, fault: FaultError, fix: str) -> UllageError:
     """Of a fault: ENERGY_METER_ABSENT (`gone`, `silent`), _DENIED, _BAD_ANSWER; to raise."""
     if fault.code == "denied":
@@ -113,9 +110,6 @@ def refusal(meter: str, where: str, fault: FaultError, fix: str) -> UllageError:
     if fault.code in {"gone", "silent"}:
         return UllageError(ENERGY_METER_ABSENT, meter=meter, where=where, reason=fault, fix=fix)
     return UllageError(ENERGY_METER_BAD_ANSWER, meter=meter, where=where, reason=fault, fix=fix)
-
-
-# What the list of energy meters refuses at start.
 
 
 def _fault(meter: type[EnergyMeter]) -> str | None:

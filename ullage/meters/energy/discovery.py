@@ -26,8 +26,6 @@ from ullage.meters.energy.base import EnergyMeter, PlannedMeter
 from ullage.meters.energy.recorder import trial_open
 from ullage.runs.records import Channel
 
-# A meter as the command line names it: `nut -o ups=office@localhost`.
-
 
 def chosen(label: str, meter: str, options: Sequence[str]) -> PlannedMeter:
     """The meter with its options; ENERGY_METER_UNKNOWN, ENERGY_METER_BAD_OPTION."""
@@ -56,22 +54,22 @@ def _options(kind: type[EnergyMeter], data: dict[str, Any]) -> Any:
     except UllageError as error:
         facts = error.facts
         if error.kind is PLAN_UNKNOWN_FIELD:
-            found, allowed = "an unknown option", f"known are {facts['allowed']}"
+            given_value, allowed = "an unknown option", f"known are {facts['allowed']}"
         else:
-            found, allowed = str(facts["found"]), str(facts["allowed"])
+            given_value, allowed = str(facts["found"]), str(facts["allowed"])
         field, suggestion = str(facts["field"]), str(facts["suggestion"])
         if field == "the plan":  # no single option: they do not fit together
-            field, found = "its options", ", ".join(data) or "none"
+            field, given_value = "its options", ", ".join(data) or "none"
             suggestion = "docs/guide/energy-meters.md says which options every meter takes"
-        raise _bad(kind.name, field, found, allowed, suggestion) from error
+        raise _bad(kind.name, field, given_value, allowed, suggestion) from error
 
 
-def _bad(meter: str, field: str, found: str, allowed: str, suggestion: str) -> UllageError:
+def _bad(meter: str, field: str, given_value: str, allowed: str, suggestion: str) -> UllageError:
     return UllageError(
         ENERGY_METER_BAD_OPTION,
         meter=meter,
         field=field,
-        found=found,
+        found=given_value,
         allowed=allowed,
         suggestion=suggestion,
     )
@@ -80,17 +78,17 @@ def _bad(meter: str, field: str, found: str, allowed: str, suggestion: str) -> U
 def _value(text: str) -> Any:
     """As in a plan; but what is no YAML is the words as they stand."""
     try:
-        found = yamlfile.parse(text, "the options").data
+        parsed = yamlfile.parse(text, "the options").data
     except UllageError:
         return text
-    return text if found is None else found
+    return text if parsed is None else parsed
 
 
 State = Literal["readable", "ask", "absent", "denied"]
 
 
 @dataclass(frozen=True)
-class Found:
+class LocalMeter:
     """One meter, as it is here."""
 
     name: str
@@ -105,32 +103,32 @@ class Found:
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines."""
-        return {**asdict(self), "channels": [each.model_dump() for each in self.channels]}
+        return {**asdict(self), "channels": [channel.model_dump() for channel in self.channels]}
 
 
-def look(kinds: Iterable[type[EnergyMeter]]) -> list[Found]:
+def look(kinds: Iterable[type[EnergyMeter]]) -> list[LocalMeter]:
     """Try each with its defaults, all at the same time; nothing is changed."""
     with ThreadPoolExecutor(max_workers=16) as several:
         return list(several.map(_look, kinds))
 
 
-def _look(kind: type[EnergyMeter]) -> Found:
+def _look(kind: type[EnergyMeter]) -> LocalMeter:
     summary = (getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
     fields = {n: f.description or "" for n, f in kind.Options.model_fields.items()}
 
-    def found(state: State, detail: str, hint: str = "") -> Found:
-        return Found(kind.name, summary, state, detail, hint, fields)
+    def local(state: State, detail: str, hint: str = "") -> LocalMeter:
+        return LocalMeter(kind.name, summary, state, detail, hint, fields)
 
     try:
         options = kind.Options()
     except ValidationError as error:
-        return found("ask", _needs(error))
+        return local("ask", _needs(error))
     try:
         channels = trial_open(PlannedMeter(kind.name, kind, options))
     except UllageError as error:
         denied = error.kind is ENERGY_METER_DENIED
-        return found("denied" if denied else "absent", error.message, error.hint)
-    return replace(found("readable", _in_words(channels)), channels=channels)
+        return local("denied" if denied else "absent", error.message, error.hint)
+    return replace(local("readable", _in_words(channels)), channels=channels)
 
 
 def _needs(error: ValidationError) -> str:

@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -85,6 +85,7 @@ class Ipmi(OutsideMeter):
     or that tells 0 W, gives no reading (`nonsense`).
     """
 
+    options: IpmiOptions
     name: ClassVar[str] = "ipmi"
     Options: ClassVar[type[MeterOptions]] = IpmiOptions
     fixes: ClassVar[Mapping[str, str]] = {
@@ -94,39 +95,24 @@ class Ipmi(OutsideMeter):
         "nonsense": "see what `ipmitool dcmi power reading` tells; not every BMC measures power",
     }
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: IpmiOptions) -> None:
         super().__init__(options)
-        assert isinstance(options, IpmiOptions)
-        self._options = options
         self._program = ""
         self._shell: _Shell | None = None
 
     def where(self) -> str:
-        """As the plan has it."""
-        return self._options.bmc or "the BMC of this machine"
+        return self.options.bmc or "the BMC of this machine"
 
     def describe(self) -> tuple[Channel, ...]:
         """`wall`. HOST_MISSING where there is no ipmitool."""
         self._program = needed("ipmitool", "ipmitool")
         self._power()
-        return (
-            Channel(
-                name="wall",
-                kind="power",
-                method="measured",
-                scope="wall",
-                observer="bmc",
-                resolution=1.0,
-                accuracy=self._options.accuracy,
-                source=f"ipmitool {_QUESTION} of {self.where()}",
-            ),
-        )
+        return self.wall(1.0, f"ipmitool {_QUESTION} of {self.where()}", observer="bmc")
 
     def ask(self) -> Mapping[str, float]:
         return {"wall": self._power()}
 
     def close(self) -> None:
-        """End the session and ipmitool."""
         if self._shell is not None:
             self._shell.close()
             self._shell = None
@@ -141,7 +127,7 @@ class Ipmi(OutsideMeter):
     def _command(self) -> list[str]:
         # Verbose: otherwise a wrong password is not told from a BMC that is not there.
         argv = [self._program, "-v"]
-        options = self._options
+        options = self.options
         if options.bmc is None or options.username is None or options.password_file is None:
             return [*argv, "-I", "open", "shell"]
         secret(options.password_file)
@@ -179,20 +165,20 @@ class _Shell:
     def answer(self, until_s: float) -> str:
         """What it says until it waits for the next question. FaultError."""
         assert self._process.stdout is not None
-        said = b""
-        while not said.endswith(_PROMPT):
+        output = b""
+        while not output.endswith(_PROMPT):
             left_s = max(0.0, until_s - time.monotonic())
             ready = select.select([self._process.stdout], [], [], left_s)[0]
             if not ready:
                 self._process.kill()
-                raise _fault("silent", said, f"no answer within {READ_DEADLINE_S:g} s")
+                raise _fault("silent", output, f"no answer within {READ_DEADLINE_S:g} s")
             more = os.read(self._process.stdout.fileno(), 4096)
             if not more:
-                raise _fault("gone", said, "ipmitool has ended")
-            said += more
-            if len(said) > _MOST_BYTES:
+                raise _fault("gone", output, "ipmitool has ended")
+            output += more
+            if len(output) > _MOST_BYTES:
                 raise FaultError("nonsense", f"no end within {_MOST_BYTES} bytes")
-        return said.decode(errors="replace")
+        return output.decode(errors="replace")
 
     def close(self) -> None:
         """Let it close its session at the BMC, which has few; else stop it."""
@@ -218,10 +204,10 @@ def _power(answer: str) -> float:
     return watts(power[1], "the power reading")
 
 
-def _fault(code: str, said: bytes, found: str) -> FaultError:
+def _fault(code: str, output: bytes, failure: str) -> FaultError:
     """What was found, with the words of ipmitool; `denied` where they say so."""
-    told = [line.strip(" >") for line in said.decode(errors="replace").splitlines()]
-    words = "; ".join(line for line in told if line and not line.startswith(_CHATTER))
+    lines = [line.strip(" >") for line in output.decode(errors="replace").splitlines()]
+    words = "; ".join(line for line in lines if line and not line.startswith(_CHATTER))
     if _DENIED.search(words):
         code = "denied"
-    return FaultError(code, f"{found}: {quoted(words)}" if words else found)
+    return FaultError(code, f"{failure}: {quoted(words)}" if words else failure)

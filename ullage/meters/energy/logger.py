@@ -98,8 +98,8 @@ def find(name: str) -> Logger | None:
 
 def loggers() -> list[Logger]:
     """All of this host's user, by name; those that died too."""
-    found = [find(file.stem) for file in sorted(_folder().glob("*.json"))]
-    return [each for each in found if each is not None]
+    states = [find(file.stem) for file in sorted(_folder().glob("*.json"))]
+    return [state for state in states if state is not None]
 
 
 def start(name: str, planned: PlannedMeter, file: Path) -> Logger:
@@ -126,12 +126,12 @@ def start(name: str, planned: PlannedMeter, file: Path) -> Logger:
         assert process.stderr is not None
         with contextlib.suppress(BrokenPipeError), process.stdin as stream:
             stream.write(json.dumps(task).encode())
-        told = _line(process.stdout)
+        answer = _line(process.stdout)
     except BaseException:
         process.kill()
         process.wait()
         raise
-    if told is None:
+    if answer is None:
         process.kill()
         words = process.stderr.read().decode(errors="replace").split("\n")[-2:]
         process.wait()
@@ -139,10 +139,10 @@ def start(name: str, planned: PlannedMeter, file: Path) -> Logger:
             ENERGY_LOGGER_FAILED, name=name, what=f"did not begin: {words[0][:500]}", file=file
         )
     process.stderr.close()
-    if "error" in told:
+    if "error" in answer:
         process.wait()
-        raise UllageError(_KINDS[told["error"]], **told["facts"])
-    return Logger.model_validate(told)
+        raise UllageError(_KINDS[answer["error"]], **answer["facts"])
+    return Logger.model_validate(answer)
 
 
 def stop(logger: Logger) -> bool:
@@ -190,19 +190,18 @@ def _state(name: str) -> Path:
     return _folder() / f"{name}.json"
 
 
-# --- within the process ---------------------------------------------------------------------------
 def main() -> None:
     """Read the task, begin, say so, and go on until told to stop."""
-    asked = threading.Event()
+    ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: asked.set())
+        signal.signal(number, lambda *_: ending.set())
     task = json.load(sys.stdin)
     try:
         with _named(task["name"], task["file"]):
             recorder, logger = _begun(task)
             _tell(logger.model_dump(mode="json"))
             _detach()
-            while not asked.wait(_LOOK_S) and not recorder.ended:
+            while not ending.wait(_LOOK_S) and not recorder.ended:
                 pass
             recorder.stop()
             if recorder.failed is not None:
@@ -250,19 +249,19 @@ def _named(name: str, file: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = find(name)
+            running = find(name)
             raise UllageError(
                 ENERGY_LOGGER_RUNS,
                 name=name,
-                since=other.since if other else "just now",
-                file=other.file if other else file,
+                since=running.since if running else "just now",
+                file=running.file if running else file,
             ) from None
         yield
 
 
-def _tell(what: dict[str, Any]) -> None:
+def _tell(message: dict[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):
-        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
 
 

@@ -44,8 +44,8 @@ class Metering:
 
     async def open(self) -> None:
         """Find every meter; the first that is not there, and not optional, is its UllageError."""
-        found = await asyncio.gather(*(self._open(each) for each in self.planned))
-        refused = [error for error in found if error is not None]
+        errors = await asyncio.gather(*(self._open(meter) for meter in self.planned))
+        refused = [error for error in errors if error is not None]
         if refused:
             await self.stop()
             raise refused[0]
@@ -64,7 +64,7 @@ class Metering:
         for recorder in self._recorders.values():
             recorder.end()
         stopped, self._recorders = self._recorders, {}
-        await asyncio.gather(*(asyncio.to_thread(each.stop) for each in stopped.values()))
+        await asyncio.gather(*(asyncio.to_thread(recorder.stop) for recorder in stopped.values()))
         for label, recorder in stopped.items():
             if lost := recorder.faults.total():
                 faults = ", ".join(f"{code} {count:,}" for code, count in recorder.faults.items())
@@ -84,23 +84,23 @@ class Metering:
         """What `resolved.json` says of them: with channels once they have been found."""
         return tuple(
             EnergyMeterRecord(
-                label=each.label,
-                meter=each.kind.name,
-                options=each.plain_options,
-                every_s=each.options.every,
-                channels=self._recorders[each.label].channels
-                if each.label in self._recorders
+                label=meter.label,
+                meter=meter.kind.name,
+                options=meter.plain_options,
+                every_s=meter.options.every,
+                channels=self._recorders[meter.label].channels
+                if meter.label in self._recorders
                 else (),
             )
-            for each in self.planned
+            for meter in self.planned
         )
 
     def in_words(self) -> str:
         """`wall (nut), cpu (rapl)`; empty: none is there."""
-        there = [each for each in self.planned if each.label in self._recorders]
-        return ", ".join(f"{each.label} ({each.kind.name})" for each in there)
+        read = [meter for meter in self.planned if meter.label in self._recorders]
+        return ", ".join(f"{meter.label} ({meter.kind.name})" for meter in read)
 
-    async def rest(self, seconds: float) -> Idle:
+    async def idle(self, seconds: float) -> Idle:
         """Let the host rest, while all of the run stands still."""
         start_ns = clock.ordered_ns()
         await asyncio.sleep(seconds)
@@ -156,12 +156,12 @@ class Metering:
 async def absent(planned: Sequence[PlannedMeter]) -> list[tuple[PlannedMeter, UllageError]]:
     """Those that cannot be read here now, and why; all are let go of again."""
 
-    def why(each: PlannedMeter) -> UllageError | None:
+    def why(meter: PlannedMeter) -> UllageError | None:
         try:
-            trial_open(each)
+            trial_open(meter)
         except UllageError as error:
             return error
         return None
 
-    found = await asyncio.gather(*(asyncio.to_thread(why, each) for each in planned))
-    return [(each, error) for each, error in zip(planned, found, strict=True) if error]
+    errors = await asyncio.gather(*(asyncio.to_thread(why, meter) for meter in planned))
+    return [(meter, error) for meter, error in zip(planned, errors, strict=True) if error]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,14 +23,15 @@ from ullage.meters.energy.base import EnergyMeter, FaultError, MeterOptions, ref
 from ullage.runs.readings import Channel
 from ullage.runs.records import Record
 
-# What the meter `model` reckons with: the file that `fit:` names in a plan.
-
 FEWEST: Final = 10
 """Pairs of power and load, at least."""
 
 
 class Coefficients(Record):
-    """A line through power by load; uncertainties are standard ones (GUM), in W."""
+    """A line through power by load: the file that `fit:` names in a plan.
+
+    Uncertainties are standard ones (GUM), in W.
+    """
 
     format: Literal[1] = 1
     idle_watts: float = Field(ge=0, allow_inf_nan=False)
@@ -49,11 +49,6 @@ class Coefficients(Record):
     """What the power was read from."""
 
 
-# Coefficients of the meter `model` from pairs of power and load, for `ullage meter fit`.
-#
-# `Coefficients.model_dump_json()` is the file that `fit:` names in a plan. The load is what `model`
-# recorded beside the other meter with `idle_watts: 0` and `core_watts: 1`: joules are CPU seconds.
-
 _NARROWEST: Final = 0.5
 """Between the least load and the most, in CPUs."""
 _COVERED: Final = 0.95
@@ -65,8 +60,10 @@ def fit(
     scope: Literal["wall", "package"] = "wall",
     source: str = "",
 ) -> Coefficients:
-    """The line through power (W) by load (busy CPUs), by least squares.
+    """The line through power (W) by load (busy CPUs), by least squares, for `ullage meter fit`.
 
+    The load is what `model` recorded beside the other meter with `idle_watts: 0` and
+    `core_watts: 1`: joules are CPU seconds.
     Uncertainties are those of ordinary regression (Draper and Smith, Applied Regression Analysis,
     1998, section 1.4): of pairs whose errors are independent, so those of neighbouring readings are
     somewhat larger. ENERGY_FIT_POOR when the readings do not tell a line.
@@ -100,9 +97,9 @@ def fit(
 def _refuse_unfit(watts: NDArray[np.float64], cpus: NDArray[np.float64]) -> None:
     if watts.shape != cpus.shape or len(watts) < FEWEST:
         raise _poor(f"{len(watts)} powers and {len(cpus)} loads, no {FEWEST} pairs")
-    for what, values in (("power", watts), ("load", cpus)):
+    for quantity, values in (("power", watts), ("load", cpus)):
         if not np.isfinite(values).all() or (values < 0).any():
-            raise _poor(f"a {what} is negative or no number")
+            raise _poor(f"a {quantity} is negative or no number")
     width = float(np.ptp(cpus))
     if width < _NARROWEST:
         raise _poor(f"the load was between {cpus.min():.2f} and {cpus.max():.2f} busy CPUs only")
@@ -112,7 +109,6 @@ def _poor(reason: str) -> UllageError:
     return UllageError(ENERGY_FIT_POOR, reason=reason)
 
 
-_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _FIX: Final = "write `idle_watts` and `core_watts`, or make the file with `ullage meter fit`"
 _WATTS: Final = 100_000
 
@@ -175,7 +171,6 @@ class Model(EnergyMeter):
         self._busy_s = 0.0
 
     def open(self) -> tuple[Channel, ...]:
-        """Read the coefficients and the counters."""
         accuracy, scope = None, self.options.scope or "wall"
         idle_w, core_w = self.options.idle_watts, self.options.core_watts
         if self.options.fit is not None:
@@ -194,7 +189,7 @@ class Model(EnergyMeter):
             method="estimated",
             scope=scope,
             observer="host",
-            resolution=self._core_w * _TICK_S,
+            resolution=self._core_w * procfs.TICK_S,
             accuracy=accuracy,
             source=f"{self._idle_w:g} W + {self._core_w:g} W for each busy CPU ({self.STAT})",
         )
@@ -219,7 +214,7 @@ class Model(EnergyMeter):
         if len(words) < 8 or words[0] != "cpu" or not all(word.isdecimal() for word in words[1:8]):
             raise FaultError("nonsense", f"{self.STAT} does not begin with the time of all CPUs")
         user, nice, system, _idle, _iowait, irq, softirq = map(int, words[1:8])
-        return (user + nice + system + irq + softirq) * _TICK_S
+        return (user + nice + system + irq + softirq) * procfs.TICK_S
 
     def _fitted(self, file: Path) -> Coefficients:
         where = str(file)

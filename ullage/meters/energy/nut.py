@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field, model_validator
 
 from ullage.meters.energy.base import FaultError, MeterOptions
 from ullage.meters.energy.remote import (
-    Line,
+    Dialogue,
     OutsideMeter,
     OutsideOptions,
     Rating,
@@ -91,6 +91,7 @@ class Nut(OutsideMeter):
     does not feed the machine then. An APC UPS may be read through NUT or `apcupsd`.
     """
 
+    options: NutOptions
     name: ClassVar[str] = "nut"
     Options: ClassVar[type[MeterOptions]] = NutOptions
     fixes: ClassVar[Mapping[str, str]] = {
@@ -99,44 +100,30 @@ class Nut(OutsideMeter):
         "nonsense": "see what `upsc UPS@HOST` tells; `rating:` in the plan says W at full load",
     }
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: NutOptions) -> None:
         super().__init__(options)
-        assert isinstance(options, NutOptions)
-        self._options = options
         self._ups, self._host, self._port = _parts(options.ups)
         self._variable, self._factor = "", math.nan
 
     def where(self) -> str:
-        """As the plan has it."""
-        return self._options.ups
+        return self.options.ups
 
     def describe(self) -> tuple[Channel, ...]:
         """`wall`: by the real power, else by the load."""
         variable, factor, source = "ups.realpower", 1.0, "ups.realpower"
         with self._talk() as talk:
-            told = talk.get(variable)
-            if told is None:
+            value = talk.get(variable)
+            if value is None:
                 variable = "ups.load"
-                told = talk.get(variable)
-                if told is None:
+                value = talk.get(variable)
+                if value is None:
                     raise FaultError("nonsense", "it tells neither ups.realpower nor ups.load")
                 factor = self._full_load(talk.get("ups.realpower.nominal")) / 100
                 source = f"ups.load × {factor * 100:g} W"
-        number(told, variable)
+        number(value, variable)
         # Only now: a load read with another's factor would be watts that nobody took.
         self._variable, self._factor = variable, factor
-        return (
-            Channel(
-                name="wall",
-                kind="power",
-                method="measured",
-                scope="wall",
-                observer="host",
-                resolution=step(told) * factor,
-                accuracy=self._options.accuracy,
-                source=f"{source} of {self._options.ups}",
-            ),
-        )
+        return self.wall(step(value) * factor, f"{source} of {self.options.ups}")
 
     def ask(self) -> Mapping[str, float]:
         """The power now. FaultError, also when the UPS is on battery."""
@@ -146,17 +133,17 @@ class Nut(OutsideMeter):
                 raise FaultError(
                     "on-battery", f"the UPS is on battery ({quoted(' '.join(status))})"
                 )
-            told = talk.get(self._variable)
-        if told is None:
+            value = talk.get(self._variable)
+        if value is None:
             raise FaultError("gone", f"the UPS no longer tells {self._variable}")
-        return {"wall": watts(told, self._variable) * self._factor}
+        return {"wall": watts(value, self._variable) * self._factor}
 
     def close(self) -> None:
         """Nothing is held between readings: upsd itself hangs up on those who are quiet."""
 
     def _full_load(self, nominal: str | None) -> float:
-        if self._options.rating is not None:
-            return self._options.rating
+        if self.options.rating is not None:
+            return self.options.rating
         if nominal is None:
             raise FaultError(
                 "nonsense", "it tells ups.load, but not ups.realpower.nominal: of how many watts?"
@@ -165,11 +152,11 @@ class Nut(OutsideMeter):
 
     @contextmanager
     def _talk(self) -> Iterator[_Talk]:
-        with Line(self._host, self._port) as line:
-            talk = _Talk(line, self._ups)
-            if self._options.username is not None and self._options.password_file is not None:
-                talk.order(f"USERNAME {self._options.username}")
-                talk.order(f"PASSWORD {_escaped(secret(self._options.password_file))}")
+        with Dialogue(self._host, self._port) as dialogue:
+            talk = _Talk(dialogue, self._ups)
+            if self.options.username is not None and self.options.password_file is not None:
+                talk.order(f"USERNAME {self.options.username}")
+                talk.order(f"PASSWORD {_escaped(secret(self.options.password_file))}")
             yield talk
 
 
@@ -179,8 +166,8 @@ class _Talk:
     (NUT's own PyNUTClient is GPL-3, has no types, and no deadline for a whole answer.)
     """
 
-    def __init__(self, line: Line, ups: str) -> None:
-        self._line = line
+    def __init__(self, dialogue: Dialogue, ups: str) -> None:
+        self._dialogue = dialogue
         self._ups = ups
 
     def get(self, variable: str) -> str | None:
@@ -201,8 +188,8 @@ class _Talk:
             raise FaultError("nonsense", f"upsd said {quoted(' '.join(words))}")
 
     def _words(self, command: str) -> list[str]:
-        self._line.send(f"{command}\n".encode())
-        answer = self._line.until(b"\n", _LONGEST).decode(errors="replace")
+        self._dialogue.send(f"{command}\n".encode())
+        answer = self._dialogue.until(b"\n", _LONGEST).decode(errors="replace")
         try:
             # Quotes and backslashes are those of a POSIX shell.
             words = shlex.split(answer)

@@ -62,7 +62,7 @@ class _Fields(BaseModel):
 
 
 @dataclass(frozen=True)
-class Line:
+class IntervalEnergy:
     """The energy of one package or memory in one interval."""
 
     interval_s: float
@@ -72,7 +72,7 @@ class Line:
 
 
 @dataclass
-class Interval:
+class PerfInterval:
     """The lines of one interval, as they come."""
 
     expected: frozenset[str] = frozenset()
@@ -85,11 +85,11 @@ class Interval:
         """True when each channel has told."""
         return bool(self.expected) and self.joules.keys() == self.expected
 
-    def begins(self, line: Line) -> bool:
+    def begins(self, line: IntervalEnergy) -> bool:
         """True when the line is of this interval."""
         return self.end_s in (None, line.interval_s)
 
-    def take(self, line: Line) -> None:
+    def take(self, line: IntervalEnergy) -> None:
         """FaultError when it belongs to another interval, or tells what was told."""
         strange = self.expected and line.channel not in self.expected
         if strange or not self.begins(line) or line.channel in self.joules:
@@ -98,13 +98,13 @@ class Interval:
         self.joules[line.channel] = line.joules
 
 
-def parsed(text: bytes) -> Line:
+def parsed(text: bytes) -> IntervalEnergy:
     """What a line says; FaultError when no energy follows from it."""
-    shown = clean(text.decode("utf-8", "replace").strip(), 120)
+    excerpt = clean(text.decode("utf-8", "replace").strip(), 120)
     try:
         fields = _Fields.model_validate_json(text)
     except ValidationError as error:
-        raise FaultError("nonsense", f"no line of perf stat --json: {shown}") from error
+        raise FaultError("nonsense", f"no line of perf stat --json: {excerpt}") from error
     if fields.value == "<not supported>":
         raise FaultError("gone", f"{fields.event} is not supported here")
     if fields.value == "<not counted>":
@@ -112,24 +112,24 @@ def parsed(text: bytes) -> Line:
     if fields.running < _WHOLE_PERCENT:
         share = f"{fields.event} was counted for {fields.running:g} % of the time"
         raise FaultError("nonsense", f"{share}; the rest is a guess")
-    return Line(fields.interval, _channel(fields, shown), _joules(fields, shown))
+    return IntervalEnergy(fields.interval, _channel(fields, excerpt), _joules(fields, excerpt))
 
 
-def _channel(fields: _Fields, shown: str) -> str:
+def _channel(fields: _Fields, excerpt: str) -> str:
     socket = _SOCKET.fullmatch(fields.socket)
     for first, (event, _) in CHANNELS.items():
         if socket and fields.event.rstrip("/") == event.rstrip("/"):
             return f"{first}-{socket[1]}"
-    raise FaultError("nonsense", f"neither package nor memory: {shown}")
+    raise FaultError("nonsense", f"neither package nor memory: {excerpt}")
 
 
-def _joules(fields: _Fields, shown: str) -> float:
+def _joules(fields: _Fields, excerpt: str) -> float:
     try:
         value = float(fields.value)
     except ValueError:
         value = math.nan
     if fields.unit != "Joules" or not math.isfinite(value) or value < 0:
-        raise FaultError("nonsense", f"no energy: {shown}")
+        raise FaultError("nonsense", f"no energy: {excerpt}")
     return value
 
 
@@ -177,17 +177,17 @@ class Perf(EnergyMeter):
     def __init__(self, options: PerfOptions) -> None:
         super().__init__(options)
         self._child: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
         self._pipe: int | None = None
         self._lines: deque[bytes] = deque()
         self._text = b""
-        self._now = Interval()
+        self._now = PerfInterval()
         self._joules: dict[str, float] = {}
         self._broken: FaultError | None = None
 
     def open(self) -> tuple[Channel, ...]:
         """Start perf, and wait for its first interval."""
-        self._text, self._now, self._broken = b"", Interval(), None
+        self._text, self._now, self._broken = b"", PerfInterval(), None
         self._lines.clear()
         try:
             self._start()
@@ -228,13 +228,13 @@ class Perf(EnergyMeter):
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
-        if self._said is not None:
-            self._said.close()
-            self._said = None
+        if self._stderr is not None:
+            self._stderr.close()
+            self._stderr = None
 
     def _start(self) -> None:
         interval_s = min(max(self.options.every / 5, _SHORTEST_S), _LONGEST_S)
-        self._said = TemporaryFile()  # noqa: SIM115  # until `close`
+        self._stderr = TemporaryFile()  # noqa: SIM115  # until `close`
         self._pipe, theirs = os.pipe()
         os.set_blocking(self._pipe, False)
         with suppress(OSError):  # what it tells between two readings has to fit
@@ -246,7 +246,7 @@ class Perf(EnergyMeter):
                 [*argv, "--event", ",".join(self._events())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._said,
+                stderr=self._stderr,
                 pass_fds=(theirs,),
                 env={**os.environ, "LC_ALL": "C"},
                 start_new_session=True,
@@ -271,7 +271,7 @@ class Perf(EnergyMeter):
         if not any(name.startswith("package") for name in self._now.joules):
             raise FaultError("nonsense", "it told of no package")
         self._joules = dict(self._now.joules)
-        self._now = Interval(expected=frozenset(self._joules))
+        self._now = PerfInterval(expected=frozenset(self._joules))
         self._now.take(line)
 
     def _add(self) -> bool:
@@ -283,10 +283,10 @@ class Perf(EnergyMeter):
             self._now.take(line)
         for name, joules in self._now.joules.items():
             self._joules[name] += joules
-        self._now = Interval(expected=self._now.expected)
+        self._now = PerfInterval(expected=self._now.expected)
         return True
 
-    def _line(self) -> Line | None:
+    def _line(self) -> IntervalEnergy | None:
         """The next line that has come whole."""
         while self._lines:
             text = self._lines.popleft()
@@ -313,16 +313,16 @@ class Perf(EnergyMeter):
             raise self._ended()
 
     def _ended(self) -> FaultError:
-        assert self._child is not None and self._said is not None
+        assert self._child is not None and self._stderr is not None
         status = self._child.wait()
-        self._said.seek(0)
-        said = clean(self._said.read(4000).decode("utf-8", "replace"))
-        if any(word in said for word in ("perf_event_paranoid", "ermission denied")):
+        self._stderr.seek(0)
+        complaint = clean(self._stderr.read(4000).decode("utf-8", "replace"))
+        if any(word in complaint for word in ("perf_event_paranoid", "ermission denied")):
             return FaultError("denied", "the kernel does not let this user count the whole host")
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        lines = [line.strip() for line in complaint.splitlines() if line.strip()]
         # perf points with \___ at the reason, under a line that only repeats the event.
-        told = next((line for line in lines if line.startswith("\\___")), "".join(lines[:1]))
-        reason = told.removeprefix("\\___").strip()
+        reason_line = next((line for line in lines if line.startswith("\\___")), "".join(lines[:1]))
+        reason = reason_line.removeprefix("\\___").strip()
         return FaultError("gone", f"it ended with status {status}: {reason or 'no reason given'}")
 
     def _channel(self, name: str) -> Channel:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPResponse
 from pathlib import Path
-from threading import Timer
 from typing import ClassVar, Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -18,10 +14,9 @@ from pydantic import Field, field_validator, model_validator
 
 from ullage.common.text import clean
 from ullage.meters.energy.base import READ_DEADLINE_S, FaultError
-from ullage.meters.energy.remote import OutsideMeter, OutsideOptions, faults, trust
+from ullage.meters.energy.remote import OutsideMeter, OutsideOptions
+from ullage.meters.energy.web import WebServer, body, checked_url
 from ullage.runs.readings import Channel, Method, Observer, Scope
-
-# Samples from a page in Prometheus's text exposition format.
 
 
 class Sample(NamedTuple):
@@ -40,17 +35,17 @@ def samples(page: str, metrics: Collection[str]) -> dict[Sample, float]:
     if not page.endswith("\n"):
         raise FaultError("nonsense", "the page ends in the middle of a line")
     lines = [line for line in page.split("\n") if _metric(line) in metrics]
-    found: dict[Sample, float] = {}
+    values: dict[Sample, float] = {}
     try:
         for family in text_string_to_metric_families("\n".join([*lines, ""])):
-            for each in family.samples:
-                sample = Sample(each.name, tuple(sorted(each.labels.items())))
-                if sample in found:
-                    raise FaultError("nonsense", f"{each.name} stands twice with equal labels")
-                found[sample] = float(each.value)
+            for name, labels, value, *_ in family.samples:
+                sample = Sample(name, tuple(sorted(labels.items())))
+                if sample in values:
+                    raise FaultError("nonsense", f"{name} stands twice with equal labels")
+                values[sample] = float(value)
     except (ValueError, IndexError, KeyError) as error:
         raise FaultError("nonsense", "a line that is not of the exposition format") from error
-    return found
+    return values
 
 
 def _metric(line: str) -> str:
@@ -58,15 +53,13 @@ def _metric(line: str) -> str:
     return line.partition("{")[0].split(" ", 1)[0].split("\t", 1)[0]
 
 
-# Which series of well-known Prometheus exporters tell power or energy, and of what.
-
 Unit = Literal["joules", "microjoules", "watts", "microwatts"]
 Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Series:
-    """Series of one metric, what they tell, and the labels by which they are chosen."""
+class MetricSeries:
+    """MetricSeries of one metric, what they tell, and the labels by which they are chosen."""
 
     metric: str
     unit: Unit
@@ -87,7 +80,7 @@ class Series:
             return False
         return "intel-rapl-mmio" not in dict(sample.labels).get("path", "")
 
-    def narrowed(self, labels: Labels) -> Series:
+    def narrowed(self, labels: Labels) -> MetricSeries:
         return replace(self, labels=self.labels + labels)
 
     def method_of(self, sample: Sample) -> Method:
@@ -98,20 +91,20 @@ class Series:
         return self.method
 
 
-def _kepler_attributed(of: str, zone: str, scope: Scope = "guest") -> Series:
+def _kepler_attributed(of: str, zone: str, scope: Scope = "guest") -> MetricSeries:
     metric = f"kepler_{of}_cpu_joules_total"
-    return Series(metric, "joules", of, scope, "attributed", (("zone", zone),), usual=False)
+    return MetricSeries(metric, "joules", of, scope, "attributed", (("zone", zone),), usual=False)
 
 
-PRESETS: Final[dict[str, tuple[Series, ...]]] = {
+PRESETS: Final[dict[str, tuple[MetricSeries, ...]]] = {
     # docs_src/references/metrics.md of scaphandre. The host is the sum of the packages and, where
     # RAPL counts it, their memory; or `psys` (docs_src/explanations/host_metrics.md).
     "scaphandre": (
-        Series("scaph_host_energy_microjoules", "microjoules", "host", "package", "measured"),
-        Series(
+        MetricSeries("scaph_host_energy_microjoules", "microjoules", "host", "package", "measured"),
+        MetricSeries(
             "scaph_host_power_microwatts", "microwatts", "host", "package", "measured", usual=False
         ),
-        Series(
+        MetricSeries(
             "scaph_process_power_consumption_microwatts",
             "microwatts",
             "process",
@@ -122,7 +115,7 @@ PRESETS: Final[dict[str, tuple[Series, ...]]] = {
     ),
     # docs/user/metrics.md of Kepler 0.10; before it: pkg/metrics of release-0.7.
     "kepler": (
-        Series(
+        MetricSeries(
             "kepler_node_cpu_joules_total",
             "joules",
             "package",
@@ -130,7 +123,7 @@ PRESETS: Final[dict[str, tuple[Series, ...]]] = {
             "measured",
             (("zone", "package"),),
         ),
-        Series(
+        MetricSeries(
             "kepler_node_cpu_joules_total",
             "joules",
             "memory",
@@ -138,21 +131,21 @@ PRESETS: Final[dict[str, tuple[Series, ...]]] = {
             "measured",
             (("zone", "dram"),),
         ),
-        Series("kepler_node_package_joules_total", "joules", "package", "package", "measured"),
-        Series("kepler_node_dram_joules_total", "joules", "memory", "memory", "measured"),
+        MetricSeries(
+            "kepler_node_package_joules_total", "joules", "package", "package", "measured"
+        ),
+        MetricSeries("kepler_node_dram_joules_total", "joules", "memory", "memory", "measured"),
         _kepler_attributed("vm", "package"),
         _kepler_attributed("container", "package"),
         _kepler_attributed("process", "package"),
     ),
     # collector/rapl_linux.go of node_exporter.
     "node-exporter": (
-        Series("node_rapl_package_joules_total", "joules", "package", "package", "measured"),
-        Series("node_rapl_dram_joules_total", "joules", "memory", "memory", "measured"),
+        MetricSeries("node_rapl_package_joules_total", "joules", "package", "package", "measured"),
+        MetricSeries("node_rapl_dram_joules_total", "joules", "memory", "memory", "measured"),
     ),
 }
 
-
-# One page from a web server, with limits.
 
 MOST_BYTES: Final = 1 << 24
 _HEADERS: Final = {
@@ -162,83 +155,6 @@ _HEADERS: Final = {
     "User-Agent": "ullage",
 }
 _DENIED: Final = {401, 403, 407}
-
-
-class Scrape:
-    """Gets the page anew each time, by a connection of its own, with no proxy and no redirect."""
-
-    def __init__(self, url: str, ca_file: Path | None = None) -> None:
-        """`ca_file`: whose certificates are trusted over HTTPS; else those of the system."""
-        self._parts = urlsplit(url)
-        self._ca_file = ca_file
-        self._trust: ssl.SSLContext | None = None
-        self._socket: socket.socket | None = None
-        self._late = False
-
-    def text(self) -> str:
-        """The page. FaultError: `gone`, `silent`, `denied`, `nonsense`."""
-        self._late = False
-        # A wait that ends with each byte is no limit for a server that sends one now and then.
-        timer = Timer(READ_DEADLINE_S, self._hang_up)
-        timer.start()
-        try:
-            with faults():
-                return self._text()
-        except (HTTPException, UnicodeDecodeError) as error:
-            reason = f"no whole answer of HTTP ({type(error).__name__})"
-            raise FaultError("nonsense", reason) from error
-        finally:
-            timer.cancel()
-            if self._late:  # whatever else it looked like, when the connection was cut
-                raise FaultError("silent", f"no answer within {READ_DEADLINE_S:g} s")
-
-    def _hang_up(self) -> None:
-        self._late = True
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-    def _text(self) -> str:
-        connection = self._connection()
-        try:
-            connection.connect()
-            connection.sock.settimeout(2 * READ_DEADLINE_S)  # the timer ends it before that
-            self._socket = connection.sock
-            if self._late:  # the timer found nothing to hang up
-                raise TimeoutError
-            target = self._parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
-            connection.request("GET", target, headers=_HEADERS)
-            with connection.getresponse() as response:
-                return _body(response)
-        finally:
-            self._socket = None
-            connection.close()
-
-    def _connection(self) -> HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
-        if self._parts.scheme == "http":
-            return HTTPConnection(host, port, timeout=READ_DEADLINE_S)
-        if self._trust is None:
-            self._trust = trust(self._ca_file)
-        return HTTPSConnection(host, port, timeout=READ_DEADLINE_S, context=self._trust)
-
-
-def _body(response: HTTPResponse) -> str:
-    if response.status != 200:
-        code = "denied" if response.status in _DENIED else "nonsense"
-        to = f" to {response.headers['Location']}" if 300 <= response.status < 400 else ""
-        raise FaultError(code, clean(f"status {response.status} {response.reason}{to}", 200))
-    kind = response.headers.get_content_type()
-    if response.headers.get("Content-Type") and kind != "text/plain":
-        raise FaultError("nonsense", clean(f"a page of {kind}, not of metrics", 200))
-    body = response.read(MOST_BYTES + 1)
-    if len(body) > MOST_BYTES:
-        raise FaultError("nonsense", f"a page over {MOST_BYTES >> 20} MiB")
-    if response.length:
-        raise FaultError("nonsense", f"{response.length} bytes of the page did not come")
-    return body.decode("utf-8")
-
-
 _MOST: Final = 16
 _TELLING: Final = ("zone", "index", "path", "package", "mode", "source", "socket_id")
 """Labels that say which part of the machine it is; others may hold whole command lines."""
@@ -274,13 +190,7 @@ class PrometheusOptions(OutsideOptions):
     @field_validator("url")
     @classmethod
     def _plain(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
-            raise ValueError("an address such as http://127.0.0.1:8080/metrics")
-        if parts.username is not None or parts.password is not None:
-            raise ValueError("no user and password, which would stand in the run folder")
-        if not (url.isascii() and url.isprintable() and " " not in url):
-            raise ValueError("an address without spaces and other signs")
+        checked_url(url, "http://127.0.0.1:8080/metrics")
         return url
 
     @model_validator(mode="after")
@@ -292,9 +202,9 @@ class PrometheusOptions(OutsideOptions):
             raise ValueError("needs `preset`, or `metric` with `unit`, `scope` and `method`")
         if self.preset is not None and own != (None, None, None):
             raise ValueError("`preset` knows `unit`, `scope` and `method`")
-        known = [series.metric for series in PRESETS.get(self.preset or "", ())]
-        if known and self.metric is not None and self.metric not in known:
-            raise ValueError(f"{self.preset} has {', '.join(sorted(set(known)))}")
+        metrics = [series.metric for series in PRESETS.get(self.preset or "", ())]
+        if metrics and self.metric is not None and self.metric not in metrics:
+            raise ValueError(f"{self.preset} has {', '.join(sorted(set(metrics)))}")
         return self
 
 
@@ -314,6 +224,7 @@ class Prometheus(OutsideMeter):
     `ca_file`. No proxy is used, no redirect followed, and a page over 16 MiB refused.
     """
 
+    options: PrometheusOptions
     name = "prometheus"
     Options = PrometheusOptions
     fixes: ClassVar[Mapping[str, str]] = {
@@ -326,8 +237,8 @@ class Prometheus(OutsideMeter):
 
     def __init__(self, options: PrometheusOptions) -> None:
         super().__init__(options)
-        self._scrape = Scrape(options.url, options.ca_file)
-        self._wanted = _wanted(options)
+        self._server = WebServer(options.url, options.ca_file)
+        self._series = _series(options)
         self._channels: dict[Sample, tuple[str, float]] = {}
 
     def where(self) -> str:
@@ -335,35 +246,47 @@ class Prometheus(OutsideMeter):
 
     def describe(self) -> tuple[Channel, ...]:
         """Read the page once; each series that matches is a channel."""
-        found, matched = self._page(), dict[Sample, tuple[str, float]]()
+        values, matched = self._page(), dict[Sample, tuple[str, float]]()
         channels: list[Channel] = []
-        for series in self._wanted:
-            matching = sorted(sample for sample in found if series.has(sample))
+        for series in self._series:
+            matching = sorted(sample for sample in values if series.has(sample))
             for number, sample in enumerate(matching):
                 name = f"{series.channel}-{number}" if len(matching) > 1 else series.channel
                 matched[sample] = (name, _POWER_OR_ENERGY[series.unit][1])
                 channels.append(self._channel(name, series, sample))
         if not channels:
-            names = " or ".join(dict.fromkeys(series.metric for series in self._wanted))
+            names = " or ".join(dict.fromkeys(series.metric for series in self._series))
             raise FaultError("nonsense", f"it has no {names}{self._narrowed()}")
         if len(channels) > _MOST:
             raise FaultError("nonsense", f"{len(channels)} series match; `labels` can name fewer")
-        _values(found, matched)
+        _values(values, matched)
         self._channels = matched
         return tuple(channels)
 
     def ask(self) -> Mapping[str, float]:
-        """Read the page again."""
         return _values(self._page(), self._channels)
 
     def close(self) -> None:
         """Nothing is held between two requests."""
 
     def _page(self) -> dict[Sample, float]:
-        return samples(self._scrape.text(), {s.metric for s in self._wanted})
+        return samples(self._text(), {series.metric for series in self._series})
 
-    def _channel(self, name: str, series: Series, sample: Sample) -> Channel:
-        told = [f"{key}={value}" for key, value in sample.labels if key in _TELLING]
+    def _text(self) -> str:
+        """The page, got anew each time, by a connection of its own. FaultError."""
+        parts = urlsplit(self.options.url)
+        target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
+        try:
+            with (
+                self._server.deadline(READ_DEADLINE_S),
+                self._server.ask("GET", target, _HEADERS) as response,
+            ):
+                return _page(response)
+        finally:
+            self._server.hang_up()
+
+    def _channel(self, name: str, series: MetricSeries, sample: Sample) -> Channel:
+        labels = [f"{key}={value}" for key, value in sample.labels if key in _TELLING]
         return Channel(
             name=name,
             kind=_POWER_OR_ENERGY[series.unit][0],
@@ -372,7 +295,7 @@ class Prometheus(OutsideMeter):
             observer=self.options.observer,
             resolution=0,
             accuracy=self.options.accuracy,
-            source=clean(f"{self.options.url} {' '.join([series.metric, *told])}", 400),
+            source=clean(f"{self.options.url} {' '.join([series.metric, *labels])}", 400),
         )
 
     def _narrowed(self) -> str:
@@ -380,24 +303,43 @@ class Prometheus(OutsideMeter):
         return clean(" with " + ", ".join(f"{k}={v}" for k, v in labels), 200) if labels else ""
 
 
+def _page(response: HTTPResponse) -> str:
+    if response.status != 200:
+        code = "denied" if response.status in _DENIED else "nonsense"
+        to = f" to {response.headers['Location']}" if 300 <= response.status < 400 else ""
+        raise FaultError(code, clean(f"status {response.status} {response.reason}{to}", 200))
+    kind = response.headers.get_content_type()
+    if response.headers.get("Content-Type") and kind != "text/plain":
+        raise FaultError("nonsense", clean(f"a page of {kind}, not of metrics", 200))
+    try:
+        return body(response, MOST_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FaultError("nonsense", "a page that is no UTF-8") from error
+
+
 def _values(
-    found: Mapping[Sample, float], channels: Mapping[Sample, tuple[str, float]]
+    values: Mapping[Sample, float], channels: Mapping[Sample, tuple[str, float]]
 ) -> dict[str, float]:
     for sample, (name, _) in channels.items():
-        if sample not in found:
+        if sample not in values:
             raise FaultError("gone", f"{name} is no longer on the page")
-    return {name: found[each] * factor for each, (name, factor) in channels.items()}
+    return {name: values[sample] * factor for sample, (name, factor) in channels.items()}
 
 
-def _wanted(options: PrometheusOptions) -> Sequence[Series]:
+def _series(options: PrometheusOptions) -> tuple[MetricSeries, ...]:
     """The series of the preset that are asked for, or the one that the plan describes."""
-    asked = tuple(sorted(options.labels.items()))
+    labels = tuple(sorted(options.labels.items()))
     if options.preset is None:
         assert options.metric and options.unit and options.scope and options.method
         channel = options.scope if options.scope != "wall" else "wall"
         return (
-            Series(options.metric, options.unit, channel, options.scope, options.method, asked),
+            MetricSeries(
+                options.metric, options.unit, channel, options.scope, options.method, labels
+            ),
         )
-    known = PRESETS[options.preset]
-    chosen = [s for s in known if (s.metric == options.metric if options.metric else s.usual)]
-    return tuple(series.narrowed(asked) for series in chosen)
+    chosen = [
+        s
+        for s in PRESETS[options.preset]
+        if (s.metric == options.metric if options.metric else s.usual)
+    ]
+    return tuple(series.narrowed(labels) for series in chosen)

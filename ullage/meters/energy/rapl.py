@@ -101,7 +101,6 @@ class Rapl(EnergyMeter):
         return tuple(_channel(zone) for zone in zones)
 
     def read(self) -> Mapping[str, float]:
-        """All counters, one right after the other."""
         return _joules(self._zones)
 
     def close(self) -> None:
@@ -114,10 +113,10 @@ class Rapl(EnergyMeter):
         places = [place for place in root.iterdir() if _ZONE.fullmatch(place.name)]
         if not places:
             raise FaultError("gone", "it has no zone of RAPL")
-        found = {zone.channel: zone for zone in _zones(sorted(places, key=_order))}
-        if not any(zone.scope == "package" for zone in found.values()):
+        zones = {zone.channel: zone for zone in _zones(sorted(places, key=_order))}
+        if not any(zone.scope == "package" for zone in zones.values()):
             raise FaultError("gone", "none of its zones is a package")
-        return tuple(found.values())
+        return tuple(zones.values())
 
 
 def _joules(zones: tuple[Zone, ...]) -> dict[str, float]:

@@ -30,17 +30,15 @@ from ullage.runs.readings import Channel, Closed, Fault, Opened, Reading
 from ullage.runs.records import Record
 from ullage.runs.writer import now_ns
 
-# A thread of its own for a meter: all calls come from it, and none is waited for too long.
-
 T = TypeVar("T")
 
 
-class Call(Generic[T]):
+class MeterCall(Generic[T]):
     """One call, and what came of it."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
-        self._given: list[T] = []
+        self._results: list[T] = []
         self._error: BaseException | None = None
         self._over = Event()
 
@@ -57,7 +55,7 @@ class Call(Generic[T]):
     def do(self) -> None:
         """In the meter's thread."""
         try:
-            self._given.append(self._work())
+            self._results.append(self._work())
         except BaseException as error:  # handed on, whatever it is
             self._error = error
         self._over.set()
@@ -68,15 +66,15 @@ class Call(Generic[T]):
             raise FaultError("silent", f"no answer within {deadline_s:g} s")
         if self._error is not None:
             raise self._error
-        return self._given[0]
+        return self._results[0]
 
 
 class Caller:
     """Calls a meter that blocks, from one thread, which nobody need wait for."""
 
     def __init__(self, name: str) -> None:
-        self._todo: SimpleQueue[Call[Any] | None] = SimpleQueue()
-        self._last: Call[Any] | None = None
+        self._todo: SimpleQueue[MeterCall[Any] | None] = SimpleQueue()
+        self._last: MeterCall[Any] | None = None
         Thread(target=self._serve, name=f"meter {name}", daemon=True).start()
 
     @property
@@ -84,11 +82,11 @@ class Caller:
         """True while a call has no result."""
         return self._last is not None and not self._last.over
 
-    def begin(self, work: Callable[[], T]) -> Call[T]:
+    def begin(self, work: Callable[[], T]) -> MeterCall[T]:
         """Have it done; one at a time: FaultError (`silent`) while an earlier call hangs."""
         if self.busy:
             raise FaultError("silent", "an earlier request still has no answer")
-        call = Call(work)
+        call = MeterCall(work)
         self._last = call
         self._todo.put(call)
         return call
@@ -102,7 +100,7 @@ class Caller:
 
     def end(self, farewell: Callable[[], object], deadline_s: float) -> None:
         """Do this last. Waits for it, unless a call hangs: it is then done after that."""
-        call, hangs = Call(farewell), self.busy
+        call, hangs = MeterCall(farewell), self.busy
         self._todo.put(call)
         self._todo.put(None)
         if not hangs:
@@ -111,9 +109,6 @@ class Caller:
     def _serve(self) -> None:
         while (call := self._todo.get()) is not None:
             call.do()
-
-
-# The writer of a meter's file: JSON, a line for each reading, readable whenever it is cut off.
 
 
 class LineFile:
@@ -204,7 +199,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._since_opened = 0
         self._faulty = False
-        self._opening: Call[tuple[Channel, ...]] | None = None
+        self._opening: MeterCall[tuple[Channel, ...]] | None = None
         """Of a meter that is not known to be what it was: nothing is read until this went well."""
 
     def open(self) -> tuple[Channel, ...]:
@@ -266,23 +261,22 @@ class Recorder:
             self.failed = error
 
     def _once(self, *, reopen: bool = True) -> None:
-        """A reading or a fault."""
         self._since_opened += 1
-        anew = self._asked(lambda: self._reopened_if_faulty(begin=reopen))
+        anew = self._answer(lambda: self._reopened_if_faulty(begin=reopen))
         if anew is None:
             return
         if anew:
             self._write_opened()
-        told = self._asked(self._checked)
-        if told is None:
+        reading = self._answer(self._checked)
+        if reading is None:
             return
-        before, values, after = told
+        before, values, after = reading
         self._faulty = False
         self.readings += 1
         half = (after - before + 1) // 2
         self._lines.append(Reading(at_ns=before + half, within_ns=half, values=dict(values)))
 
-    def _asked(self, ask: Callable[[], T]) -> T | None:
+    def _answer(self, ask: Callable[[], T]) -> T | None:
         """What the meter gives; None when that is a fault, which is then written.
 
         Nothing else is written in `ask`: an OSError of the file is no fault of the meter.
@@ -298,9 +292,9 @@ class Recorder:
         return None
 
     def _checked(self) -> tuple[int, Mapping[str, float], int]:
-        told = self._caller.call(self._timed, self._deadline_s)
-        self._check(told[1])
-        return told
+        reading = self._caller.call(self._timed, self._deadline_s)
+        self._check(reading[1])
+        return reading
 
     def _timed(self) -> tuple[int, Mapping[str, float], int]:
         before = clock.ordered_ns()
@@ -308,11 +302,11 @@ class Recorder:
 
     def _check(self, values: Mapping[str, float]) -> None:
         """Refuse what no channel of the meter can say."""
-        known = {channel.name: channel for channel in self.channels}
+        channels = {channel.name: channel for channel in self.channels}
         if not values:
             raise FaultError("nonsense", "it gave no value")
         for name, value in values.items():
-            if name not in known:
+            if name not in channels:
                 raise FaultError("nonsense", f"it gave a value for {name!r}, which it has not")
             if not math.isfinite(value) or value < 0:
                 raise FaultError("nonsense", f"{name} is {value:g}")
@@ -332,7 +326,7 @@ class Recorder:
             self._since_opened = 0
         channels = self._opening.result(self._deadline_s)
         self._opening = None
-        anew = channels != self.channels or any(each.kind == "energy" for each in channels)
+        anew = channels != self.channels or any(channel.kind == "energy" for channel in channels)
         self.channels = channels
         return anew
 

@@ -5,21 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-import socket
-import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    RemoteDisconnected,
-)
+from http.client import HTTPResponse
 from pathlib import Path
-from threading import Timer
 from typing import Any, ClassVar, Final, Literal, NoReturn
 from urllib.parse import urlsplit
 
@@ -31,15 +22,12 @@ from ullage.meters.energy.remote import (
     OutsideMeter,
     OutsideOptions,
     believable,
-    faults,
     power,
     quoted,
     secret,
-    trust,
 )
+from ullage.meters.energy.web import WebServer, body, checked_url
 from ullage.runs.readings import Channel
-
-# A Redfish service: JSON from one web server, with limits and without leaving it.
 
 ROOT: Final = "/redfish/v1/"
 MOST_BYTES: Final = 1 << 22
@@ -49,7 +37,6 @@ _PATH: Final = re.compile(r"/redfish/v1(/[A-Za-z0-9._~%!$&'()*+,;=:@-]*)*")
 _LEAVES_S: Final = 2.0
 _CODES: Final = {401: "denied", 403: "denied", 429: "silent", 503: "silent"}
 """HTTP status → code of the fault; any other is `nonsense`."""
-_HUNG_UP: Final = (RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
 class NotFoundError(FaultError):
@@ -66,30 +53,16 @@ class Access:
 
 
 class Service:
-    """Asks one service over one connection, which stays (a handshake costs a BMC much).
+    """Asks one service. Its connection stays open, and so does its session until `close`."""
 
-    No proxy is used and no redirect followed, so that neither password nor question goes to anybody
-    else.
-    """
-
-    def __init__(
-        self, url: str, access: Access | None, trust: ssl.SSLContext | None = None
-    ) -> None:
-        """`trust` is what HTTPS certificates must fit; None for HTTP."""
-        parts = urlsplit(url)
-        self._host, self._port, self._trust = parts.hostname or "", parts.port, trust
-        self._access = access
+    def __init__(self, server: WebServer, access: Access | None) -> None:
+        self._server, self._access = server, access
         self._headers: dict[str, str] = {}
         self._session = ""
-        self._connection: HTTPConnection | None = None
-        self._used = False
-        self._whole = True
-        self._late = False
-        self._limit_s = READ_DEADLINE_S
 
     def get(self, path: str) -> dict[str, Any]:
         """A resource; numbers with a point are `Decimal`. FaultError."""
-        with self._in_time(READ_DEADLINE_S):
+        with self._server.deadline(READ_DEADLINE_S):
             if self._access is not None and not self._headers:
                 self._log_in(self._access)
             with self._ask("GET", path) as response:
@@ -97,35 +70,13 @@ class Service:
 
     def close(self) -> None:
         """Log out, as far as the service still answers; BMCs have few sessions to give."""
-        if not self._whole:
-            self._hang_up()  # an answer is still due on that connection: ask on a new one
+        if self._server.cut:
+            self._server.hang_up()
         if self._session:
-            with suppress(FaultError), self._in_time(_LEAVES_S):
-                _read(self._ask("DELETE", self._session))
-        self._hang_up()
+            with suppress(FaultError), self._server.deadline(_LEAVES_S):
+                body(self._ask("DELETE", self._session), MOST_BYTES)
+        self._server.hang_up()
         self._headers, self._session = {}, ""
-
-    @contextmanager
-    def _in_time(self, limit_s: float) -> Iterator[None]:
-        """A wait that ends with each byte is no limit for who sends one now and then."""
-        self._late, self._limit_s = False, limit_s
-        timer = Timer(limit_s, self._cut)
-        timer.start()
-        try:
-            yield
-        except FaultError as fault:
-            if self._late:
-                raise FaultError("silent", f"no answer within {limit_s:g} s") from fault
-            raise
-        finally:
-            timer.cancel()
-
-    def _cut(self) -> None:
-        self._late, self._whole = True, False
-        connection = self._connection
-        if connection is not None and isinstance(connection.sock, socket.socket):
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _log_in(self, access: Access) -> None:
         password = secret(access.password_file)
@@ -135,65 +86,26 @@ class Service:
             return
         with self._ask("GET", ROOT) as response:
             sessions = link(_object(response).get("Links"), "Sessions")
-        body = json.dumps({"UserName": access.username, "Password": password})
-        with self._ask("POST", sessions, body) as response:
+        login = json.dumps({"UserName": access.username, "Password": password})
+        with self._ask("POST", sessions, login) as response:
             token = response.headers.get("X-Auth-Token", "")
             location = urlsplit(response.headers.get("Location", ""))
-            _read(response)
+            body(response, MOST_BYTES)
         if not token:
             raise FaultError("denied", "the service opened a session without a token")
         self._headers = {"X-Auth-Token": token}
-        elsewhere = location.netloc and location.hostname != self._host
+        elsewhere = location.netloc and location.hostname != self._server.host
         self._session = location.path if _PATH.fullmatch(location.path) and not elsewhere else ""
 
-    def _ask(self, method: str, path: str, body: str | None = None) -> HTTPResponse:
+    def _ask(self, method: str, path: str, content: str | None = None) -> HTTPResponse:
         """The response with a status of success. FaultError."""
-        self._whole = False
-        try:
-            with faults():
-                response = self._respond(method, path, body)
-        except HTTPException as error:
-            raise FaultError("nonsense", f"no answer of HTTP ({type(error).__name__})") from error
-        self._whole = True
-        if not 200 <= response.status < 300:
-            _read(response)
-            raise _refused(path, response)
-        return response
-
-    def _respond(self, method: str, path: str, body: str | None) -> HTTPResponse:
-        try:
-            return self._exchange(method, path, body)
-        except _HUNG_UP:
-            if not self._used or self._late:
-                raise
-        # It had closed the connection while nobody asked anything.
-        self._hang_up()
-        return self._exchange(method, path, body)
-
-    def _exchange(self, method: str, path: str, body: str | None) -> HTTPResponse:
-        if self._connection is None:
-            self._connection = self._connect()
-        if self._connection.sock is None:
-            self._connection.timeout = self._limit_s
-            self._connection.connect()
-            if self._late:  # the timer found nothing to cut
-                raise TimeoutError
         headers = {"Accept": "application/json", "OData-Version": "4.0", "User-Agent": "ullage"}
-        headers |= {"Content-Type": "application/json"} if body is not None else {}
-        self._connection.request(method, path, body, headers | self._headers)
-        response = self._connection.getresponse()
-        self._used = True
+        headers |= {"Content-Type": "application/json"} if content is not None else {}
+        response = self._server.ask(method, path, headers | self._headers, content)
+        if not 200 <= response.status < 300:
+            body(response, MOST_BYTES)
+            raise _refusal(path, response)
         return response
-
-    def _connect(self) -> HTTPConnection:
-        if self._trust is None:
-            return HTTPConnection(self._host, self._port)
-        return HTTPSConnection(self._host, self._port, context=self._trust)
-
-    def _hang_up(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection, self._used = None, False
 
 
 def link(resource: object, name: str) -> str:
@@ -205,37 +117,25 @@ def link(resource: object, name: str) -> str:
     return path
 
 
-def _refused(path: str, response: HTTPResponse) -> FaultError:
-    said = f"{response.status} {response.reason}"
+def _refusal(path: str, response: HTTPResponse) -> FaultError:
+    status = f"{response.status} {response.reason}"
     if 300 <= response.status < 400:
-        said += f" to {response.headers['Location']}, which is not followed"
+        status += f" to {response.headers['Location']}, which is not followed"
     if response.status == 404:
-        return NotFoundError("gone", f"{path}: {quoted(said)}")
-    return FaultError(_CODES.get(response.status, "nonsense"), f"{path}: {quoted(said)}")
-
-
-def _read(response: HTTPResponse) -> bytes:
-    try:
-        with faults():
-            body = response.read(MOST_BYTES + 1)
-    except HTTPException as error:
-        raise FaultError("nonsense", f"no whole answer ({type(error).__name__})") from error
-    if len(body) > MOST_BYTES:
-        raise FaultError("nonsense", f"an answer over {MOST_BYTES >> 20} MiB")
-    if response.length:
-        raise FaultError("nonsense", f"{response.length} bytes of the answer did not come")
-    return body
+        return NotFoundError("gone", f"{path}: {quoted(status)}")
+    return FaultError(_CODES.get(response.status, "nonsense"), f"{path}: {quoted(status)}")
 
 
 def _object(response: HTTPResponse) -> dict[str, Any]:
-    body = _read(response)
     try:
-        found = json.loads(body, parse_float=Decimal, parse_constant=_no_number)
+        resource = json.loads(
+            body(response, MOST_BYTES), parse_float=Decimal, parse_constant=_no_number
+        )
     except (ValueError, RecursionError) as error:
         raise FaultError("nonsense", f"its answer is no JSON: {quoted(str(error))}") from error
-    if not isinstance(found, dict):
+    if not isinstance(resource, dict):
         raise FaultError("nonsense", "its answer is no JSON object")
-    return found
+    return resource
 
 
 def _no_number(name: str) -> NoReturn:
@@ -279,13 +179,7 @@ class RedfishOptions(OutsideOptions):
     @field_validator("url")
     @classmethod
     def _plain(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
-            raise ValueError("an address such as https://bmc.example")
-        if not url.isascii() or not url.isprintable() or " " in url:
-            raise ValueError("an address without spaces and other signs")
-        if "@" in parts.netloc:
-            raise ValueError("no user in it: that is `username` and `password_file`")
+        parts = checked_url(url, "https://bmc.example")
         if parts.path.rstrip("/") or parts.query or parts.fragment:
             raise ValueError("no path: it is https://bmc.example and then always /redfish/v1")
         return url
@@ -302,7 +196,7 @@ class RedfishOptions(OutsideOptions):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _PowerSource:
     """Where a chassis tells its power."""
 
     chassis: str
@@ -330,6 +224,7 @@ class Redfish(OutsideMeter):
     and no redirect followed.
     """
 
+    options: RedfishOptions
     name: ClassVar[str] = "redfish"
     Options: ClassVar[type[MeterOptions]] = RedfishOptions
     fixes: ClassVar[Mapping[str, str]] = {
@@ -341,51 +236,49 @@ class Redfish(OutsideMeter):
         "figure, and name it by `chassis:`",
     }
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: RedfishOptions) -> None:
         super().__init__(options)
-        assert isinstance(options, RedfishOptions)
-        self._options = options
         self._service: Service | None = None
-        self._found: _Found | None = None
+        self._source: _PowerSource | None = None
         self._energy = False
 
     def where(self) -> str:
-        """As the plan has it."""
-        return self._options.url
+        return self.options.url
 
     def caution(self) -> str | None:
         """With `insecure: true`."""
-        if not self._options.insecure:
+        if not self.options.insecure:
             return None
-        sent = ", and its password may be read on the way" if self._options.username else ""
+        sent = ", and its password may be read on the way" if self.options.username else ""
         return (
-            f"insecure: true: nobody checks that it is {clean(self._options.url)} who tells the "
+            f"insecure: true: nobody checks that it is {clean(self.options.url)} who tells the "
             f"power{sent}; `ca_file:` with its certificate makes it sure"
         )
 
     def describe(self) -> tuple[Channel, ...]:
         """`wall`, and `wall-energy` where there is a counter."""
-        self._service = service = Service(self._options.url, self._access(), self._trust())
-        found = self._find(service)
-        resource = service.get(found.path)
-        told = _power(resource, found.modern)
-        energy = _energy(resource) if found.modern else None
-        self._found, self._energy = found, energy is not None
-        source = f"{self._options.url}{found.path} {_NAMES[found.modern]}"
-        channels = [self._channel("wall", "power", _step(told), source)]
+        options = self.options
+        server = WebServer(options.url, options.ca_file, insecure=options.insecure)
+        self._service = service = Service(server, self._access())
+        power_source = self._find(service)
+        resource = service.get(power_source.path)
+        power_w = _power(resource, power_source.modern)
+        energy = _energy(resource) if power_source.modern else None
+        self._source, self._energy = power_source, energy is not None
+        source = f"{self.options.url}{power_source.path} {_NAMES[power_source.modern]}"
+        channels = [self._channel("wall", "power", _step(power_w), source)]
         if energy is not None:
-            source = f"{self._options.url}{found.path} EnergykWh"
+            source = f"{self.options.url}{power_source.path} EnergykWh"
             channels.append(
                 self._channel("wall-energy", "energy", _step(energy) * _J_PER_KWH, source)
             )
         return tuple(channels)
 
     def ask(self) -> Mapping[str, float]:
-        """The power now, and the energy where there was a counter."""
-        found, service = self._found, self._service
-        assert found is not None and service is not None
-        resource = service.get(found.path)
-        values = {"wall": float(_power(resource, found.modern))}
+        power_source, service = self._source, self._service
+        assert power_source is not None and service is not None
+        resource = service.get(power_source.path)
+        values = {"wall": float(_power(resource, power_source.modern))}
         if self._energy:
             energy = _energy(resource)
             if energy is None:
@@ -398,15 +291,10 @@ class Redfish(OutsideMeter):
             self._service.close()
 
     def _access(self) -> Access | None:
-        options = self._options
+        options = self.options
         if options.username is None or options.password_file is None:
             return None
         return Access(options.auth, options.username, options.password_file)
-
-    def _trust(self) -> ssl.SSLContext | None:
-        if self._options.url.startswith("http:"):
-            return None
-        return trust(self._options.ca_file, insecure=self._options.insecure)
 
     def _channel(
         self, name: str, kind: Literal["power", "energy"], resolution: float, source: str
@@ -418,16 +306,16 @@ class Redfish(OutsideMeter):
             scope="wall",
             observer="bmc",
             resolution=resolution,
-            accuracy=self._options.accuracy,
-            source=source + " (INSECURE: who answered was not checked)" * self._options.insecure,
+            accuracy=self.options.accuracy,
+            source=source + " (INSECURE: who answered was not checked)" * self.options.insecure,
         )
 
-    def _find(self, service: Service) -> _Found:
+    def _find(self, service: Service) -> _PowerSource:
         """The chassis that the plan names, or the one that tells a power. FaultError."""
         members = service.get(link(service.get(ROOT), "Chassis")).get("Members")
         if not isinstance(members, list) or len(members) > _MOST_CHASSIS:
             raise FaultError("nonsense", "its list of chassis is none")
-        named = self._options.chassis
+        named = self.options.chassis
         paths = [link({"chassis": member}, "chassis") for member in members]
         ids = [path.rstrip("/").rpartition("/")[2] for path in paths]
         if named is not None and named not in ids:
@@ -437,8 +325,8 @@ class Redfish(OutsideMeter):
             for name, path in zip(ids, paths, strict=True)
             if named in {None, name}
         ]
-        found = [place for place in looked if isinstance(place, _Found)]
-        outer = [place for place in found if not place.contained] or found
+        sources = [place for place in looked if isinstance(place, _PowerSource)]
+        outer = [place for place in sources if not place.contained] or sources
         if len(outer) == 1:
             return outer[0]
         if outer:
@@ -448,7 +336,7 @@ class Redfish(OutsideMeter):
         raise FaultError("nonsense", clean(f"none of its {len(looked)} chassis: {why}", 400))
 
 
-def _place(service: Service, name: str, path: str) -> _Found | FaultError:
+def _place(service: Service, name: str, path: str) -> _PowerSource | FaultError:
     """Where this chassis tells a power now, or why it does not. FaultError of the service."""
     chassis = service.get(path)
     links = chassis.get("Links")
@@ -467,7 +355,7 @@ def _place(service: Service, name: str, path: str) -> _Found | FaultError:
             except FaultError as fault:
                 why = fault
             else:
-                return _Found(name, contained, target, modern)
+                return _PowerSource(name, contained, target, modern)
     return why
 
 
@@ -500,13 +388,13 @@ def _energy(resource: Mapping[str, Any]) -> int | Decimal | None:
     )
 
 
-def _number(value: object, what: str) -> int | Decimal:
+def _number(value: object, name: str) -> int | Decimal:
     if value is None:
-        raise FaultError("silent", f"{what} has no value now (null)")
+        raise FaultError("silent", f"{name} has no value now (null)")
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise FaultError("nonsense", f"{what} is no number: {quoted(str(value))}")
+        raise FaultError("nonsense", f"{name} is no number: {quoted(str(value))}")
     if not -_MOST < value < _MOST:
-        raise FaultError("nonsense", f"{what} is beyond belief")
+        raise FaultError("nonsense", f"{name} is beyond belief")
     return value
 
 

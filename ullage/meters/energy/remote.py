@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -25,21 +25,6 @@ from ullage.meters.energy.base import (
     refusal,
 )
 from ullage.runs.readings import Channel
-
-# Which HTTPS certificates a meter trusts.
-
-
-def trust(ca_file: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
-    """Those of the file, else of the system; `insecure`: any. FaultError (denied)."""
-    try:
-        context = ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise FaultError("denied", f"ca_file {ca_file}: {error}") from error
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
 
 MOST_W: Final = 1e6
 """Above it no figure is believed: a megawatt is a hall full of racks."""
@@ -87,6 +72,28 @@ class OutsideMeter(EnergyMeter):
             raise
         return {name: believable(name, value) for name, value in values.items()}
 
+    def wall(
+        self,
+        resolution: float,
+        source: str,
+        *,
+        observer: Literal["host", "bmc"] = "host",
+        accuracy: float | None = None,
+    ) -> tuple[Channel, ...]:
+        """The one channel of most of them: what is taken at the wall; accuracy: unless stated."""
+        return (
+            Channel(
+                name="wall",
+                kind="power",
+                method="measured",
+                scope="wall",
+                observer=observer,
+                resolution=resolution,
+                accuracy=self.options.accuracy or accuracy,
+                source=source,
+            ),
+        )
+
     @abstractmethod
     def where(self) -> str:
         """What messages call the source."""
@@ -109,33 +116,33 @@ def believable(name: str, value: float) -> float:
     return value
 
 
-def watts(told: str, what: str) -> float:
+def watts(text: str, name: str) -> float:
     """A power in W from an answer's words. FaultError (nonsense)."""
-    return power(number(told, what), what)
+    return power(number(text, name), name)
 
 
-def power(value: float, what: str) -> float:
+def power(value: float, name: str) -> float:
     """A power in W, or a load in %, that a running machine may take. FaultError (nonsense).
 
     0 is what meters tell that have not looked yet, or that look at nothing.
     """
     if value == 0:
-        raise FaultError("nonsense", f"{what} is 0: it sees nothing of a running machine")
-    if believable(what, value) > MOST_W:
-        raise FaultError("nonsense", f"{what} is {value:g} W, more than any machine takes")
+        raise FaultError("nonsense", f"{name} is 0: it sees nothing of a running machine")
+    if believable(name, value) > MOST_W:
+        raise FaultError("nonsense", f"{name} is {value:g} W, more than any machine takes")
     return value
 
 
-def number(told: str, what: str) -> float:
+def number(text: str, name: str) -> float:
     """A plain decimal number from an answer's words. FaultError (nonsense)."""
-    if not re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", told.strip()):
-        raise FaultError("nonsense", f"{what} is no number: {quoted(told)}")
-    return float(told)
+    if not re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", text.strip()):
+        raise FaultError("nonsense", f"{name} is no number: {quoted(text)}")
+    return float(text)
 
 
-def step(told: str) -> float:
+def step(text: str) -> float:
     """The smallest step that a number written so can make: 0.01 of `14.30`, 1 of `14`."""
-    return 10.0 ** -len(told.strip().partition(".")[2])
+    return 10.0 ** -len(text.strip().partition(".")[2])
 
 
 def quoted(answer: str) -> str:
@@ -175,16 +182,16 @@ def secret(file: Path) -> str:
     return line
 
 
-class Line:
+class Dialogue:
     """A TCP connection with one deadline for all that is said on it."""
 
     def __init__(self, host: str, port: int) -> None:
         self._until_s = time.monotonic() + READ_DEADLINE_S
-        self._kept = b""
+        self._received = b""
         with faults():
             self._socket = socket.create_connection((host, port), READ_DEADLINE_S)
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> Dialogue:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -197,19 +204,19 @@ class Line:
 
     def exactly(self, size: int) -> bytes:
         """So many bytes. FaultError."""
-        while len(self._kept) < size:
+        while len(self._received) < size:
             self._receive()
-        taken, self._kept = self._kept[:size], self._kept[size:]
-        return taken
+        data, self._received = self._received[:size], self._received[size:]
+        return data
 
     def until(self, mark: bytes, most: int) -> bytes:
         """What comes before the mark, `most` bytes at most. FaultError."""
-        while mark not in self._kept:
-            if len(self._kept) > most:
+        while mark not in self._received:
+            if len(self._received) > most:
                 raise FaultError("nonsense", f"no end within {most} bytes")
             self._receive()
-        taken, _, self._kept = self._kept.partition(mark)
-        return taken
+        data, _, self._received = self._received.partition(mark)
+        return data
 
     def _receive(self) -> None:
         with faults():
@@ -217,7 +224,7 @@ class Line:
             more = self._socket.recv(4096)
         if not more:
             raise FaultError("gone", "it closed the connection in the middle of its answer")
-        self._kept += more
+        self._received += more
 
     def _wait(self) -> None:
         left_s = self._until_s - time.monotonic()

@@ -11,7 +11,7 @@ import termios
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import Field
 
@@ -54,6 +54,7 @@ class Wattsup(OutsideMeter):
     the same time. The meter is told to send at the start and to stop at the end.
     """
 
+    options: WattsupOptions
     name: ClassVar[str] = "wattsup"
     Options: ClassVar[type[MeterOptions]] = WattsupOptions
     fixes: ClassVar[Mapping[str, str]] = {
@@ -64,46 +65,33 @@ class Wattsup(OutsideMeter):
         "reads it",
     }
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: WattsupOptions) -> None:
         super().__init__(options)
-        assert isinstance(options, WattsupOptions)
-        self._options = options
         self._version = ""
         self._line: _Serial | None = None
 
     def where(self) -> str:
-        return str(self._options.device)
+        return str(self.options.device)
 
     def describe(self) -> tuple[Channel, ...]:
-        """`wall`."""
         self.ask()
-        return (
-            Channel(
-                name="wall",
-                kind="power",
-                method="measured",
-                scope="wall",
-                observer="host",
-                resolution=0.1,
-                accuracy=self._options.accuracy or _ACCURACY,
-                source=f"packets #d of the Watts up? at {self._options.device}{self._version}",
-            ),
-        )
+        source = f"packets #d of the Watts up? at {self.options.device}{self._version}"
+        return self.wall(0.1, source, accuracy=_ACCURACY)
 
     def ask(self) -> Mapping[str, float]:
         """The power in the next packet."""
         until_s = time.monotonic() + READ_DEADLINE_S
         new = self._line is None
-        line = self._line = self._line or _Serial(self._options.device)
+        line = self._line = self._line or _Serial(self.options.device)
         line.forget()
         if new:
             line.send(_VERSION + _START, until_s)
         noise = 0
         while True:
             packet = line.packet(until_s)
-            told = _watts(packet)
-            if told is not None:
-                return {"wall": told}
+            power_w = _watts(packet)
+            if power_w is not None:
+                return {"wall": power_w}
             if packet.startswith("#v,"):
                 self._version = f" (version {quoted(packet)})"
             noise += len(packet) + 1
@@ -123,7 +111,7 @@ class _Serial:
     """A serial line, raw, at 115200 baud, 8 bits, no parity, 1 stop bit."""
 
     def __init__(self, device: Path) -> None:
-        self._kept = b""
+        self._received = b""
         with faults():
             self._fd = os.open(device, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -142,24 +130,23 @@ class _Serial:
         """Drop all packets that have come whole: they tell of the past."""
         for _ in range(_MOST_NOISE // _CHUNK):
             more = self._receive()
-            self._kept = self._kept.rpartition(b";")[2][-_LONGEST:]
+            self._received = self._received.rpartition(b";")[2][-_LONGEST:]
             if not more:
                 return
 
     def packet(self, until_s: float) -> str:
         """What comes until the next `;`, from the last `#` before it."""
-        while b";" not in self._kept:
-            if len(self._kept) > _LONGEST:
+        while b";" not in self._received:
+            if len(self._received) > _LONGEST:
                 # Noise; the beginning of a packet may be at its end.
-                noise, self._kept = self._kept[:-_LONGEST], self._kept[-_LONGEST:]
+                noise, self._received = self._received[:-_LONGEST], self._received[-_LONGEST:]
                 return noise.decode("ascii", errors="replace")
             self._wait(select.POLLIN, until_s)
             self._receive()
-        packet, _, self._kept = self._kept.partition(b";")
+        packet, _, self._received = self._received.partition(b";")
         return packet[max(packet.rfind(b"#"), 0) :].decode("ascii", errors="replace")
 
     def close(self) -> None:
-        """Let go of it."""
         os.close(self._fd)
 
     def _receive(self) -> bool:
@@ -172,7 +159,7 @@ class _Serial:
             raise FaultError("gone", error.strerror or "the line was hung up") from error
         if not more:
             raise FaultError("gone", "the line was hung up")
-        self._kept += more
+        self._received += more
         return True
 
     def _wait(self, event: int, until_s: float) -> None:
@@ -207,9 +194,9 @@ class _Serial:
 
 def _watts(packet: str) -> float | None:
     """W of a packet of data; None where it is another packet, or not whole. FaultError."""
-    kind, *rest = packet.split(",")
-    if kind != "#d" or len(rest) != _FIELDS + 2 or rest[1] != str(_FIELDS):
+    kind, *fields = packet.split(",")
+    if kind != "#d" or len(fields) != _FIELDS + 2 or fields[1] != str(_FIELDS):
         return None
-    if rest[2].strip() in {"", "_"}:
+    if fields[2].strip() in {"", "_"}:
         raise FaultError("nonsense", "the meter sends no watts: its field is switched off")
-    return power(number(rest[2], "its field of watts") / 10, "its field of watts")
+    return power(number(fields[2], "its field of watts") / 10, "its field of watts")

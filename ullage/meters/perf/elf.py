@@ -90,10 +90,12 @@ def as_written(name: str) -> str:
     if not name.startswith(("_Z", "_R")):
         return name
     try:
-        found = pycxxfilt.demangle(name.partition(".")[0])  # behind it: what a compiler appended
+        demangled = pycxxfilt.demangle(
+            name.partition(".")[0]
+        )  # behind it: what a compiler appended
     except ValueError:
-        found = None
-    return _without_arguments(found) if found else name
+        demangled = None
+    return _without_arguments(demangled) if demangled else name
 
 
 def _without_arguments(signature: str) -> str:
@@ -127,8 +129,8 @@ def _read(stream: BinaryIO) -> Functions | None:
     tables = sorted(_tables(elf), key=lambda table: table["sh_type"] != "SHT_SYMTAB")
     for table in tables:  # the one of all symbols has those that are exported too
         strings = _bytes(stream, table.stringtable)
-        if (found := _parsed(loads, _bytes(stream, table), strings)) is not None:
-            return found
+        if (parsed := _parsed(loads, _bytes(stream, table), strings)) is not None:
+            return parsed
     return None
 
 

@@ -21,7 +21,7 @@ _MOST_MAPPED: Final = 512
 
 
 @dataclass(frozen=True)
-class Mapping:
+class MappedFile:
     """Part of a file in a process's memory."""
 
     start: int
@@ -68,7 +68,7 @@ class OwnFiles:
     """None: the run has no image, so no file is its own."""
     _root: str = field(init=False)
     _device: int | None = field(init=False)
-    _found: dict[tuple[int, int, str], OwnFile | None] = field(default_factory=dict)
+    _files: dict[tuple[int, int, str], OwnFile | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._root = os.path.realpath(self.root) if self.root else ""
@@ -79,11 +79,11 @@ class OwnFiles:
         if device != self._device:
             return None
         key = (device, inode, path)
-        if key not in self._found:
-            if len(self._found) >= MOST_FILES:
+        if key not in self._files:
+            if len(self._files) >= MOST_FILES:
                 return None
-            self._found[key] = self._look(device, inode, path)
-        return self._found[key]
+            self._files[key] = self._look(device, inode, path)
+        return self._files[key]
 
     def _look(self, device: int, inode: int, path: str) -> OwnFile | None:
         # Who began before the samples did is told from outside, with the place on the host.
@@ -92,8 +92,8 @@ class OwnFiles:
             return None
         place = self._root + inside
         try:
-            found = os.lstat(place)
-            if not stat.S_ISREG(found.st_mode) or _identity(found) != (device, inode):
+            status = os.lstat(place)
+            if not stat.S_ISREG(status.st_mode) or _identity(status) != (device, inode):
                 return None
             if os.path.realpath(place) != place:
                 return None  # a link may lead out of the image, and the kernel tells none
@@ -107,7 +107,7 @@ class Mapped:
     """What each process has mapped of these, as perf tells it in the order of time."""
 
     files: OwnFiles
-    _of: dict[int, tuple[Mapping, ...]] = field(default_factory=dict)
+    _of: dict[int, tuple[MappedFile, ...]] = field(default_factory=dict)
 
     def mapped(
         self, pid: int, span: tuple[int, int], offset: int, identity: tuple[int, int], path: str
@@ -118,7 +118,7 @@ class Mapped:
             return False
         start, length = span
         mine = self._of.get(pid, ())[-_MOST_MAPPED + 1 :]
-        self._of[pid] = (*mine, Mapping(start, start + length, offset, path, file))
+        self._of[pid] = (*mine, MappedFile(start, start + length, offset, path, file))
         return True
 
     def forked(self, child: int, parent: int) -> None:
@@ -131,11 +131,11 @@ class Mapped:
 
     def function(self, pid: int, address: int, path: str) -> str:
         """What it executes at an address that is in this file; empty: not known."""
-        for each in reversed(self._of.get(pid, ())):
-            if each.start <= address < each.end and each.path == path:
-                return each.file.function(address - each.start + each.offset)
+        for mapping in reversed(self._of.get(pid, ())):
+            if mapping.start <= address < mapping.end and mapping.path == path:
+                return mapping.file.function(address - mapping.start + mapping.offset)
         return ""
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -30,7 +30,7 @@ from ullage.host import clock
 from ullage.meters import process_groups, procfs
 from ullage.meters.base import Scene
 from ullage.meters.perf.mappings import OwnFiles
-from ullage.meters.perf.script import FIELDS, Folder, Window
+from ullage.meters.perf.script import FIELDS, ScriptReader, TrialWindow
 from ullage.meters.process_groups import Group
 from ullage.runs.symbols import Symbols
 from ullage.runs.writer import disk_full_as_error
@@ -66,7 +66,7 @@ _SCRIPT: Final = (
 
 
 @dataclass(frozen=True)
-class Look:
+class ClockPair:
     """The clock of the samples and the run's, at about the same instant."""
 
     raw_ns: int
@@ -75,12 +75,12 @@ class Look:
     """The two are no further apart."""
 
     @classmethod
-    def now(cls) -> Look:
+    def now(cls) -> ClockPair:
         """The closest of a few."""
         return min((cls._once() for _ in range(5)), key=lambda look: look.half_ns)
 
     @classmethod
-    def _once(cls) -> Look:
+    def _once(cls) -> ClockPair:
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         ordered = clock.ordered_ns()
         after = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -91,7 +91,7 @@ class Look:
 class Watch:
     """A trial that has begun."""
 
-    before: Look
+    before: ClockPair
     roots: dict[int, Group]
     ends: frozenset[int]
     """Of these, those at the other end."""
@@ -101,7 +101,7 @@ class _Control:
     """The pipes over which perf can be asked whether it looks; it ends when they are closed."""
 
     def __init__(self) -> None:
-        self.asked, self._ask = os.pipe()
+        self.requests, self._ask = os.pipe()
         self._answer, self.answered = os.pipe()
         os.set_blocking(self._answer, False)
 
@@ -115,20 +115,19 @@ class _Control:
             return False
 
     def close(self) -> None:
-        """Once it has ended."""
-        for descriptor in (self.asked, self._ask, self._answer, self.answered):
+        for descriptor in (self.requests, self._ask, self._answer, self.answered):
             os.close(descriptor)
 
 
 @dataclass
-class _Noted:
+class _FinishedTrial:
     """A trial that is over, whose samples have not been read yet."""
 
     folder: Path
     start_ns: int
     end_ns: int
     bound_ns: int
-    window: Window
+    window: TrialWindow
 
 
 @dataclass
@@ -143,8 +142,8 @@ class Sampler:
     warn: Callable[[str, str], None]
     files: OwnFiles
     _read_s: float = field(default_factory=time.monotonic)
-    _noted: list[_Noted] = field(default_factory=list)
-    _said: set[str] = field(default_factory=set)
+    _finished: list[_FinishedTrial] = field(default_factory=list)
+    _warned: set[str] = field(default_factory=set)
 
     @classmethod
     async def start(
@@ -171,33 +170,33 @@ class Sampler:
 
     def watch(self, scene: Scene) -> Watch:
         """A trial begins: who is who, and what time it is."""
-        return Watch(Look.now(), process_groups.members(scene), process_groups.ends(scene))
+        return Watch(ClockPair.now(), process_groups.members(scene), process_groups.ends(scene))
 
     def note(self, watch: Watch, folder: Path, start_ns: int, end_ns: int) -> None:
         """It is over; its instants are of the run's clock. Nothing if perf has ended meanwhile."""
         if self._over():
             self._say(_broken(_OVER))
             return
-        after = Look.now()
+        after = ClockPair.now()
         offsets = [look.raw_ns - look.ordered_ns for look in (watch.before, after)]
         shift = sum(offsets) // 2
         bound = abs(offsets[1] - offsets[0]) + max(watch.before.half_ns, after.half_ns)
-        window = Window(start_ns + shift, end_ns + shift, watch.roots, watch.ends)
-        self._noted.append(_Noted(folder, start_ns, end_ns, bound, window))
+        window = TrialWindow(start_ns + shift, end_ns + shift, watch.roots, watch.ends)
+        self._finished.append(_FinishedTrial(folder, start_ns, end_ns, bound, window))
 
     async def settle(self) -> None:
         """Between two trials: read what there is, if it is time."""
-        if self._noted and time.monotonic() - self._read_s >= EVERY_S:
-            await self._told(self._switch)
+        if self._finished and time.monotonic() - self._read_s >= EVERY_S:
+            await self._collect(self._switch)
 
     async def stop(self) -> None:
         """Stop looking, and read the rest."""
         try:
-            await self._told(self._end)
+            await self._collect(self._end)
         finally:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    async def _told(self, finish: Callable[[], Awaitable[None]]) -> None:
+    async def _collect(self, finish: Callable[[], Awaitable[None]]) -> None:
         """Read the files once `finish` has closed them; what goes wrong is said, and no more."""
         over = self._over()  # by itself, before we have it end
         try:
@@ -206,7 +205,7 @@ class Sampler:
         except UllageError as error:
             if error.kind is not PERF_BROKEN:
                 raise
-            self._noted.clear()
+            self._finished.clear()
             self._say(error)
         self._read_s = time.monotonic()
 
@@ -215,8 +214,8 @@ class Sampler:
         return self.process.returncode is not None
 
     def _say(self, error: UllageError) -> None:
-        if error.message not in self._said:
-            self._said.add(error.message)
+        if error.message not in self._warned:
+            self._warned.add(error.message)
             self.warn(error.code, error.message)
 
     async def _switch(self) -> None:
@@ -239,28 +238,27 @@ class Sampler:
         self.control.close()
 
     def _files(self) -> list[Path]:
-        """Those that are complete."""
         return sorted(self.directory.glob("now.*"))
 
     async def _read(self, *, cut: bool) -> None:
         """cut: perf ended by itself, so trials may go on after its last record."""
-        if not self._noted:
+        if not self._finished:
             return
-        folder = Folder([each.window for each in self._noted], os.getpid(), self.files)
+        reader = ScriptReader([trial.window for trial in self._finished], os.getpid(), self.files)
         files = self._files()
         if not files:
             raise _broken("it left no file")
         for file in files:
-            await self._fold(file, folder)
+            await self._fold(file, reader)
             file.unlink()
-        noted, self._noted = self._noted, []
-        for each in noted:
-            if cut and each.window.end_ns > folder.latest_ns:
+        noted, self._finished = self._finished, []
+        for finished in noted:
+            if cut and finished.window.end_ns > reader.latest_ns:
                 self._say(_broken(_OVER))  # nobody looked at all of it
             else:
-                self._write(each, folder.lost)
+                self._write(finished, reader.lost)
 
-    async def _fold(self, file: Path, folder: Folder) -> None:
+    async def _fold(self, file: Path, reader: ScriptReader) -> None:
         """Have perf print one file, and take its lines as they come."""
         process = await asyncio.create_subprocess_exec(
             *(self.perf, *_SCRIPT, "--input", str(file)),
@@ -275,13 +273,13 @@ class Sampler:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(_READ_S):
-                rest = b""
+                unfinished = b""
                 while chunk := await process.stdout.read(_CHUNK):
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    if len(rest) > _LINE:
+                    *lines, unfinished = (unfinished + chunk).split(b"\n")
+                    if len(unfinished) > _LINE:
                         raise _broken("perf script prints a line without an end")
                     for line in lines:
-                        folder.take(line.decode("utf-8", "replace"))
+                        reader.take(line.decode("utf-8", "replace"))
                 await process.wait()
         except TimeoutError as error:
             raise _broken("perf script does not end") from error
@@ -293,25 +291,25 @@ class Sampler:
         if process.returncode != 0:
             raise _broken(f"perf script ended with {process.returncode}")
 
-    def _write(self, each: _Noted, lost: int) -> None:
-        table = each.window.table()
-        found = Symbols(
+    def _write(self, trial: _FinishedTrial, lost: int) -> None:
+        table = trial.window.table()
+        symbols = Symbols(
             hz=self.hz,
             cpus=os.cpu_count() or 1,
-            start_ns=each.start_ns,
-            end_ns=each.end_ns,
-            bound_ns=each.bound_ns,
+            start_ns=trial.start_ns,
+            end_ns=trial.end_ns,
+            bound_ns=trial.bound_ns,
             lost=min(lost, _LATEST),
             rows=table.rows,
-            rest=table.rest,
+            rest=table.unlisted,
             folded=table.folded,
-            bin_ns=each.window.bin_ns,
-            over_time=each.window.over_time(),
-            by_core=each.window.by_core(),
-            cores_over_time=each.window.cores_over_time(),
+            bin_ns=trial.window.bin_ns,
+            over_time=trial.window.over_time(),
+            by_core=trial.window.by_core(),
+            cores_over_time=trial.window.cores_over_time(),
         )
-        with disk_full_as_error(each.folder):
-            put(each.folder / FILE, found.model_dump_json().encode())
+        with disk_full_as_error(trial.folder):
+            put(trial.folder / FILE, symbols.model_dump_json().encode())
 
 
 async def started(
@@ -328,22 +326,22 @@ async def started(
 
 
 def _perf() -> str:
-    found = shutil.which("perf")
-    if found is None:
+    perf = shutil.which("perf")
+    if perf is None:
         raise UllageError(PERF_MISSING)
-    return found
+    return perf
 
 
-async def _recording(argv: list[str], said: Path, control: _Control) -> asyncio.subprocess.Process:
+async def _recording(argv: list[str], log: Path, control: _Control) -> asyncio.subprocess.Process:
     """Start perf, and ask it until it answers: then it looks."""
-    with said.open("wb") as stderr:
+    with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
-            *(*argv, f"--control=fd:{control.asked},{control.answered}"),
+            *(*argv, f"--control=fd:{control.requests},{control.answered}"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=stderr,
             env={**os.environ, "LC_ALL": "C"},
-            pass_fds=(control.asked, control.answered),
+            pass_fds=(control.requests, control.answered),
             start_new_session=True,
         )
     control.ping()
@@ -356,18 +354,17 @@ async def _recording(argv: list[str], said: Path, control: _Control) -> asyncio.
         await process.wait()
         raise
     if process.returncode is not None:
-        raise _refused(procfs.whole(said))
+        raise _refused(procfs.whole(log))
     return process
 
 
-def _refused(said: str) -> UllageError:
-    """Why perf ended at once."""
-    if "perf_event_paranoid" in said or "ermi" in said:
+def _refused(log: str) -> UllageError:
+    if "perf_event_paranoid" in log or "ermi" in log:
         reason = procfs.read("/proc/sys/kernel/perf_event_paranoid")
         return UllageError(
             PERF_DENIED, reason=f"kernel.perf_event_paranoid is {(reason or 'unknown').strip()}"
         )
-    return _broken(printable(tail(said), 200) or "it ended at once")
+    return _broken(printable(tail(log), 200) or "it ended at once")
 
 
 def _lay_out(directory: Path) -> None:

@@ -72,7 +72,7 @@ Key = tuple[Group, str, str, str]
 
 
 @dataclass
-class Window:
+class TrialWindow:
     """A trial, on the clock of the samples."""
 
     start_ns: int
@@ -107,22 +107,23 @@ class Window:
 
     def over_time(self) -> tuple[GroupOverTime, ...]:
         """The samples of each group that was seen, part by part."""
-        found: dict[Group, list[int]] = {}
+        bins_by_group: dict[Group, list[int]] = {}
         for (group, _, _), bins in self._bins.items():
-            _add(found, group, bins)
+            _add(bins_by_group, group, bins)
         return tuple(
-            GroupOverTime(group=group, samples=tuple(bins)) for group, bins in sorted(found.items())
+            GroupOverTime(group=group, samples=tuple(bins))
+            for group, bins in sorted(bins_by_group.items())
         )
 
     def by_core(self) -> tuple[GroupByCore, ...]:
         """The samples of each group that was seen, core by core."""
-        found: dict[Group, Counter[int]] = defaultdict(Counter)
+        cores_by_group: dict[Group, Counter[int]] = defaultdict(Counter)
         for (group, _, core), bins in self._bins.items():
             if core < MOST_CORES:
-                found[group][core] += sum(bins)
+                cores_by_group[group][core] += sum(bins)
         return tuple(
-            GroupByCore(group=group, samples=tuple(seen[core] for core in range(max(seen) + 1)))
-            for group, seen in sorted(found.items())
+            GroupByCore(group=group, samples=tuple(cores[core] for core in range(max(cores) + 1)))
+            for group, cores in sorted(cores_by_group.items())
         )
 
     def cores_over_time(self) -> tuple[CoreOverTime, ...]:
@@ -131,32 +132,32 @@ class Window:
         A host has many cores, and on each of them many have been for a moment: the largest courses
         are kept, and what they leave of a core is one more, which does not say whose it was.
         """
-        found: dict[tuple[int, str], list[int]] = {}
+        samples: dict[tuple[int, str], list[int]] = {}
         busy: Counter[int] = Counter()
         for (group, far, core), bins in self._bins.items():
             if core < MOST_CORES:
-                _add(found, (core, OTHER_END if far else group), bins)
+                _add(samples, (core, OTHER_END if far else group), bins)
                 busy[core] += sum(bins)
         busiest = sorted(busy, key=lambda core: (-busy[core], core))[:MOST_COURSES]
-        courses = [each for each in found if each[0] in {*busiest}]
-        courses.sort(key=lambda each: (-sum(found[each]), each))
-        kept = {each: found[each] for each in courses[:MOST_COURSES]}
+        courses = [key for key in samples if key[0] in {*busiest}]
+        courses.sort(key=lambda key: (-sum(samples[key]), key))
+        largest = {key: samples[key] for key in courses[:MOST_COURSES]}
         for small in courses[MOST_COURSES:]:
-            _add(kept, (small[0], ""), found[small])
+            _add(largest, (small[0], ""), samples[small])
         return tuple(
-            CoreOverTime(core=core, group=whose, samples=tuple(bins))
-            for (core, whose), bins in sorted(kept.items())
+            CoreOverTime(core=core, group=owner, samples=tuple(bins))
+            for (core, owner), bins in sorted(largest.items())
         )
 
-    def table(self) -> Table:
+    def table(self) -> SampleTable:
         """The largest rows. Functions of programs' files take the place of no other row."""
         count, folded = self._folded()
-        most = sorted(count.items(), key=lambda each: (-each[1], each[0]))[:MOST_ROWS]
+        most = sorted(count.items(), key=lambda row: (-row[1], row[0]))[:MOST_ROWS]
         rows = tuple(
             SymbolRow(group=group, program=program, object=file, symbol=symbol, samples=samples)
             for (group, program, file, symbol), samples in most
         )
-        return Table(rows, count.total() - sum(row.samples for row in rows), folded)
+        return SampleTable(rows, count.total() - sum(row.samples for row in rows), folded)
 
     def _folded(self) -> tuple[Counter[Key], int]:
         """With as few of them counted for their file alone as makes the rows no too many.
@@ -183,21 +184,21 @@ def _add(sums: dict[Any, list[int]], key: Any, bins: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True)
-class Table:
+class SampleTable:
     """Of a window, as it is kept."""
 
     rows: tuple[SymbolRow, ...]
-    rest: int
+    unlisted: int
     """Samples in no row."""
     folded: int
     """Samples of functions that stand with their file."""
 
 
 @dataclass
-class Folder:
+class ScriptReader:
     """Takes the lines one by one, in the order of their time, and fills the windows."""
 
-    windows: Sequence[Window]
+    windows: Sequence[TrialWindow]
     controller: int
     """Our own process."""
     files: InitVar[OwnFiles]
@@ -220,47 +221,52 @@ class Folder:
         if (at := line.find(_MAPS)) >= 0:
             self._map(line[at:].rstrip())
             return
-        found = _SAMPLE.match(line.strip())
-        if found is None:
+        record = _SAMPLE.match(line.strip())
+        if record is None:
             self.unread += bool(line.strip())
             return
-        what = found["what"]
-        at_ns = int(found["s"]) * 10**9 + int(found["ns"])
-        if (place := _PLACE.fullmatch(what)) is not None:
+        event = record["what"]
+        at_ns = int(record["s"]) * 10**9 + int(record["ns"])
+        if (place := _PLACE.fullmatch(event)) is not None:
             for window in self.windows:
                 if window.start_ns <= at_ns < window.end_ns:
-                    self._count(window, found, place, at_ns)
-        elif (fork := _FORK.fullmatch(what)) is not None:
+                    self._count(window, record, place, at_ns)
+        elif (fork := _FORK.fullmatch(event)) is not None:
             child, parent = int(fork[1]), int(fork[2])
             if child != parent:  # else it is a thread
                 self._parents[child] = parent
                 self._mapped.forked(child, parent)
-        elif what.startswith(_EXEC):
-            self._mapped.replaced(int(found["pid"]))
-        elif (lost := _LOST.match(what)) is not None:
+        elif event.startswith(_EXEC):
+            self._mapped.replaced(int(record["pid"]))
+        elif (lost := _LOST.match(event)) is not None:
             self.lost += int(lost[1])
-        elif not what.startswith("PERF_RECORD_"):
+        elif not event.startswith("PERF_RECORD_"):
             self.unread += 1
             return
         self.latest_ns = max(self.latest_ns, at_ns)
 
-    def _map(self, what: str) -> None:
-        file = what[what.find(" @ ") :]
+    def _map(self, event: str) -> None:
+        file = event[event.find(" @ ") :]
         if file in self._foreign:
             return
-        found = _MAPPED.fullmatch(what)
-        own = found is not None and self._mapped.mapped(
-            int(found["pid"]),
-            (int(found["start"], 16), int(found["length"], 16)),
-            int(found["offset"], 16),
-            (os.makedev(int(found["major"], 16), int(found["minor"], 16)), int(found["inode"])),
-            found["path"],
+        mapping = _MAPPED.fullmatch(event)
+        own = mapping is not None and self._mapped.mapped(
+            int(mapping["pid"]),
+            (int(mapping["start"], 16), int(mapping["length"], 16)),
+            int(mapping["offset"], 16),
+            (
+                os.makedev(int(mapping["major"], 16), int(mapping["minor"], 16)),
+                int(mapping["inode"]),
+            ),
+            mapping["path"],
         )
         if not own and len(self._foreign) < _MOST_KEYS:
             self._foreign.add(file)
 
-    def _count(self, window: Window, who: re.Match[str], place: re.Match[str], at_ns: int) -> None:
-        pid, comm = int(who["pid"]), who["comm"]
+    def _count(
+        self, window: TrialWindow, record: re.Match[str], place: re.Match[str], at_ns: int
+    ) -> None:
+        pid, comm = int(record["pid"]), record["comm"]
         if pid == 0:
             return  # an idle CPU
         group, root = self._group(window, pid, comm)
@@ -273,9 +279,9 @@ class Folder:
         if group == "others":  # whoever else works on the host is no concern of the run
             key = (group, key[1], KERNEL if in_kernel else "", "")
         far = root in window.ends and group != "agent"
-        window.take(key, at_ns, int(who["cpu"]), far=far)
+        window.take(key, at_ns, int(record["cpu"]), far=far)
 
-    def _group(self, window: Window, pid: int, comm: str) -> tuple[Group, int]:
+    def _group(self, window: TrialWindow, pid: int, comm: str) -> tuple[Group, int]:
         """By the nearest process above it that is known, and that; what an agent started is a
         program.
         """
@@ -283,8 +289,8 @@ class Folder:
         for _ in range(_DEEP):
             if (root := window.roots.get(above)) is not None:
                 own = above == pid
-                whose = own or root == "hypervisor"
-                return process_groups.of_thread(root, comm) if whose else "programs", above
+                by_thread = own or root == "hypervisor"
+                return process_groups.of_thread(root, comm) if by_thread else "programs", above
             if above == process_groups.KTHREADD:
                 return process_groups.of_kernel(comm), above
             if above not in self._parents:

@@ -12,20 +12,20 @@ from typing import Final, Literal, Self
 from pydantic import ByteSize, Field, model_validator
 
 from ullage.host.artifacts import Artifact, maven
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
 from ullage.workloads.base import (
     Context,
+    Figures,
     InvalidTrialError,
-    Output,
+    Outputs,
     Parameters,
     Role,
     Task,
     Workload,
+    counted,
 )
-from ullage.workloads.output import Line, ended, line, read_lines
-
-# What TestDFSIO and the script around it print.
+from ullage.workloads.output import ReportLine, ended, line, read_lines
 
 MIB: Final = 1 << 20
 BINS: Final = 10
@@ -42,12 +42,12 @@ _CONTAINER: Final = re.compile(
     re.M | re.A,
 )
 
-_SEEN: Final = re.compile(r"network (\d{1,19}) (\d{1,19}) (\d{1,19})")
+_COUNTERS: Final = re.compile(r"network (\d{1,19}) (\d{1,19}) (\d{1,19})")
 _NAMES: Final = ("files", "mib", "throughput", "rate", "deviation", "seconds")
 
 
 @dataclass(frozen=True)
-class Step:
+class IoStep:
     """One `TestDFSIO`: writing or reading."""
 
     files: float
@@ -58,7 +58,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DeviceCounters:
     """The counters of the network device at one instant."""
 
     at_ns: int
@@ -69,28 +69,30 @@ class Seen:
 class Job:
     """Both steps, and what the network device counted meanwhile."""
 
-    write: Step
-    read: Step
-    seen: tuple[Seen, ...]
+    write: IoStep
+    read: IoStep
+    network: tuple[DeviceCounters, ...]
 
 
 def read_job(text: str) -> Job:
     """The report of a job; InvalidTrialError with the first line that is not as it should be."""
-    seen = [_SEEN.fullmatch(each) for each in text.split("\n") if each.startswith("network ")]
-    if not all(seen):
+    matches = [
+        _COUNTERS.fullmatch(line) for line in text.split("\n") if line.startswith("network ")
+    ]
+    if not all(matches):
         raise InvalidTrialError("a line of the network's counters is not one")
-    rest = "\n".join(each for each in text.split("\n") if not each.startswith("network "))
+    text_of_steps = "\n".join(line for line in text.split("\n") if not line.startswith("network "))
     expected = [*_step("write"), *_step("read"), line("step end")]
-    found = read_lines(_undated(rest), expected)
-    write, read = ({n: found[f"{n}_{step}"] for n in _NAMES} for step in ("write", "read"))
-    return Job(_made(write), _made(read), tuple(_counters(match) for match in seen if match))
+    figures = read_lines(_undated(text_of_steps), expected)
+    write, read = ({n: figures[f"{n}_{step}"] for n in _NAMES} for step in ("write", "read"))
+    return Job(_parsed(write), _parsed(read), tuple(_counters(match) for match in matches if match))
 
 
-def _made(found: dict[str, float]) -> Step:
-    return Step(found["files"], found["mib"], found["throughput"], found["seconds"])
+def _parsed(figures: dict[str, float]) -> IoStep:
+    return IoStep(figures["files"], figures["mib"], figures["throughput"], figures["seconds"])
 
 
-def _step(step: str) -> list[Line]:
+def _step(step: str) -> list[ReportLine]:
     labels = {
         "Number of files": "files",
         "Total MBytes processed": "mib",
@@ -100,76 +102,76 @@ def _step(step: str) -> list[Line]:
         "Test exec time sec": "seconds",
     }
     figures = [_figure(label, f"{name}_{step}") for label, name in labels.items()]
-    said = (f"step {step}", f"----- TestDFSIO ----- : {step}", "Date & time: ")
-    return [*(line(each) for each in said), *figures]
+    heading = (f"step {step}", f"----- TestDFSIO ----- : {step}", "Date & time: ")
+    return [*(line(heading_line) for heading_line in heading), *figures]
 
 
-def _figure(label: str, name: str) -> Line:
+def _figure(label: str, name: str) -> ReportLine:
     """With up to two decimals, as many as it has (`java.text.DecimalFormat("#.##")`)."""
     figure = rf"(?P<{name}>(?:[0-9]{{1,15}}|(?=\.))(?:\.[0-9]{{1,2}})?)"
-    return Line(f"{label}: <{name}>", re.compile(rf"{re.escape(label)}: +{figure}"))
+    return ReportLine(f"{label}: <{name}>", re.compile(rf"{re.escape(label)}: +{figure}"))
 
 
 def _undated(text: str) -> str:
     """Without the padding at the left, and without the date, which tells nothing."""
-    lines = (each.strip() for each in text.split("\n"))
+    lines = (line.strip() for line in text.split("\n"))
     return "\n".join("Date & time: " if s.startswith("Date & time: ") else s for s in lines)
 
 
-def _counters(match: re.Match[str]) -> Seen:
+def _counters(match: re.Match[str]) -> DeviceCounters:
     at, received, sent = (int(group) for group in match.groups())
-    return Seen(at, received + sent)
+    return DeviceCounters(at, received + sent)
 
 
-def network(seen: Sequence[Seen]) -> list[tuple[float, float]]:
+def network(samples: Sequence[DeviceCounters]) -> list[tuple[float, float]]:
     """(share of the time, B/s) for the middle of each of `BINS` parts; empty: too little was seen.
 
     Between two looks the rate is taken as constant.
     """
-    if len(seen) < 2 or seen[-1].at_ns <= seen[0].at_ns:
+    if len(samples) < 2 or samples[-1].at_ns <= samples[0].at_ns:
         return []
-    if any(b.at_ns <= a.at_ns or b.bytes < a.bytes for a, b in pairwise(seen)):
+    if any(b.at_ns <= a.at_ns or b.bytes < a.bytes for a, b in pairwise(samples)):
         raise InvalidTrialError("the counters of the network went backwards")
-    first, length = seen[0].at_ns, seen[-1].at_ns - seen[0].at_ns
+    first, length = samples[0].at_ns, samples[-1].at_ns - samples[0].at_ns
     edges = [first + length * i / BINS for i in range(BINS + 1)]
-    counts = [_at(seen, edge) for edge in edges]
+    counts = [_at(samples, edge) for edge in edges]
     rates = [(b - a) / (length / BINS / 1e9) for a, b in pairwise(counts)]
     return [((i + 0.5) / BINS, rate) for i, rate in enumerate(rates) if rate > 0]
 
 
-def _at(seen: Sequence[Seen], instant: float) -> float:
+def _at(samples: Sequence[DeviceCounters], instant: float) -> float:
     """Bytes at an instant, interpolated."""
-    for a, b in pairwise(seen):
+    for a, b in pairwise(samples):
         if instant <= b.at_ns:
             share = (instant - a.at_ns) / (b.at_ns - a.at_ns)
             return a.bytes + share * (b.bytes - a.bytes)
-    return float(seen[-1].bytes)
+    return float(samples[-1].bytes)
 
 
-def on_yarn(said: str, node: str, files: int) -> list[str]:
+def on_yarn(log: str, node: str, files: int) -> list[str]:
     """The two applications of a job, write and read: YARN ran them, with a map task for each file.
 
     said: the log of the job; node: that of the NodeManager, which was not asked by the job. It must
     have started a container for each map task, for the reducer and for who watches over them.
     """
-    if local := _LOCAL.search(said):
+    if local := _LOCAL.search(log):
         raise InvalidTrialError(f"{local[1]} ran in the job's own Java machine, not on YARN")
-    found, done = _SUBMITTED.findall(said), _DONE.findall(said)
-    if len(found) != 2 or [f"application_{each}" for each in done] != found:
+    submitted, done = _SUBMITTED.findall(log), _DONE.findall(log)
+    if len(submitted) != 2 or [f"application_{job}" for job in done] != submitted:
         raise InvalidTrialError(
-            f"YARN was to run two applications: {len(found)} were submitted, {len(done)} done"
+            f"YARN was to run two applications: {len(submitted)} were submitted, {len(done)} done"
         )
-    launched = [int(count) for count in _LAUNCHED.findall(said)]
+    launched = [int(count) for count in _LAUNCHED.findall(log)]
     if launched != [files, files]:
         few = ", ".join(map(str, launched[:4])) + (", …" if len(launched) > 4 else "")
         raise InvalidTrialError(f"{files} map tasks were asked for, YARN launched [{few}]")
     started = {match.groups() for match in _CONTAINER.finditer(node)}
-    for each in done:
-        if (count := sum(job == each for job, _ in started)) != files + 2:
+    for job in done:
+        if (count := sum(starter == job for starter, _ in started)) != files + 2:
             raise InvalidTrialError(
-                f"the NodeManager started {count} containers of job {each}, not {files + 2}"
+                f"the NodeManager started {count} containers of job {job}, not {files + 2}"
             )
-    return found
+    return submitted
 
 
 _HERE: Final = Path(__file__).resolve().parent
@@ -319,13 +321,12 @@ class DfsIo(Workload[DfsIoParameters]):
         return machines * _MACHINE
 
     def files(self, parameters: DfsIoParameters) -> Mapping[str, Path]:
-        """The settings, and the script that starts Java with them."""
         return {file.name: file for file in sorted((_HERE / "hadoop").iterdir())}
 
     def title(self, parameters: DfsIoParameters) -> str:
         """`HDFS, 2 × 16 MiB, 1 job on YARN`."""
         size = parameters.file_size // MIB
-        jobs = f"{parameters.jobs} job{'s' if parameters.jobs > 1 else ''}"
+        jobs = counted(parameters.jobs, "job")
         runner = " on YARN" if parameters.runner == "yarn" else ""
         return f"HDFS, {parameters.files} × {size} MiB, {jobs}{runner}"
 
@@ -340,7 +341,6 @@ class DfsIo(Workload[DfsIoParameters]):
         return (Task("namenode", argv, timeout_s=parameters.timeout_s),)
 
     def tasks(self, parameters: DfsIoParameters, context: Context) -> Sequence[Task]:
-        """Both servers, and the jobs."""
         timeout_s = parameters.timeout_s
         services = [
             Task(
@@ -368,16 +368,16 @@ class DfsIo(Workload[DfsIoParameters]):
         )
 
     def _argv(
-        self, parameters: DfsIoParameters, context: Context, role: str, what: str
+        self, parameters: DfsIoParameters, context: Context, role: str, command: str
     ) -> tuple[str, ...]:
         addresses = (context.addresses["namenode"], context.addresses[role])
-        return ("./hadoop.sh", *addresses, str(parameters.heap // MIB), what)
+        return ("./hadoop.sh", *addresses, str(parameters.heap // MIB), command)
 
     def _size(self, parameters: DfsIoParameters, job: int) -> tuple[str, ...]:
         sizes = (job, parameters.files, int(parameters.file_size), parameters.maps)
         return (*map(str, sizes), parameters.runner, str(_container_mib(parameters)))
 
-    def check(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: DfsIoParameters, outputs: Outputs) -> None:
         """Every job wrote and read as many files and bytes as it was asked to, where it was."""
         for job in self._jobs(parameters, outputs):
             for step in (job.write, job.read):
@@ -392,35 +392,30 @@ class DfsIo(Workload[DfsIoParameters]):
         if parameters.runner == "yarn":
             self._applications(parameters, outputs)
 
-    def parse(
-        self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of checked jobs."""
+    def parse(self, parameters: DfsIoParameters, outputs: Outputs) -> Figures:
         jobs = self._jobs(parameters, outputs)
         names = _names(parameters)
-        found: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "seconds": max(outputs[name].seconds for name in names),
             "write_throughput": sum(job.write.throughput for job in jobs) * MIB,
             "read_throughput": sum(job.read.throughput for job in jobs) * MIB,
         }
-        if use := network(jobs[0].seen):
-            found["network_use"] = use
-        return found
+        if use := network(jobs[0].network):
+            figures["network_use"] = use
+        return figures
 
-    def facts(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: DfsIoParameters, outputs: Outputs) -> dict[str, str]:
         """What YARN called each job's writing and reading."""
         if parameters.runner == "local":
             return {}
         return {"applications": ", ".join(self._applications(parameters, outputs))}
 
-    def _applications(
-        self, parameters: DfsIoParameters, outputs: Mapping[str, Output]
-    ) -> list[str]:
+    def _applications(self, parameters: DfsIoParameters, outputs: Outputs) -> list[str]:
         node = outputs["nodemanager"].stderr if "nodemanager" in outputs else ""
-        said = (ended(outputs, name).stderr for name in _names(parameters))
-        return [each for job in said for each in on_yarn(job, node, parameters.files)]
+        logs = (ended(outputs, name).stderr for name in _names(parameters))
+        return [application for job in logs for application in on_yarn(job, node, parameters.files)]
 
-    def _jobs(self, parameters: DfsIoParameters, outputs: Mapping[str, Output]) -> list[Job]:
+    def _jobs(self, parameters: DfsIoParameters, outputs: Outputs) -> list[Job]:
         return [read_job(ended(outputs, name).stdout) for name in _names(parameters)]
 
 
@@ -437,14 +432,14 @@ def _servers(parameters: DfsIoParameters) -> list[tuple[str, tuple[str, ...], st
 
     The ResourceManager keeps nothing from trial to trial, and has nothing to end in order.
     """
-    found: list[tuple[str, tuple[str, ...], str, int]] = [
+    servers: list[tuple[str, tuple[str, ...], str, int]] = [
         ("namenode", (), "NameNode RPC up at", 15),
         ("datanode", (), "successfully registered with NN", 15),
     ]
     if parameters.runner == "yarn":
         memory = (str(parameters.jobs * (parameters.maps + 1) * _container_mib(parameters)),)
-        found += [
+        servers += [
             ("resourcemanager", memory, "Transitioned to active state", 9),
             ("nodemanager", memory, "Registered with ResourceManager as", 15),
         ]
-    return found
+    return servers

@@ -14,10 +14,18 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
-from ullage.workloads.output import Line, ended, line, quoted, read_lines
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Outputs,
+    Parameters,
+    Task,
+    Workload,
+)
+from ullage.workloads.output import ReportLine, ended, line, quoted, read_lines
 
 LATENCY = (
     Metric(
@@ -51,7 +59,7 @@ TOTAL_TIME = Metric(
 STARTED = (line("Initializing worker threads..."), line("Threads started!"))
 """What stands before the figures."""
 
-_HEAD = Line(
+_HEAD = ReportLine(
     "sysbench 1.0.<n> (using system LuaJIT <version>)",
     re.compile(r"sysbench 1\.0\.[0-9]{1,3} \(using (system|bundled) LuaJIT [A-Za-z0-9.-]{1,40}\)"),
 )
@@ -122,7 +130,7 @@ class Sysbench(Workload[S]):
         """The options of this test, the limits among them."""
 
     @abstractmethod
-    def echo(self, parameters: S) -> Sequence[Line]:
+    def echo(self, parameters: S) -> Sequence[ReportLine]:
         """The lines between the random number generator's and the common statistics."""
 
     @abstractmethod
@@ -150,24 +158,25 @@ class Sysbench(Workload[S]):
         timeout_s = 600.0 + 20 * self.duration_s(parameters)
         return Task("main", argv, cwd=context.workspace, timeout_s=timeout_s)
 
-    def check(self, parameters: S, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: S, outputs: Outputs) -> None:
         """It ended well, said nothing else, reports what was asked for, and did it."""
         output = ended(outputs, "main")
         if output.stderr.strip():
             first = output.stderr.strip().split("\n")[0]
             raise InvalidTrialError(f"sysbench complained: {quoted(first)}")
         report = self.report(parameters, output.stdout)
-        for figure, what in (("events", "no event was done"), ("total_time", "it took no time")):
+        for figure, complaint in (
+            ("events", "no event was done"),
+            ("total_time", "it took no time"),
+        ):
             if not report[figure] > 0:
-                raise InvalidTrialError(what)
+                raise InvalidTrialError(complaint)
         self.prove(parameters, report)
 
-    def parse(self, parameters: S, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: S, outputs: Outputs) -> Figures:
         return {**self.figures(parameters, self.report(parameters, outputs["main"].stdout))}
 
-    def facts(self, parameters: S, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The version that sysbench says it is."""
+    def facts(self, parameters: S, outputs: Outputs) -> dict[str, str]:
         return {"version": outputs["main"].stdout[:64].split(" (")[0]}
 
     def report(self, parameters: S, text: str) -> dict[str, float]:
@@ -187,11 +196,11 @@ class Sysbench(Workload[S]):
         )
 
 
-def in_place_of_time(data: Any, other: str) -> Any:
+def in_place_of_time(data: Any, limit: str) -> Any:
     """Let the limit `other` take the place of the default `time_s`; refuse both together."""
-    if isinstance(data, dict) and data.get(other) is not None:
+    if isinstance(data, dict) and data.get(limit) is not None:
         if data.get("time_s") is not None:
-            raise ValueError(f"give time_s or {other}, not both")
+            raise ValueError(f"give time_s or {limit}, not both")
         return {**data, "time_s": None}
     return data
 
@@ -232,11 +241,6 @@ def latency(report: Mapping[str, float]) -> dict[str, float]:
         "latency_max_s": report["max_ms"] / 1000,
     }
     return {name: value for name, value in seconds.items() if value > 0}
-
-
-def threads(count: int) -> str:
-    """`1 thread`, `2 threads`."""
-    return f"{count} thread{'s' if count > 1 else ''}"
 
 
 def size(value: float, gap: str = "") -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ullage.runs.records import Metric
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import InvalidTrialError, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -18,10 +18,9 @@ from ullage.workloads.cpu.sysbench import (
     latency,
     limits,
     prove_limits,
-    threads,
     total_time,
 )
-from ullage.workloads.output import Line, line
+from ullage.workloads.output import ReportLine, line
 
 
 class SysbenchCpuParameters(LimitedParameters):
@@ -63,7 +62,7 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
 
     def title(self, parameters: SysbenchCpuParameters) -> str:
         """`CPU, 2 threads`."""
-        return f"CPU, {threads(parameters.threads)}"
+        return f"CPU, {counted(parameters.threads, 'thread')}"
 
     def duration_s(self, parameters: SysbenchCpuParameters) -> float:
         """An event takes about 0.5 ms at a limit of 10 000, and grows with its power of 1.5."""
@@ -72,14 +71,12 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
         return (parameters.events or 0) * 5e-4 * math.pow(parameters.prime / 10_000, 1.5)
 
     def options(self, parameters: SysbenchCpuParameters) -> Sequence[str]:
-        """The limit of the primes, and of the run."""
         return (
             f"--cpu-max-prime={parameters.prime}",
             *limits(parameters.time_s, parameters.events),
         )
 
-    def echo(self, parameters: SysbenchCpuParameters) -> Sequence[Line]:
-        """The prime limit as asked, and the rate."""
+    def echo(self, parameters: SysbenchCpuParameters) -> Sequence[ReportLine]:
         return (
             line(f"Prime numbers limit: {parameters.prime}"),
             *STARTED,
@@ -88,7 +85,6 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
         )
 
     def prove(self, parameters: SysbenchCpuParameters, report: Mapping[str, float]) -> None:
-        """The limits were kept, and the rate can be read."""
         prove_limits(parameters, report)
         if not report["rate"] > 0:
             raise InvalidTrialError("fewer than 0.01 events per second: lower `prime`")
@@ -96,7 +92,6 @@ class SysbenchCpu(Sysbench[SysbenchCpuParameters]):
     def figures(
         self, parameters: SysbenchCpuParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The rate, and the times."""
         return {
             "events_per_second": report["rate"],
             **total_time(parameters.time_s, report),

@@ -9,7 +9,7 @@ from pydantic import ByteSize, Field, model_validator
 
 from ullage.common.quantities import exact_bytes
 from ullage.runs.records import Metric
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import InvalidTrialError, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -21,10 +21,9 @@ from ullage.workloads.cpu.sysbench import (
     limits,
     prove_time,
     size,
-    threads,
     total_time,
 )
-from ullage.workloads.output import Line, line
+from ullage.workloads.output import ReportLine, line
 
 MIB = 1 << 20
 
@@ -63,8 +62,8 @@ class SysbenchMemoryParameters(SysbenchParameters):
     @model_validator(mode="after")
     def _possible(self) -> SysbenchMemoryParameters:
         if self.block_size & (self.block_size - 1):
-            found = exact_bytes(self.block_size)
-            raise ValueError(f"block_size must be a power of 2, {found} is not")
+            size = exact_bytes(self.block_size)
+            raise ValueError(f"block_size must be a power of 2, {size} is not")
         if self.time_s is None and self.total_size is None:
             raise ValueError("give time_s or total_size")
         if self.total_size is not None and self.total_size < self.block_size * self.threads:
@@ -115,11 +114,10 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
         """`memory write, 1 MiB blocks, 1 thread`."""
         return (
             f"memory {'random ' if parameters.access == 'rnd' else ''}{parameters.operation}, "
-            f"{size(parameters.block_size, ' ')} blocks, {threads(parameters.threads)}"
+            f"{size(parameters.block_size, ' ')} blocks, {counted(parameters.threads, 'thread')}"
         )
 
     def duration_s(self, parameters: SysbenchMemoryParameters) -> float:
-        """The time given, else at 10 GiB/s."""
         if parameters.time_s is not None:
             return float(parameters.time_s)
         return (parameters.total_size or 0) / (10 << 30)
@@ -135,8 +133,7 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
             *limits(parameters.time_s, None),
         )
 
-    def echo(self, parameters: SysbenchMemoryParameters) -> Sequence[Line]:
-        """The options as asked, and the rates."""
+    def echo(self, parameters: SysbenchMemoryParameters) -> Sequence[ReportLine]:
         return (
             line("Running memory speed test with the following options:"),
             line(f"  block size: {parameters.block_size // 1024}KiB"),
@@ -166,7 +163,6 @@ class SysbenchMemory(Sysbench[SysbenchMemoryParameters]):
     def figures(
         self, parameters: SysbenchMemoryParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The rates, and the times."""
         return {
             "throughput": report["mib_per_second"] * MIB,
             "operations_per_second": report["rate"],

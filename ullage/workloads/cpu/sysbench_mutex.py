@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ullage.runs.records import Metric
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import InvalidTrialError, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -15,9 +15,8 @@ from ullage.workloads.cpu.sysbench import (
     SysbenchParameters,
     latency,
     limits,
-    threads,
 )
-from ullage.workloads.output import Line
+from ullage.workloads.output import ReportLine
 
 
 class SysbenchMutexParameters(SysbenchParameters):
@@ -58,12 +57,12 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
 
     def title(self, parameters: SysbenchMutexParameters) -> str:
         """`mutexes, 2 threads`."""
-        return f"mutexes, {threads(parameters.threads)}"
+        return f"mutexes, {counted(parameters.threads, 'thread')}"
 
     def duration_s(self, parameters: SysbenchMutexParameters) -> float:
         """About 0.4 ns an empty loop and 20 ns a lock, one thread after another."""
-        each = parameters.locks * (2e-8 + 4e-10 * parameters.loops)
-        return parameters.threads * each
+        thread_s = parameters.locks * (2e-8 + 4e-10 * parameters.loops)
+        return parameters.threads * thread_s
 
     def options(self, parameters: SysbenchMutexParameters) -> Sequence[str]:
         """The work; sysbench ends by itself when it is done."""
@@ -74,12 +73,10 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
             *limits(None, None),
         )
 
-    def echo(self, parameters: SysbenchMutexParameters) -> Sequence[Line]:
-        """Nothing but that it started."""
+    def echo(self, parameters: SysbenchMutexParameters) -> Sequence[ReportLine]:
         return STARTED
 
     def prove(self, parameters: SysbenchMutexParameters, report: Mapping[str, float]) -> None:
-        """Every thread did its one event."""
         if report["events"] != parameters.threads:
             raise InvalidTrialError(
                 f"{report['events']:.0f} of {parameters.threads} threads did their work"
@@ -88,5 +85,4 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
     def figures(
         self, parameters: SysbenchMutexParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The time of all, and of each thread."""
         return {"total_time_s": report["total_time"], **latency(report)}

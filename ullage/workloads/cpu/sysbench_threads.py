@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from ullage.runs.records import Metric
+from ullage.workloads.base import counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -16,10 +17,9 @@ from ullage.workloads.cpu.sysbench import (
     latency,
     limits,
     prove_limits,
-    threads,
     total_time,
 )
-from ullage.workloads.output import Line
+from ullage.workloads.output import ReportLine
 
 
 class SysbenchThreadsParameters(LimitedParameters):
@@ -58,7 +58,7 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
 
     def title(self, parameters: SysbenchThreadsParameters) -> str:
         """`thread switching, 2 threads`."""
-        return f"thread switching, {threads(parameters.threads)}"
+        return f"thread switching, {counted(parameters.threads, 'thread')}"
 
     def duration_s(self, parameters: SysbenchThreadsParameters) -> float:
         """The time given, else about 0.5 µs a round."""
@@ -67,25 +67,21 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
         return (parameters.events or 0) * parameters.yields * 5e-7
 
     def options(self, parameters: SysbenchThreadsParameters) -> Sequence[str]:
-        """Rounds, mutexes and limits."""
         return (
             f"--thread-yields={parameters.yields}",
             f"--thread-locks={parameters.locks}",
             *limits(parameters.time_s, parameters.events),
         )
 
-    def echo(self, parameters: SysbenchThreadsParameters) -> Sequence[Line]:
-        """Nothing but that it started."""
+    def echo(self, parameters: SysbenchThreadsParameters) -> Sequence[ReportLine]:
         return STARTED
 
     def prove(self, parameters: SysbenchThreadsParameters, report: Mapping[str, float]) -> None:
-        """The limits were kept."""
         prove_limits(parameters, report)
 
     def figures(
         self, parameters: SysbenchThreadsParameters, report: Mapping[str, float]
     ) -> dict[str, float]:
-        """The rate, and the times."""
         return {
             "events_per_second": report["events"] / report["total_time"],
             **total_time(parameters.time_s, report),

@@ -8,16 +8,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Role, Task, Workload
-from ullage.workloads.cpu.sysbench import threads
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Outputs,
+    Role,
+    Task,
+    Workload,
+    counted,
+)
 from ullage.workloads.database import oltp_report, oltp_servers
-from ullage.workloads.database import oltp_report as oltp_checks
 from ullage.workloads.database.oltp_parameters import OltpParameters
-from ullage.workloads.database.oltp_report import Result
+from ullage.workloads.database.oltp_report import OltpResult
 from ullage.workloads.database.oltp_servers import SERVERS
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import QUANTILE, ended, quoted
 
 FILES: Final = {name: Path(__file__).resolve().with_name(name) for name in ("oltp.lua", "oltp.sh")}
 
@@ -94,7 +101,7 @@ class Oltp(Workload[OltpParameters]):
             better="lower",
             description="Time of a transaction, from its first try to its commit, by the share of "
             "transactions that took no longer: of sysbench's histogram, in steps of 1.8 %.",
-            coordinate=Coordinate(name="quantile", unit="1", scale="quantile"),
+            coordinate=QUANTILE,
         ),
         Metric(
             name="latency_min_s",
@@ -152,7 +159,6 @@ class Oltp(Workload[OltpParameters]):
     )
 
     def programs(self, parameters: OltpParameters) -> Mapping[str, str]:
-        """The server that is asked for, and sysbench."""
         servers = SERVERS[parameters.database].programs
         return {**servers, "setpriv": "util-linux", "sysbench": "sysbench"}
 
@@ -164,7 +170,6 @@ class Oltp(Workload[OltpParameters]):
         return server, Role("client", parameters.client)
 
     def files(self, parameters: OltpParameters) -> Mapping[str, Path]:
-        """A script for sysbench, and one for the shell."""
         return FILES
 
     def title(self, parameters: OltpParameters) -> str:
@@ -173,12 +178,12 @@ class Oltp(Workload[OltpParameters]):
             "host": "on the host",
             "second": "in a second instance",
             "away": "on the other node",
-            "same": "beside it" if _beside(parameters) else "in the first",
+            "same": "beside it" if _at_socket(parameters) else "in the first",
         }
         servers = " in each" if parameters.servers == "each" else ""
         return (
             f"{SERVERS[parameters.database].title}{servers} {parameters.test}, "
-            f"{threads(parameters.threads)} {places[parameters.client]}"
+            f"{counted(parameters.threads, 'thread')} {places[parameters.client]}"
         )
 
     def duration_s(self, parameters: OltpParameters) -> float:
@@ -204,7 +209,6 @@ class Oltp(Workload[OltpParameters]):
         return tasks
 
     def tasks(self, parameters: OltpParameters, context: Context) -> Sequence[Task]:
-        """The servers as services, and one sysbench."""
         server = SERVERS[parameters.database]
         timeout_s = 600.0 + 20 * self.duration_s(parameters)
         services = [
@@ -234,14 +238,14 @@ class Oltp(Workload[OltpParameters]):
         driver = SERVERS[parameters.database].driver
         hosts = ",".join(context.addresses[role] for role in context.members("server"))
         argv = ["./oltp.sh", "run", driver, f"--{driver}-port={parameters.port}"]
-        if _beside(parameters):
+        if _at_socket(parameters):
             argv += [oltp_servers.at_socket(parameters.database)]
         else:
             argv += [f"--{driver}-host={hosts}"]
         argv += [f"--threads={parameters.threads}", f"--rand-seed={_seed(context)}"]
         argv += [f"--rand-type={parameters.distribution}", "--percentile=95", "--histogram=on"]
         argv += [
-            f"--{name.replace('_', '-')}={value}" for name, value in oltp_checks.options(parameters)
+            f"--{name.replace('_', '-')}={value}" for name, value in oltp_report.options(parameters)
         ]
         if parameters.events is not None:
             return (*argv, f"--events={parameters.events}", "--time=0", "run")
@@ -250,7 +254,7 @@ class Oltp(Workload[OltpParameters]):
         time_s = parameters.warmup_s + (parameters.time_s or 0)
         return (*argv, "--events=0", f"--time={time_s}", "run")
 
-    def check(self, parameters: OltpParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: OltpParameters, outputs: Outputs) -> None:
         """All ended well, and sysbench did the transactions that were asked for, whole.
 
         Transactions that are begun anew are part of the work; any other error has ended sysbench.
@@ -268,29 +272,27 @@ class Oltp(Workload[OltpParameters]):
             raise InvalidTrialError(f"sysbench complained: {quoted(output.stderr.strip())}")
         if len(servers) > parameters.threads:
             raise InvalidTrialError(
-                f"{threads(parameters.threads)} for {len(servers)} servers: some had nothing to do"
+                f"{counted(parameters.threads, 'thread')} for {len(servers)} servers: "
+                "some had nothing to do"
             )
         result = _read(parameters, outputs)
         oltp_report.check_histogram(result, parameters.threads)
         cut = result.warmup is not None
         if result.warmup is not None:
-            oltp_checks.check_asked(parameters, result.warmup)
-            oltp_checks.check_counts(parameters, result.warmup, cut=cut)
-        oltp_checks.check_asked(parameters, result.report)
+            oltp_report.check_echoed(parameters, result.warmup)
+            oltp_report.check_counts(parameters, result.warmup, cut=cut)
+        oltp_report.check_echoed(parameters, result.report)
         if result.report.counts.events == 0:
             raise InvalidTrialError("no transaction was done")
-        oltp_checks.check_counts(parameters, result.report, cut=cut)
+        oltp_report.check_counts(parameters, result.report, cut=cut)
         oltp_report.check_times(result.report, parameters.threads, cut=cut)
-        oltp_checks.check_work(parameters, result)
+        oltp_report.check_work(parameters, result)
 
-    def parse(
-        self, parameters: OltpParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: OltpParameters, outputs: Outputs) -> Figures:
         result = _read(parameters, outputs)
         counts, seconds = result.report.counts, result.report.seconds
         deadlocks = result.restarts.get(SERVERS[parameters.database].deadlock, 0)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "transactions_per_second": counts.events / seconds.time_interval,
             "queries_per_second": counts.queries / seconds.time_interval,
             "latency_min_s": seconds.latency_min,
@@ -301,18 +303,16 @@ class Oltp(Workload[OltpParameters]):
         }
         if latency := oltp_report.curve(result):
             figures["latency"] = latency
-        if oltp_report.known(seconds.latency_pct):
+        if oltp_report.within_histogram(seconds.latency_pct):
             figures["latency_p95_s"] = seconds.latency_pct
-        usages = [outputs[role].usage for role in _servers(outputs)]
-        used = [usage.user_s + usage.system_s for usage in usages if usage is not None]
-        if len(used) == len(usages):
-            figures["server_cpu_per_transaction"] = sum(used) / result.transactions
+        used = [outputs[role].cpu_s for role in _servers(outputs)]
+        if None not in used:
+            figures["server_cpu_per_transaction"] = sum(filter(None, used)) / result.transactions
         if parameters.events is not None:
             figures["total_time_s"] = seconds.time_interval
         return figures
 
-    def facts(self, parameters: OltpParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The versions of both ends, MariaDB's way to the disk, and why work was begun anew."""
+    def facts(self, parameters: OltpParameters, outputs: Outputs) -> dict[str, str]:
         result = _read(parameters, outputs)
         first = outputs[_servers(outputs)[0]]
         facts = {
@@ -322,17 +322,19 @@ class Oltp(Workload[OltpParameters]):
         if path := oltp_servers.disk_path(first.stderr):
             facts["disk_by"] = path
         if result.restarts:
-            told = (f"{state}: {count}" for state, count in sorted(result.restarts.items()))
-            facts["restarts_by_sqlstate"] = ", ".join(told)[:200]
+            counts = (f"{state}: {count}" for state, count in sorted(result.restarts.items()))
+            facts["restarts_by_sqlstate"] = ", ".join(counts)[:200]
         return facts
 
 
-def _settings(parameters: OltpParameters, context: Context, role: str) -> oltp_servers.Settings:
+def _settings(
+    parameters: OltpParameters, context: Context, role: str
+) -> oltp_servers.ServerSettings:
     statements = oltp_servers.STATEMENTS_PER_TABLE * parameters.tables + 2
     connections = parameters.threads + oltp_servers.SPARE_CONNECTIONS
-    return oltp_servers.Settings(
+    return oltp_servers.ServerSettings(
         database=parameters.database,
-        address=None if _beside(parameters) else context.addresses[role],
+        address=None if _at_socket(parameters) else context.addresses[role],
         port=parameters.port,
         directory=f"{context.workspaces.get(role, context.workspace)}/{oltp_servers.DIRECTORY}",
         connections=connections,
@@ -343,12 +345,12 @@ def _settings(parameters: OltpParameters, context: Context, role: str) -> oltp_s
     )
 
 
-def _beside(parameters: OltpParameters) -> bool:
+def _at_socket(parameters: OltpParameters) -> bool:
     """The client reaches its one server without a network."""
     return parameters.client == "same" and parameters.servers == "one"
 
 
-def _subnet(settings: oltp_servers.Settings) -> str:
+def _subnet(settings: oltp_servers.ServerSettings) -> str:
     address = settings.address
     return oltp_servers.subnet(settings.database, address) if address else ""
 
@@ -361,9 +363,9 @@ def _seed(context: Context) -> str:
     return str(1 + context.seed % (2**31 - 2))
 
 
-def _servers(outputs: Mapping[str, Output]) -> list[str]:
+def _servers(outputs: Outputs) -> list[str]:
     return [role for role in outputs if role != "client"] or ["server"]
 
 
-def _read(parameters: OltpParameters, outputs: Mapping[str, Output]) -> Result:
+def _read(parameters: OltpParameters, outputs: Outputs) -> OltpResult:
     return oltp_report.read(outputs["client"].stdout, parameters.threads, parameters.warmup_s)

@@ -22,7 +22,7 @@ MIX: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Test → the parameters that say what a transaction of it holds."""
 
-Test = Literal[
+OltpTest = Literal[
     "read_write", "read_only", "write_only", "point_select", "update_index", "update_non_index"
 ]
 
@@ -31,7 +31,7 @@ class OltpParameters(LimitedParameters):
     """Which database, which transactions, how many at once, and where the clients are."""
 
     database: oltp_servers.Database = Field("mariadb", description="the server: of Debian 12")
-    test: Test = Field("read_write", description="sysbench's test: `oltp_read_write` …")
+    test: OltpTest = Field("read_write", description="sysbench's test: `oltp_read_write` …")
     client: Literal["host", "second", "away", "same"] = Field(
         "host",
         description="where sysbench runs: a native endpoint on the same bridge, a second instance, "

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -19,14 +19,19 @@ from ullage.workloads import output
 from ullage.workloads.base import InvalidTrialError
 from ullage.workloads.cpu.sysbench import STARTED
 from ullage.workloads.database.oltp_parameters import MIX, OltpParameters
-from ullage.workloads.output import LONGEST_REPORT, DoubleCount, ExactPart, line, quoted, read_lines
-
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
+from ullage.workloads.output import (
+    SAMPLES_ABOVE,
+    DoubleCount,
+    ExactReportPart,
+    Seconds,
+    check_echoes,
+    check_length,
+    line,
+    quoted,
+    read_lines,
+)
 
 QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
-ENOUGH: Final = 5
-"""A quantile is told when so many of the samples lie above it."""
-
 LONGEST_S: Final = 100.0
 """sysbench's histogram ends here: what takes longer is counted as this long."""
 
@@ -38,7 +43,7 @@ _MOST_RESTARTS: Final = 1 << 15
 """Lines: one a thread and SQLSTATE."""
 
 
-class Counts(ExactPart):
+class Counts(ExactReportPart):
     events: DoubleCount
     """Transactions done."""
     reads: DoubleCount
@@ -55,7 +60,7 @@ class Counts(ExactPart):
         return self.reads + self.writes + self.other
 
 
-class Times(ExactPart):
+class Times(ExactReportPart):
     time_total: Seconds
     """Since the start."""
     time_interval: Seconds
@@ -68,7 +73,7 @@ class Times(ExactPart):
     latency_sum: Seconds
 
 
-class Report(ExactPart):
+class SysbenchReport(ExactReportPart):
     """One report of sysbench."""
 
     test: str
@@ -78,28 +83,28 @@ class Report(ExactPart):
     seconds: Times
 
 
-class Restarts(ExactPart):
+class Restarts(ExactReportPart):
     """How often a thread began a transaction anew for one reason."""
 
     state: str = Field(pattern=r"^[0-9A-Z]{5}$")
     count: DoubleCount
 
 
-class _ReportLine(ExactPart):
-    report: Report
+class _ReportLine(ExactReportPart):
+    report: SysbenchReport
 
 
-class _RestartsLine(ExactPart):
+class _RestartsLine(ExactReportPart):
     restarts: Restarts
 
 
 @dataclass(frozen=True)
-class Result:
+class OltpResult:
     """All that a run of sysbench told."""
 
     version: str
-    warmup: Report | None
-    report: Report
+    warmup: SysbenchReport | None
+    report: SysbenchReport
     """Of the measured time."""
     bins: Sequence[tuple[float, int]]
     """Time of a transaction in s, in ascending steps of 1.8 % → how many took it."""
@@ -113,31 +118,30 @@ class Result:
         return warmup + self.report.counts.events
 
 
-def read(text: str, threads: int, warmup_s: int) -> Result:
+def read(text: str, threads: int, warmup_s: int) -> OltpResult:
     """The whole output, against the one that these options must give. Raises InvalidTrialError."""
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
-    reports: list[Report] = []
+    check_length(text)
+    reports: list[SysbenchReport] = []
     restarts: dict[str, int] = {}
     bins: list[tuple[float, int]] = []
-    rest: list[str] = []
+    text_lines: list[str] = []
     for number, content in enumerate(text.split("\n"), 1):
         if content.startswith('{"report"'):
             reports.append(output.read(_ReportLine, content, f"line {number}").report)
         elif content.startswith('{"restarts"'):
-            told = output.read(_RestartsLine, content, f"line {number}").restarts
-            restarts[told.state] = restarts.get(told.state, 0) + told.count
-        elif found := _BIN.fullmatch(content):
-            bins.append((float(found[1]) / 1000, int(found[2])))
+            restart = output.read(_RestartsLine, content, f"line {number}").restarts
+            restarts[restart.state] = restarts.get(restart.state, 0) + restart.count
+        elif bin_match := _BIN.fullmatch(content):
+            bins.append((float(bin_match[1]) / 1000, int(bin_match[2])))
         else:
-            rest.append(content.rstrip())
-    head = _HEAD.fullmatch(rest[0]) if rest else None
+            text_lines.append(content.rstrip())
+    head = _HEAD.fullmatch(text_lines[0]) if text_lines else None
     if head is None:
         raise InvalidTrialError(f"not a report of sysbench 1.0: it begins {quoted(text[:80])}")
-    _read_text(rest[1:], threads, warmup_s)
+    _read_text(text_lines[1:], threads, warmup_s)
     if len(reports) != 1 + bool(warmup_s):
         raise InvalidTrialError(f"{len(reports)} reports, where {1 + bool(warmup_s)} were due")
-    return Result(
+    return OltpResult(
         version=head[1],
         warmup=reports[0] if warmup_s else None,
         report=reports[-1],
@@ -146,27 +150,27 @@ def read(text: str, threads: int, warmup_s: int) -> Result:
     )
 
 
-def curve(result: Result) -> Curve:
+def curve(result: OltpResult) -> Curve:
     """Quantile → time of a transaction in s, as far as the number of samples supports."""
     total = sum(count for _, count in result.bins)
     upto = list(accumulate(count for _, count in result.bins))
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     for quantile in QUANTILES:
-        if total * (1 - quantile) < ENOUGH:
+        if total * (1 - quantile) < SAMPLES_ABOVE:
             break
         at = next(i for i, count in enumerate(upto) if count >= quantile * total)
-        if not known(result.bins[at][0]):
+        if not within_histogram(result.bins[at][0]):
             break
-        found.append((quantile, result.bins[at][0]))
-    return found
+        points.append((quantile, result.bins[at][0]))
+    return points
 
 
-def known(seconds: float) -> bool:
+def within_histogram(seconds: float) -> bool:
     """A time out of the histogram is one, and not its end."""
     return 0 < seconds < 0.99 * LONGEST_S
 
 
-def count_slack(report: Report, threads: int, *, cut: bool) -> float:
+def count_slack(report: SysbenchReport, threads: int, *, cut: bool) -> float:
     """How many transactions a report may have counted in one place and not in another.
 
     Each thread has one under way. At a report on the way (`cut`) sysbench reads its counters, its
@@ -175,7 +179,7 @@ def count_slack(report: Report, threads: int, *, cut: bool) -> float:
     return threads + 0.01 * report.counts.events if cut else 0
 
 
-def check_histogram(result: Result, threads: int) -> None:
+def check_histogram(result: OltpResult, threads: int) -> None:
     """It counts the transactions. Steps below 0.05 ms may look equal: three places are printed."""
     values = [value for value, _ in result.bins]
     if values != sorted(values) or not all(value > 0 for value in values):
@@ -186,7 +190,7 @@ def check_histogram(result: Result, threads: int) -> None:
         raise InvalidTrialError(f"the histogram counts {counted} of {events} transactions")
 
 
-def check_times(report: Report, threads: int, *, cut: bool) -> None:
+def check_times(report: SysbenchReport, threads: int, *, cut: bool) -> None:
     """The latencies of a report fit each other, and its transactions."""
     seconds, events = report.seconds, report.counts.events
     if not 0 < seconds.latency_min <= seconds.latency_avg <= seconds.latency_max:
@@ -198,10 +202,10 @@ def check_times(report: Report, threads: int, *, cut: bool) -> None:
         )
 
 
-def _read_text(rest: Sequence[str], threads: int, warmup_s: int) -> None:
+def _read_text(lines: Sequence[str], threads: int, warmup_s: int) -> None:
     warmup = (line("[ ", ("checkpoint", 0), "s ] Checkpoint report:"),) if warmup_s else ()
     read_lines(
-        "\n".join(rest),
+        "\n".join(lines),
         (
             line("Running the test with following options:"),
             line(f"Number of threads: {threads}"),
@@ -215,40 +219,36 @@ def _read_text(rest: Sequence[str], threads: int, warmup_s: int) -> None:
     )
 
 
-# Whether sysbench did in `oltp` what was asked: InvalidTrialError where it did not.
-
-
 def options(parameters: OltpParameters) -> list[tuple[str, int]]:
-    """What is asked of sysbench's script."""
     names = ("tables", "table_size", "range_size", *MIX[parameters.test])
     return [(name, getattr(parameters, name)) for name in names]
 
 
-def check_asked(parameters: OltpParameters, report: Report) -> None:
+def check_echoed(parameters: OltpParameters, report: SysbenchReport) -> None:
     """The test and its options, as sysbench understood them."""
-    if report.test != parameters.test:
-        raise InvalidTrialError(f"{parameters.test} was asked for, {quoted(report.test)} was done")
-    for name, asked in (*options(parameters), ("threads", parameters.threads)):
-        if (found := report.options.get(name)) != asked:
-            raise InvalidTrialError(f"{name}: asked for {asked}, found {found}")
+    requested = (*options(parameters), ("threads", parameters.threads))
+    check_echoes(
+        ("test", parameters.test, report.test),
+        *((name, value, report.options.get(name)) for name, value in requested),
+    )
 
 
-def check_counts(parameters: OltpParameters, report: Report, *, cut: bool) -> None:
+def check_counts(parameters: OltpParameters, report: SysbenchReport, *, cut: bool) -> None:
     """The statements make the transactions; of a try that an error ended, a part was done."""
     counts = report.counts
     if counts.reconnects:
         raise InvalidTrialError(f"{counts.reconnects} connections were lost on the way")
     slack = count_slack(report, parameters.threads, cut=cut)
     least, most = counts.events - slack, counts.events + slack + counts.errors
-    for what, found, each in (
+    for kind, counted, per_transaction in (
         ("SELECTs", counts.reads, parameters.reads),
         ("statements", counts.queries, parameters.queries),
     ):
-        if not least * each <= found <= most * each:
-            raise InvalidTrialError(f"{found} {what} do not make {counts.events} transactions")
+        if not least * per_transaction <= counted <= most * per_transaction:
+            raise InvalidTrialError(f"{counted} {kind} do not make {counts.events} transactions")
 
 
-def check_work(parameters: OltpParameters, result: Result) -> None:
+def check_work(parameters: OltpParameters, result: OltpResult) -> None:
     """As many as asked for, or as long; and every error was told of."""
     events, seconds = result.report.counts.events, result.report.seconds
     if parameters.events is not None and events != parameters.events:
@@ -260,5 +260,5 @@ def check_work(parameters: OltpParameters, result: Result) -> None:
             f"{parameters.time_s} s were asked for, {seconds.time_interval} s were measured"
         )
     errors = result.report.counts.errors + (result.warmup.counts.errors if result.warmup else 0)
-    if (told := sum(result.restarts.values())) != errors:
-        raise InvalidTrialError(f"{errors} errors, but {told} transactions were begun anew")
+    if (restarts := sum(result.restarts.values())) != errors:
+        raise InvalidTrialError(f"{errors} errors, but {restarts} transactions were begun anew")

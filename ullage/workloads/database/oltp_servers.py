@@ -40,7 +40,7 @@ _FULL: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Server:
+class DatabaseServer:
     """One kind of server, as the workload sees it."""
 
     title: str
@@ -52,14 +52,14 @@ class Server:
     """It ends in order: no new connections, then its data written."""
     deadlock: str
     """SQLSTATE of a deadlock."""
-    said: re.Pattern[str]
-    """Its version, in the log."""
+    version: re.Pattern[str]
+    """Of the line of the log that tells it."""
     programs: Mapping[str, str]
     """What it needs → the Debian package that holds it."""
 
 
-SERVERS: Final[dict[Database, Server]] = {
-    "mariadb": Server(
+SERVERS: Final[dict[Database, DatabaseServer]] = {
+    "mariadb": DatabaseServer(
         "MariaDB",
         "mysql",
         "mariadbd: ready for connections.",
@@ -72,7 +72,7 @@ SERVERS: Final[dict[Database, Server]] = {
             "my_print_defaults": "mariadb-client-core",
         },
     ),
-    "postgresql": Server(
+    "postgresql": DatabaseServer(
         "PostgreSQL",
         "pgsql",
         "database system is ready to accept connections",
@@ -87,7 +87,7 @@ SERVERS: Final[dict[Database, Server]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What a server is told, beside its own defaults."""
 
     database: Database
@@ -105,13 +105,13 @@ class Settings:
     deadlock_timeout_ms: int
 
 
-def command(settings: Settings) -> tuple[str, ...]:
+def command(settings: ServerSettings) -> tuple[str, ...]:
     """The server's argv: no option file is read, so all that differs from defaults stands here."""
     make = _mariadb if settings.database == "mariadb" else _postgresql
     return (*AS_NOBODY, *make(settings))
 
 
-def _mariadb(settings: Settings) -> tuple[str, ...]:
+def _mariadb(settings: ServerSettings) -> tuple[str, ...]:
     """https://mariadb.com/kb/en/server-system-variables/, …/innodb-system-variables/."""
     return (
         "mariadbd",
@@ -129,9 +129,9 @@ def _mariadb(settings: Settings) -> tuple[str, ...]:
     )
 
 
-def _postgresql(settings: Settings) -> tuple[str, ...]:
+def _postgresql(settings: ServerSettings) -> tuple[str, ...]:
     """https://www.postgresql.org/docs/15/runtime-config.html."""
-    told = {
+    options = {
         "listen_addresses": settings.address or "",
         "port": str(settings.port),
         "unix_socket_directories": ".",
@@ -145,8 +145,8 @@ def _postgresql(settings: Settings) -> tuple[str, ...]:
         # A statement that fails is not for the log: it may hold a password.
         "log_min_error_statement": "panic",
     }
-    options = (word for name, value in told.items() for word in ("-c", f"{name}={value}"))
-    return POSTGRESQL, "-D", settings.directory, *options
+    words = (word for name, value in options.items() for word in ("-c", f"{name}={value}"))
+    return POSTGRESQL, "-D", settings.directory, *words
 
 
 def at_socket(database: Database) -> str:
@@ -173,21 +173,21 @@ def subnet(database: Database, address: str) -> str:
 
 def disk_path(log: str) -> str | None:
     """How MariaDB's InnoDB reads and writes its files: `io_uring`, `Linux native AIO`; or None."""
-    found = _DISK_PATH.search(log[: 1 << 16])
-    return found[1] if found else None
+    match = _DISK_PATH.search(log[: 1 << 16])
+    return match[1] if match else None
 
 
 def disk_full(log: str) -> str | None:
     """The first line of the server's log that says its disk is full; or None."""
-    if (found := _FULL.search(log)) is None:
+    if (match := _FULL.search(log)) is None:
         return None
-    end = log.find("\n", found.end())
-    return log[log.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else None].strip()
+    end = log.find("\n", match.end())
+    return log[log.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None].strip()
 
 
 def version(database: Database, log: str) -> str:
     """The version that the server says it is. InvalidTrialError where it says none."""
-    found = SERVERS[database].said.search(log[: 1 << 16])
-    if found is None:
+    match = SERVERS[database].version.search(log[: 1 << 16])
+    if match is None:
         raise InvalidTrialError(f"the server does not say that it is {SERVERS[database].title}")
-    return f"{SERVERS[database].title} {found[1]}"
+    return f"{SERVERS[database].title} {match[1]}"

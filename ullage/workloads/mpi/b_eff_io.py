@@ -11,11 +11,12 @@ from typing import Final, Literal
 from pydantic import ByteSize, Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Role, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Role, Task
 from ullage.workloads.mpi import b_eff_io_report as report
 from ullage.workloads.mpi import mpi
+from ullage.workloads.output import check_echoes
 
 SCRIPT: Final = "nfs.sh"
 LOCAL: Final = "local"
@@ -225,7 +226,6 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         return parameters.ranks
 
     def files(self, parameters: BEffIoParameters) -> Mapping[str, Path]:
-        """The program, and what shares the folder."""
         files = {**super().files(parameters), "beffio": binaries.program("beffio", parameters.mpi)}
         if parameters.file_system == "nfs":
             files[SCRIPT] = Path(__file__).resolve().parent / SCRIPT
@@ -255,7 +255,6 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         return (share, *mounts)
 
     def tasks(self, parameters: BEffIoParameters, context: Context) -> Sequence[Task]:
-        """The ranks; and what the kernel's NFS server asks who may have the folder."""
         nfs = parameters.file_system == "nfs"
         argv = ["./beffio", "--time", str(parameters.time_s), "--seed", str(context.seed)]
         argv += ["--memory", str(_memory(parameters, context))]
@@ -275,30 +274,24 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         unmounts = [Task(role, (f"./{SCRIPT}", "unmount", MOUNTED)) for role in clients.values()]
         return (*unmounts, Task("main", (f"./{SCRIPT}", "withdraw", served, *clients)))
 
-    def check(self, parameters: BEffIoParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: BEffIoParameters, outputs: Outputs) -> None:
         """All patterns done as asked, their data right, the figures what bytes and seconds say."""
         output = mpi.finished(outputs)
         result = report.read(output.stdout)
-        asked = parameters.memory or result.memory_bytes
-        for what, wanted, found in (
+        check_echoes(
             ("ranks", parameters.ranks, result.ranks),
             ("seconds", parameters.time_s, result.scheduled_s),
-            ("memory", asked, result.memory_bytes),
+            ("memory", parameters.memory or result.memory_bytes, result.memory_bytes),
             ("shared pointers", parameters.shared_pointers, result.shared_pointers),
-        ):
-            if wanted != found:
-                raise InvalidTrialError(f"{what}: asked for {wanted}, found {found}")
+        )
         if result.wall_s > output.seconds + _SLACK_S:
             raise InvalidTrialError(
                 f"it says that it ran {result.wall_s:g} s, and was there for {output.seconds:g} s"
             )
 
-    def parse(
-        self, parameters: BEffIoParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: BEffIoParameters, outputs: Outputs) -> Figures:
         result = report.read(outputs["main"].stdout)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "b_eff_io": result.b_eff_io,
             "b_eff_io_release_1": result.b_eff_io_release_1,
             "write": result.write,
@@ -308,7 +301,7 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
         curves = {f"{m}_by_chunk": report.by_chunk(result, m) for m in report.METHODS}
         return figures | curves
 
-    def facts(self, parameters: BEffIoParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: BEffIoParameters, outputs: Outputs) -> dict[str, str]:
         """Whether the rules were kept, and where the time went."""
         result = report.read(outputs["main"].stdout)
         least = report.LEAST_TIME_S

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ullage.workloads import output
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import DoubleCount, ExactPart
+from ullage.workloads.output import DoubleCount, ExactReportPart
 
 LONGEST_RESULT: Final = 1 << 18
 """Characters: a result has about 25,000."""
@@ -25,7 +25,7 @@ METHODS: Final[tuple[Method, ...]] = ("write", "rewrite", "read")
 TYPE_WEIGHTS: Final = (2, 1, 1, 1, 1)
 """Of the pattern types 0 to 4 in the mean of a method: the scattering one counts double."""
 
-Row = tuple[int, int, int, int]
+PatternSpec = tuple[int, int, int, int]
 """Pattern type, bytes of a chunk, bytes of a call, units of time."""
 
 _STARTS: Final = (0, 9, 17, 25, 34)
@@ -33,11 +33,11 @@ _STARTS: Final = (0, 9, 17, 25, 34)
 _FILLS: Final = (33, 42)
 """The patterns that fill up a segment: as large as there is room, or not there."""
 
-Seconds = Annotated[float, Field(gt=0, lt=1e9)]
+Duration = Annotated[float, Field(gt=0, lt=1e9)]
 Rate = Annotated[float, Field(gt=0, lt=1e15)]
 
 
-class Pattern(ExactPart):
+class Pattern(ExactReportPart):
     """One pattern with one access method: calls of each rank, bytes of all."""
 
     method: Method
@@ -48,25 +48,25 @@ class Pattern(ExactPart):
     units: Annotated[int, Field(ge=0, le=4)]
     calls: Annotated[int, Field(gt=0, lt=1 << 53)]
     bytes: DoubleCount
-    seconds: Seconds
+    seconds: Duration
 
 
-class Total(ExactPart):
+class TypeTotal(ExactReportPart):
     """A pattern type with one access method, from opening to closing its file."""
 
     method: Method
     type: Annotated[int, Field(ge=0, le=4)]
     bytes: Annotated[int, Field(gt=0, lt=1 << 53)]
-    seconds: Seconds
+    seconds: Duration
 
 
-class Result(ExactPart):
+class BEffIoResult(ExactReportPart):
     """All that it prints, where every pattern type was asked for."""
 
     program: Literal["beffio"]
     format: Literal[2]
     ranks: Annotated[int, Field(ge=2, le=1 << 20)]
-    scheduled_s: Seconds
+    scheduled_s: Duration
     memory_bytes: Annotated[int, Field(gt=0, le=1 << 37)]
     largest_chunk_bytes: Annotated[int, Field(gt=0, lt=1 << 31)]
     segment_bytes: DoubleCount
@@ -74,9 +74,9 @@ class Result(ExactPart):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)]
     labels: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=3)]
     patterns: Annotated[list[Pattern], Field(max_length=129)]
-    types: Annotated[list[Total], Field(max_length=15)]
-    effective_s: Seconds
-    wall_s: Seconds
+    types: Annotated[list[TypeTotal], Field(max_length=15)]
+    effective_s: Duration
+    wall_s: Duration
     write: Rate
     rewrite: Rate
     read: Rate
@@ -84,9 +84,9 @@ class Result(ExactPart):
     b_eff_io_release_1: Rate
 
 
-def read(text: str) -> Result:
+def read(text: str) -> BEffIoResult:
     """The result, its parts proved against each other; InvalidTrialError says what is wrong."""
-    result = output.read(Result, text, longest=LONGEST_RESULT)
+    result = output.read(BEffIoResult, text, longest=LONGEST_RESULT)
     if result.largest_chunk_bytes != largest_chunk(result.memory_bytes):
         raise InvalidTrialError(
             f"its largest chunk is {result.largest_chunk_bytes} bytes, which is not that of "
@@ -107,7 +107,7 @@ def largest_chunk(memory_bytes: int) -> int:
     return max(2 * MIB, memory_bytes // MIB * 8 * KIB)
 
 
-def table(largest: int) -> dict[int, Row]:
+def table(largest: int) -> dict[int, PatternSpec]:
     """Number → pattern, without the two that fill up: the table of release 2.1, 64 units."""
     wide, odd = 32 * KIB, 8
     scattered = [
@@ -132,17 +132,19 @@ def table(largest: int) -> dict[int, Row]:
     }
 
 
-def by_chunk(result: Result, method: Method) -> list[tuple[float, float]]:
+def by_chunk(result: BEffIoResult, method: Method) -> list[tuple[float, float]]:
     """(chunk, B/s): the mean over the pattern types, weighted as a method's mean is.
 
     Left out are what the original's table by chunk leaves out: the first pattern of each type,
     which is one call, what fills up, and the scattering of 2 MiB in chunks of 1 MiB.
     """
     rates: dict[int, dict[int, float]] = {}
-    for each in result.patterns:
-        if each.method == method and each.units and each.number != 2:
-            rates.setdefault(each.chunk_bytes, {})[each.type] = each.bytes / each.seconds
-    return [(float(chunk), _mean(found)) for chunk, found in sorted(rates.items())]
+    for pattern in result.patterns:
+        if pattern.method == method and pattern.units and pattern.number != 2:
+            rates.setdefault(pattern.chunk_bytes, {})[pattern.type] = (
+                pattern.bytes / pattern.seconds
+            )
+    return [(float(chunk), _mean(by_type)) for chunk, by_type in sorted(rates.items())]
 
 
 def _mean(rates: Mapping[int, float]) -> float:
@@ -165,38 +167,40 @@ def single_figure_1(means: Mapping[Method, float]) -> float:
     return 0.25 * means["write"] + 0.25 * means["rewrite"] + 0.5 * means["read"]
 
 
-def _patterns(result: Result) -> dict[tuple[Method, int], Pattern]:
+def _patterns(result: BEffIoResult) -> dict[tuple[Method, int], Pattern]:
     """(method, number) → pattern: each there once, and as the original has it."""
-    found = {(each.method, each.number): each for each in result.patterns}
-    if len(found) != len(result.patterns):
+    by_key = {(pattern.method, pattern.number): pattern for pattern in result.patterns}
+    if len(by_key) != len(result.patterns):
         raise InvalidTrialError("a pattern is there twice")
     rows = table(result.largest_chunk_bytes)
     for method in METHODS:
-        if missing := [number for number in rows if (method, number) not in found]:
+        if missing := [number for number in rows if (method, number) not in by_key]:
             raise InvalidTrialError(f"pattern {missing[0]} was not done: {method}")
-    for (method, number), each in found.items():
-        row = (each.type, each.chunk_bytes, each.call_bytes, each.units)
-        wanted = rows.get(number, (3 + _FILLS.index(number), 0, 0, 0) if number in _FILLS else None)
-        fills = number in _FILLS and each.chunk_bytes == each.call_bytes < MIB
-        if row != wanted and not (fills and wanted and (row[0], row[3]) == (wanted[0], 0)):
+    for (method, number), printed in by_key.items():
+        row = (printed.type, printed.chunk_bytes, printed.call_bytes, printed.units)
+        expected = rows.get(
+            number, (3 + _FILLS.index(number), 0, 0, 0) if number in _FILLS else None
+        )
+        fills = number in _FILLS and printed.chunk_bytes == printed.call_bytes < MIB
+        if row != expected and not (fills and expected and (row[0], row[3]) == (expected[0], 0)):
             raise InvalidTrialError(f"pattern {number} is not that of the table: {method}, {row}")
-    return found
+    return by_key
 
 
-def _prove_amounts(result: Result, done: Mapping[tuple[Method, int], Pattern]) -> None:
-    for (method, number), each in done.items():
-        if each.bytes != each.calls * each.call_bytes * result.ranks:
+def _prove_amounts(result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]) -> None:
+    for (method, number), pattern in done.items():
+        if pattern.bytes != pattern.calls * pattern.call_bytes * result.ranks:
             raise InvalidTrialError(
-                f"pattern {number}, {method}: {each.calls} calls are not {each.bytes} bytes"
+                f"pattern {number}, {method}: {pattern.calls} calls are not {pattern.bytes} bytes"
             )
         counted = repeated(done, method, number)
-        if counted is not None and each.calls != counted:
+        if counted is not None and pattern.calls != counted:
             raise InvalidTrialError(
-                f"pattern {number}, {method}: {each.calls} calls in place of {counted}"
+                f"pattern {number}, {method}: {pattern.calls} calls in place of {counted}"
             )
         # Nobody stops while one more call fits; the sync is in the seconds, so not a few too many.
-        share = result.scheduled_s / 3 * each.units / 64
-        if counted is None and each.seconds * (1 + 1 / each.calls) < share * (1 - 1e-6):
+        share = result.scheduled_s / 3 * pattern.units / 64
+        if counted is None and pattern.seconds * (1 + 1 / pattern.calls) < share * (1 - 1e-6):
             raise InvalidTrialError(f"pattern {number}, {method}: ended before its time")
 
 
@@ -209,12 +213,12 @@ def repeated(done: Mapping[tuple[Method, int], Pattern], method: Method, number:
     if method != "write":
         written = done.get(("write", number))
         return written.calls if written else 0
-    each = done[method, number]
-    if each.type < 3:
-        return None if each.units else 1
+    pattern = done[method, number]
+    if pattern.type < 3:
+        return None if pattern.units else 1
     if number in _FILLS:
         return 1
-    place = number - _STARTS[each.type]
+    place = number - _STARTS[pattern.type]
     scattered = done[method, place if place < 2 else place + 1]
     return min(
         scattered.calls * scattered.call_bytes // scattered.chunk_bytes,
@@ -223,7 +227,7 @@ def repeated(done: Mapping[tuple[Method, int], Pattern], method: Method, number:
     )
 
 
-def _prove_segments(result: Result, done: Mapping[tuple[Method, int], Pattern]) -> None:
+def _prove_segments(result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]) -> None:
     """What a process writes in types 3 and 4 is filled up to whole MiB."""
     for kind in (3, 4):
         parts = [p for (method, _), p in done.items() if (method, p.type) == ("write", kind)]
@@ -233,27 +237,29 @@ def _prove_segments(result: Result, done: Mapping[tuple[Method, int], Pattern]) 
 
 
 def _totals(
-    result: Result, done: Mapping[tuple[Method, int], Pattern]
+    result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]
 ) -> dict[tuple[Method, int], float]:
     """(method, type) → B/s."""
-    found = {(each.method, each.type): each for each in result.types}
-    wanted = [(method, kind) for method in METHODS for kind in range(len(TYPE_WEIGHTS))]
-    if len(found) != len(result.types) or sorted(found) != sorted(wanted):
+    totals = {(type_total.method, type_total.type): type_total for type_total in result.types}
+    expected = [(method, kind) for method in METHODS for kind in range(len(TYPE_WEIGHTS))]
+    if len(totals) != len(result.types) or sorted(totals) != sorted(expected):
         raise InvalidTrialError("not every pattern type is there once with every access method")
-    for (method, kind), total in found.items():
-        parts = [each for each in done.values() if (each.method, each.type) == (method, kind)]
-        if sum(each.bytes for each in parts) != total.bytes:
+    for (method, kind), total in totals.items():
+        parts = [
+            pattern for pattern in done.values() if (pattern.method, pattern.type) == (method, kind)
+        ]
+        if sum(pattern.bytes for pattern in parts) != total.bytes:
             raise InvalidTrialError(f"type {kind}, {method}: its patterns are not {total.bytes} B")
-        if sum(each.seconds for each in parts) > total.seconds * (1 + 1e-6):
+        if sum(pattern.seconds for pattern in parts) > total.seconds * (1 + 1e-6):
             raise InvalidTrialError(f"type {kind}, {method}: its patterns took longer than it did")
     if not math.isclose(sum(t.seconds for t in result.types), result.effective_s, rel_tol=1e-6):
         raise InvalidTrialError("its seconds do not add up")
     if result.effective_s > result.wall_s * (1 + 1e-6):
         raise InvalidTrialError("it measured longer than it ran")
-    return {key: total.bytes / total.seconds for key, total in found.items()}
+    return {key: total.bytes / total.seconds for key, total in totals.items()}
 
 
-def _prove_means(result: Result, rates: Mapping[tuple[Method, int], float]) -> None:
+def _prove_means(result: BEffIoResult, rates: Mapping[tuple[Method, int], float]) -> None:
     means = {m: _mean({kind: r for (of, kind), r in rates.items() if of == m}) for m in METHODS}
     printed: Iterable[tuple[str, float, float]] = (
         ("write", means["write"], result.write),
@@ -262,6 +268,6 @@ def _prove_means(result: Result, rates: Mapping[tuple[Method, int], float]) -> N
         ("b_eff_io", single_figure(rates), result.b_eff_io),
         ("b_eff_io_release_1", single_figure_1(means), result.b_eff_io_release_1),
     )
-    for name, mean, said in printed:
-        if not math.isclose(mean, said, rel_tol=1e-6):
-            raise InvalidTrialError(f"{name}: its bytes and seconds are not {said:g} B/s")
+    for name, mean, printed_mean in printed:
+        if not math.isclose(mean, printed_mean, rel_tol=1e-6):
+            raise InvalidTrialError(f"{name}: its bytes and seconds are not {printed_mean:g} B/s")

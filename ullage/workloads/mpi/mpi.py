@@ -23,6 +23,7 @@ from ullage.workloads.base import (
     Context,
     InvalidTrialError,
     Output,
+    Outputs,
     Parameters,
     Role,
     Task,
@@ -83,7 +84,6 @@ class MpiWorkload(Workload[P]):
     packages: ClassVar[tuple[str, ...]] = ("openmpi-bin", "mpich")
 
     def programs(self, parameters: P) -> Mapping[str, str]:
-        """What starts the ranks."""
         if parameters.mpi == "openmpi":
             return {"mpirun.openmpi": "openmpi-bin"}
         return {"mpiexec.mpich": "mpich"}
@@ -109,18 +109,17 @@ class MpiWorkload(Workload[P]):
         several = len(places) > 1
         return Task("main", (*started, *argv), env=env, launches=several, timeout_s=timeout_s)
 
-    def facts(self, parameters: P, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What carried the messages."""
+    def facts(self, parameters: P, outputs: Outputs) -> dict[str, str]:
         return {"transport": transport(parameters, outputs)}
 
 
-def transport(parameters: MpiParameters, outputs: Mapping[str, Output]) -> str:
+def transport(parameters: MpiParameters, outputs: Outputs) -> str:
     """What carried the messages, by whether `mpirun` had ranks started in other instances.
 
     The plan does not tell: with `peer: each` an environment may have one instance.
     """
     inside = INSIDE[parameters.mpi]
-    if not asked(outputs["main"].stderr):
+    if not launched_elsewhere(outputs["main"].stderr):
         return inside
     return f"{BETWEEN[parameters.mpi]} between instances, {inside} within one"
 
@@ -174,7 +173,7 @@ def _mpich(context: Context, places: Mapping[str, int], ranks: int) -> tuple[str
 
 
 _LIBRARY: Final = re.compile(r"library: (?:(Open MPI) v|MPICH Version: *)[0-9][ -~]{0,200}")
-_TOLD: Final = re.compile(
+_COMPLAINT: Final = re.compile(
     r"^(?:=   )?(error: .*|mpirun noticed that .*|PID .* RUNNING AT .*|EXIT CODE: .*|"
     r"YOUR APPLICATION TERMINATED .*| *Process name: .*| *Exit code: .*)$",
     re.MULTILINE,
@@ -182,7 +181,7 @@ _TOLD: Final = re.compile(
 """Where Open MPI's `mpirun`, MPICH's `mpiexec` and our own programs say what went wrong."""
 
 
-def finished(outputs: Mapping[str, Output]) -> Output:
+def finished(outputs: Outputs) -> Output:
     """The output of `mpirun`, which must have ended well: InvalidTrialError says why it did not."""
     output = outputs.get("main")
     if output is None:
@@ -190,8 +189,8 @@ def finished(outputs: Mapping[str, Output]) -> Output:
     if output.status == 0:
         return output
     text = f"{output.stderr[-LONGEST:]}\n{output.stdout[-LONGEST:]}"
-    told = "; ".join(match[1] for match in _TOLD.finditer(text))
-    raise InvalidTrialError(f"mpirun ended with {_how(output)}: {plain(told or text)}")
+    complaints = "; ".join(match[1] for match in _COMPLAINT.finditer(text))
+    raise InvalidTrialError(f"mpirun ended with {_how(output)}: {plain(complaints or text)}")
 
 
 def _how(output: Output) -> str:
@@ -207,26 +206,26 @@ def library(parameters: MpiParameters, text: str) -> tuple[str, str]:
 
     InvalidTrialError when it is not the library that was asked for.
     """
-    first, _, rest = text.partition("\n")
+    first, _, following = text.partition("\n")
     match = _LIBRARY.fullmatch(first)
     if not match or (match[1] is not None) != (parameters.mpi == "openmpi"):
         raise InvalidTrialError(
             f"line 1: expected 'library: …' of {parameters.mpi}, found {quoted(first)}"
         )
-    return first.removeprefix("library: "), rest
+    return first.removeprefix("library: "), following
 
 
 def plain(text: str) -> str:
     """The last LONGEST_WORDS characters of what a launcher says, as one line."""
-    lines = (line.strip(" \r\t-=") for line in text[-LONGEST:].split("\n") if not _asks(line))
+    lines = (line.strip(" \r\t-=") for line in text[-LONGEST:].split("\n") if not _is_request(line))
     words = " ".join(line for line in lines if line)
     return printable(words[-LONGEST_WORDS:], LONGEST_WORDS) or "nothing"
 
 
-def asked(stderr: str) -> bool:
-    """Whether a program has asked for something in another instance."""
-    return any(_asks(line) for line in stderr.split("\n"))
+def launched_elsewhere(stderr: str) -> bool:
+    """Whether a program has had a command started in another instance."""
+    return any(_is_request(line) for line in stderr.split("\n"))
 
 
-def _asks(line: str) -> bool:
+def _is_request(line: str) -> bool:
     return line.startswith(MARK.decode())

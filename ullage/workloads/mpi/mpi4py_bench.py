@@ -35,9 +35,9 @@ def begin_anew_with_mpich(libraries: Path) -> None:
     if os.environ.get("LD_LIBRARY_PATH") == str(libraries):
         return
     libraries.mkdir(exist_ok=True)
-    for found in Path("/usr/lib").glob("*/libmpich.so.12"):
+    for library in Path("/usr/lib").glob("*/libmpich.so.12"):
         with contextlib.suppress(FileExistsError):
-            (libraries / "libmpi.so.12").symlink_to(found)
+            (libraries / "libmpi.so.12").symlink_to(library)
     os.environ["LD_LIBRARY_PATH"] = str(libraries)
     os.execv(sys.executable, sys.orig_argv)  # noqa: S606
 

@@ -14,11 +14,11 @@ from pydantic import ByteSize, Field, model_validator
 
 from ullage.common.quantities import exact_bytes
 from ullage.host import binaries
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task
 from ullage.workloads.mpi import mpi
-from ullage.workloads.output import LONGEST_REPORT, Line, line, quoted, read_lines
+from ullage.workloads.output import ReportLine, check_length, line, quoted, read_lines
 
 LEAST_REPETITIONS: Final = 3
 """However large a message is: fewer have no spread to speak of."""
@@ -98,7 +98,7 @@ class MpiPingpongParameters(mpi.MpiParameters):
 
 
 @dataclass(frozen=True)
-class Point:
+class SizePoint:
     """What was measured at one size, in seconds; of mpi4py there is no median and minimum."""
 
     size: int
@@ -185,8 +185,8 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
 
     def programs(self, parameters: MpiPingpongParameters) -> Mapping[str, str]:
         """Those of the MPI; and Python for mpi4py."""
-        found = super().programs(parameters)
-        return {**found, "python3": "python3"} if parameters.program == "mpi4py" else found
+        programs = super().programs(parameters)
+        return {**programs, "python3": "python3"} if parameters.program == "mpi4py" else programs
 
     def files(self, parameters: MpiPingpongParameters) -> Mapping[str, Path]:
         """Our program; or mpi4py as PyPI has it, and what unpacks and starts it."""
@@ -210,16 +210,13 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
         timeout_s = 60.0 + 100 * self.duration_s(parameters)
         return (self.launch(parameters, context, 2, argv, timeout_s),)
 
-    def check(self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: MpiPingpongParameters, outputs: Outputs) -> None:
         """`mpirun` ended well, every size was done as asked, and over the network where asked."""
         _points(parameters, outputs)
 
-    def parse(
-        self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The curves of a checked trial."""
+    def parse(self, parameters: MpiPingpongParameters, outputs: Outputs) -> Figures:
         points = _points(parameters, outputs)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "one_way_time": [(point.size, point.mean) for point in points],
             "bandwidth": [(point.size, point.size / point.mean) for point in points],
             "latency": points[0].mean,
@@ -232,10 +229,7 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
             figures["one_way_time_minimum"] = [(x, y) for x, y in minima if y is not None]
         return figures
 
-    def facts(
-        self, parameters: MpiPingpongParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
-        """What carried the messages, and the library that our program saw."""
+    def facts(self, parameters: MpiPingpongParameters, outputs: Outputs) -> dict[str, str]:
         facts = super().facts(parameters, outputs)
         if parameters.program == "c":
             facts["library"], _ = mpi.library(parameters, mpi.finished(outputs).stdout)
@@ -270,11 +264,10 @@ def _mpi4py(parameters: MpiPingpongParameters) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) -> list[Point]:
+def _points(parameters: MpiPingpongParameters, outputs: Outputs) -> list[SizePoint]:
     """What was measured, if the output proves that all was done."""
     text = mpi.finished(outputs).stdout
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     points = _c_points(parameters, text) if parameters.program == "c" else _table(parameters, text)
     for point in points:
         shortest = point.mean if point.minimum is None else point.minimum
@@ -283,21 +276,21 @@ def _points(parameters: MpiPingpongParameters, outputs: Mapping[str, Output]) ->
     return points
 
 
-def _c_points(parameters: MpiPingpongParameters, text: str) -> list[Point]:
-    _, rest = mpi.library(parameters, text)
-    found = read_lines(rest, _report(parameters))
-    if parameters.peer != "none" and min(found["sent"], found["received"]) < parameters.payload:
+def _c_points(parameters: MpiPingpongParameters, text: str) -> list[SizePoint]:
+    _, report = mpi.library(parameters, text)
+    figures = read_lines(report, _report(parameters))
+    if parameters.peer != "none" and min(figures["sent"], figures["received"]) < parameters.payload:
         raise InvalidTrialError(
-            f"{mpi.DEVICE} carried {min(found['sent'], found['received']):.0f} B of "
+            f"{mpi.DEVICE} carried {min(figures['sent'], figures['received']):.0f} B of "
             f"{parameters.payload} B: the messages went another way"
         )
     points = [
-        Point(
+        SizePoint(
             size=size,
-            mean=found[f"mean_{size}"] / 1e9,
-            stdev=found[f"stdev_{size}"] / 1e9,
-            median=found[f"median_{size}"] / 1e9,
-            minimum=found[f"minimum_{size}"] / 1e9,
+            mean=figures[f"mean_{size}"] / 1e9,
+            stdev=figures[f"stdev_{size}"] / 1e9,
+            median=figures[f"median_{size}"] / 1e9,
+            minimum=figures[f"minimum_{size}"] / 1e9,
         )
         for size in parameters.sizes
     ]
@@ -306,14 +299,14 @@ def _c_points(parameters: MpiPingpongParameters, text: str) -> list[Point]:
     return points
 
 
-def _prove_order(point: Point) -> None:
+def _prove_order(point: SizePoint) -> None:
     """No mean and no median is below the minimum, but by what was rounded."""
     assert point.minimum is not None and point.median is not None
     if min(point.mean, point.median) < point.minimum - 1e-12:
         raise InvalidTrialError(f"the minimum at {point.size} B is above the mean or the median")
 
 
-def _report(parameters: MpiPingpongParameters) -> list[Line]:
+def _report(parameters: MpiPingpongParameters) -> list[ReportLine]:
     """The lines after the first."""
     lines = [
         line(
@@ -334,7 +327,7 @@ def _report(parameters: MpiPingpongParameters) -> list[Line]:
     return [*lines, line("every message arrived as it was sent")]
 
 
-def _table(parameters: MpiPingpongParameters, text: str) -> list[Point]:
+def _table(parameters: MpiPingpongParameters, text: str) -> list[SizePoint]:
     """mpi4py's table: exactly the lines of the sizes, titles aside."""
     rows = [row for row in text.split("\n") if row and not row.startswith("# ")]
     if len(rows) != len(parameters.sizes):
@@ -342,7 +335,7 @@ def _table(parameters: MpiPingpongParameters, text: str) -> list[Point]:
     return [_row(parameters, size, row) for size, row in zip(parameters.sizes, rows, strict=True)]
 
 
-def _row(parameters: MpiPingpongParameters, size: int, row: str) -> Point:
+def _row(parameters: MpiPingpongParameters, size: int, row: str) -> SizePoint:
     match = _POINT.fullmatch(row)
     if not match or int(match["size"]) != size:
         raise InvalidTrialError(f"expected the line of {size} B, found {quoted(row)}")
@@ -354,4 +347,4 @@ def _row(parameters: MpiPingpongParameters, size: int, row: str) -> Point:
     mean, rate = float(match["mean"]), float(match["rate"]) * 1e6
     if not mean > 0 or not math.isclose(size / mean, rate, rel_tol=1e-6, abs_tol=0.006e6):
         raise InvalidTrialError(f"{size} B in {mean} s are not {rate} B/s")
-    return Point(size, mean, float(match["stdev"]))
+    return SizePoint(size, mean, float(match["stdev"]))

@@ -10,12 +10,12 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.mpi import npb_report
 from ullage.workloads.mpi.mpi import MOST_RANKS, MpiParameters, MpiWorkload, finished, where
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import check_echoes, ended
 
 Kernel = Literal["ep", "is", "cg", "mg", "ft", "lu"]
 SizeClass = Literal["S", "W", "A", "B"]
@@ -117,13 +117,13 @@ class Nas(MpiWorkload[NasParameters]):
 
     def title(self, parameters: NasParameters) -> str:
         """`NAS CG class A, 2 threads`; `NAS IS class S, 4 ranks to the host`."""
-        what = f"NAS {parameters.kernel.upper()} class {parameters.size_class}"
-        threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
+        name = f"NAS {parameters.kernel.upper()} class {parameters.size_class}"
+        threads = counted(parameters.threads, "thread")
         if parameters.parallel == "threads":
-            return f"{what}, {threads}"
-        ranks = f"{parameters.ranks} rank{'s' if parameters.ranks > 1 else ''}"
-        each = f" of {threads}" if parameters.threads > 1 else ""
-        return f"{what}, {ranks}{each}{where(parameters)}"
+            return f"{name}, {threads}"
+        ranks = counted(parameters.ranks, "rank")
+        per_rank = f" of {threads}" if parameters.threads > 1 else ""
+        return f"{name}, {ranks}{per_rank}{where(parameters)}"
 
     def duration_s(self, parameters: NasParameters) -> float:
         """At the nominal rate of a thread."""
@@ -135,13 +135,11 @@ class Nas(MpiWorkload[NasParameters]):
         return parameters.ranks
 
     def files(self, parameters: NasParameters) -> Mapping[str, Path]:
-        """The kernel's program, and what `mpirun` needs."""
         name = program(parameters.kernel)
         mpi = parameters.mpi if parameters.parallel == "mpi" else None
         return {**super().files(parameters), name: binaries.program(name, mpi)}
 
     def tasks(self, parameters: NasParameters, context: Context) -> Sequence[Task]:
-        """One run of the kernel."""
         argv = [f"{context.workspace}/{program(parameters.kernel)}"]
         argv += ["--class", parameters.size_class, "--threads", str(parameters.threads)]
         timeout_s = 600.0 + 50 * self.duration_s(parameters)
@@ -149,7 +147,7 @@ class Nas(MpiWorkload[NasParameters]):
             return (self.launch(parameters, context, parameters.ranks, argv, timeout_s),)
         return (Task("main", tuple(argv), timeout_s=timeout_s),)
 
-    def check(self, parameters: NasParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: NasParameters, outputs: Outputs) -> None:
         """The result is verified, and it is the problem that was asked for."""
         if "main" in outputs and _UNVERIFIED in outputs["main"].stdout:
             raise InvalidTrialError("the kernel's result is not verified")
@@ -158,15 +156,13 @@ class Nas(MpiWorkload[NasParameters]):
         if not report.verified:
             raise InvalidTrialError("the kernel's result is not verified")
         workers = parameters.ranks * parameters.threads
-        for what, asked, found in (
+        check_echoes(
             ("kernel", parameters.kernel.upper(), report.kernel),
             ("class", parameters.size_class, report.size_class),
             ("iterations", ITERATIONS[parameters.kernel][parameters.size_class], report.iterations),
             ("ranks", parameters.ranks, report.processes or 1),
             ("threads", workers, report.threads),
-        ):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {quoted(str(found))}")
+        )
         expected = operations(parameters.kernel, parameters.size_class)
         if not report.did(expected):
             raise InvalidTrialError(
@@ -174,18 +170,15 @@ class Nas(MpiWorkload[NasParameters]):
                 f"{expected:.0f} operations of the class"
             )
 
-    def parse(
-        self, parameters: NasParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def parse(self, parameters: NasParameters, outputs: Outputs) -> Figures:
         report = npb_report.read(outputs["main"].stdout)
         return {"operation_rate": report.rate, "seconds": report.seconds.value}
 
-    def facts(self, parameters: NasParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """Compiler, flags, MPI; what carried the messages."""
+    def facts(self, parameters: NasParameters, outputs: Outputs) -> dict[str, str]:
         options = npb_report.read(outputs["main"].stdout).options
         names = {"CC": "compiler", "CFLAGS": "flags", "MPI": "library"}
-        told = {names[key]: value for key, value in options.items() if key in names}
-        return told | (super().facts(parameters, outputs) if parameters.parallel == "mpi" else {})
+        facts = {names[key]: value for key, value in options.items() if key in names}
+        return facts | (super().facts(parameters, outputs) if parameters.parallel == "mpi" else {})
 
 
 _UNVERIFIED: Final = "= " + "UNSUCCESSFUL".rjust(24)

@@ -8,9 +8,8 @@ from typing import Final
 from pydantic import model_validator
 
 from ullage.host.binaries import Mpi
-from ullage.runs.records import Curve, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, Output, Task
+from ullage.workloads.base import Context, Figures, Outputs, Task
 from ullage.workloads.mpi import mpi
 from ullage.workloads.network import netpipe_report
 from ullage.workloads.network.netpipe_report import NetpipeParameters
@@ -49,7 +48,6 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
     metrics = netpipe_report.METRICS
 
     def programs(self, parameters: NetpipeMpiParameters) -> Mapping[str, str]:
-        """Those of the MPI, and NetPIPE for it."""
         netpipe = {"openmpi": "netpipe-openmpi", "mpich": "netpipe-mpich2"}[parameters.mpi]
         return {**super().programs(parameters), PROGRAMS[parameters.mpi]: netpipe}
 
@@ -63,18 +61,14 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
         return 1.0 + netpipe_report.duration_s(parameters)
 
     def tasks(self, parameters: NetpipeMpiParameters, context: Context) -> Sequence[Task]:
-        """Two ranks; the first one writes."""
         argv = (PROGRAMS[parameters.mpi], *netpipe_report.options(parameters))
         # An emulated guest takes some fifty times as long.
         timeout_s = 60.0 + 50 * self.duration_s(parameters)
         return (self.launch(parameters, context, 2, argv, timeout_s),)
 
-    def check(self, parameters: NetpipeMpiParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: NetpipeMpiParameters, outputs: Outputs) -> None:
         """Every size was measured, and rates and times agree."""
         netpipe_report.read(parameters, mpi.finished(outputs).stdout)
 
-    def parse(
-        self, parameters: NetpipeMpiParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The curves of a checked trial."""
+    def parse(self, parameters: NetpipeMpiParameters, outputs: Outputs) -> Figures:
         return netpipe_report.figures(parameters, outputs["main"].stdout)

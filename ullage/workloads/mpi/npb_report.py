@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import LONGEST_REPORT, quoted
+from ullage.workloads.output import check_length, quoted
 
 _BEGIN: Final = re.compile(r" ([A-Z]{2}) Benchmark Completed\.?")
 _END: Final = " Compile options:"
@@ -48,7 +48,7 @@ _ALLOWED: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Measured:
+class Rounded:
     """A figure as printed: so many units, rounded to so many decimal places."""
 
     value: float
@@ -67,9 +67,9 @@ class Npb:
     size: str
     """`14000`, `64x64x64`."""
     iterations: int
-    seconds: Measured
+    seconds: Rounded
     """s."""
-    mops: Measured
+    mops: Rounded
     """Millions of operations in a second, of all processes and threads."""
     processes: int | None
     threads: int | None
@@ -97,10 +97,9 @@ class Npb:
 
 def read(text: str) -> Npb:
     """The one report in the text. InvalidTrialError when there is none, two, or another form."""
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     lines = text.split("\n")
-    begins = [(i, found) for i, line in enumerate(lines) if (found := _BEGIN.fullmatch(line))]
+    begins = [(i, title) for i, line in enumerate(lines) if (title := _BEGIN.fullmatch(line))]
     if len(begins) != 1:
         raise InvalidTrialError(f"printed {len(begins)} reports, expected 1")
     ((begin, name),) = begins
@@ -113,29 +112,29 @@ def read(text: str) -> Npb:
 
 def _labelled(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Label and value of each line."""
-    seen: set[str] = set()
+    labels: set[str] = set()
     for line in lines:
         if not line:
             continue
-        found = _LABELLED.fullmatch(line) if len(line) <= LONGEST_LINE else None
-        if found is None or found[1] not in _ALLOWED or found[1] in seen:
+        match = _LABELLED.fullmatch(line) if len(line) <= LONGEST_LINE else None
+        if match is None or match[1] not in _ALLOWED or match[1] in labels:
             raise InvalidTrialError(f"a line that its report cannot have: {quoted(line)}")
-        seen.add(found[1])
-        yield found[1], found[2].strip()
-    missing = [label for label in _NEEDED if label not in seen]
+        labels.add(match[1])
+        yield match[1], match[2].strip()
+    missing = [label for label in _NEEDED if label not in labels]
     if missing:
         raise InvalidTrialError(f"its report lacks {missing[0]!r}")
 
 
 def _options(lines: Sequence[str]) -> dict[str, str]:
     """The lines up to the first that is no option."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for line in lines:
         option = _OPTION.fullmatch(line) if len(line) <= LONGEST_LINE else None
         if option is None:
             break
-        found[option[1]] = option[2].strip()[:200]
-    return found
+        options[option[1]] = option[2].strip()[:200]
+    return options
 
 
 def _report(kernel: str, values: Mapping[str, str], options: Mapping[str, str]) -> Npb:
@@ -147,8 +146,8 @@ def _report(kernel: str, values: Mapping[str, str], options: Mapping[str, str]) 
         size_class=values["Class"][:10],
         size=values["Size"][:40].replace(" ", ""),
         iterations=_count(values, "Iterations") or 0,
-        seconds=_measured(values, "Time in seconds"),
-        mops=_measured(values, "Mop/s total"),
+        seconds=_positive(values, "Time in seconds"),
+        mops=_positive(values, "Mop/s total"),
         processes=_count(values, "Total processes"),
         threads=_count(values, "Total threads"),
         operation=values["Operation type"][:40],
@@ -166,8 +165,8 @@ def _count(values: Mapping[str, str], label: str) -> int | None:
     return int(text)
 
 
-def _measured(values: Mapping[str, str], label: str) -> Measured:
-    found = _NUMBER.fullmatch(values[label])
-    if found is None or float(found[0]) == 0:
+def _positive(values: Mapping[str, str], label: str) -> Rounded:
+    match = _NUMBER.fullmatch(values[label])
+    if match is None or float(match[0]) == 0:
         raise InvalidTrialError(f"{label} is not a positive number: {quoted(values[label])}")
-    return Measured(float(found[0]), 0.5 * 10.0 ** -len(found[1]))
+    return Rounded(float(match[0]), 0.5 * 10.0 ** -len(match[1]))

@@ -10,9 +10,9 @@ from typing import Final
 from pydantic import Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.mpi import mpi
 from ullage.workloads.output import line, read_lines
 
@@ -111,7 +111,7 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
 
     def title(self, parameters: NQueensParameters) -> str:
         """`14 queens on 2 ranks`."""
-        ranks = f"{parameters.ranks} rank{'s' if parameters.ranks > 1 else ''}"
+        ranks = counted(parameters.ranks, "rank")
         where = {"none": "", "each": " in all instances"}
         with_whom = where.get(parameters.peer, f", some{mpi.where(parameters)}")
         return f"{parameters.queens} queens on {ranks}{with_whom}"
@@ -126,34 +126,30 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
         timeout_s = 60.0 + 60 * self.duration_s(parameters)
         return (self.launch(parameters, context, parameters.ranks, argv, timeout_s),)
 
-    def check(self, parameters: NQueensParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: NQueensParameters, outputs: Outputs) -> None:
         """All pieces were done, each by one rank, and the sums are those that are known."""
         report = _report(parameters, outputs)
         ranks = range(parameters.ranks)
-        wanted = {"pieces": pieces(parameters.queens, parameters.depth)}
-        wanted["solutions"] = SOLUTIONS[parameters.queens]
-        for what, known in wanted.items():
-            found = sum(report[f"{what}_{rank}"] for rank in ranks)
-            if not report[what] == found == known:
+        expected = {"pieces": pieces(parameters.queens, parameters.depth)}
+        expected["solutions"] = SOLUTIONS[parameters.queens]
+        for kind, count in expected.items():
+            by_ranks = sum(report[f"{kind}_{rank}"] for rank in ranks)
+            if not report[kind] == by_ranks == count:
                 raise InvalidTrialError(
-                    f"{parameters.queens} queens have {known} {what}: "
-                    f"it says {report[what]:.0f}, its ranks {found:.0f}"
+                    f"{parameters.queens} queens have {count} {kind}: "
+                    f"it says {report[kind]:.0f}, its ranks {by_ranks:.0f}"
                 )
         if not 0 < report["seconds"] < outputs["main"].seconds:
             raise InvalidTrialError(
                 f"{report['seconds']} s of {outputs['main'].seconds:.3f} s that the program ran"
             )
 
-    def parse(
-        self, parameters: NQueensParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: NQueensParameters, outputs: Outputs) -> Figures:
         report = _report(parameters, outputs)
         seconds = report["seconds"]
         return {"seconds": seconds, "solutions_per_second": report["solutions"] / seconds}
 
-    def facts(self, parameters: NQueensParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What carried the messages, and the library that the program saw."""
+    def facts(self, parameters: NQueensParameters, outputs: Outputs) -> dict[str, str]:
         library, _ = mpi.library(parameters, mpi.finished(outputs).stdout)
         return {**super().facts(parameters, outputs), "library": library}
 
@@ -162,29 +158,31 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
 def pieces(queens: int, depth: int) -> int:
     """Ways to place queens in the first rows so that none attacks another."""
 
-    def count(rows: int, columns: int, left: int, right: int) -> int:
+    def count(rows: int, columns: int, diagonals_left: int, right: int) -> int:
         if rows == 0:
             return 1
-        free = ~(columns | left | right) & ((1 << queens) - 1)
-        found = 0
+        free = ~(columns | diagonals_left | right) & ((1 << queens) - 1)
+        ways = 0
         while free:
             queen = free & -free
             free ^= queen
-            found += count(rows - 1, columns | queen, (left | queen) << 1, (right | queen) >> 1)
-        return found
+            ways += count(
+                rows - 1, columns | queen, (diagonals_left | queen) << 1, (right | queen) >> 1
+            )
+        return ways
 
     return count(depth, 0, 0, 0)
 
 
-def _report(parameters: NQueensParameters, outputs: Mapping[str, Output]) -> dict[str, float]:
-    _, rest = mpi.library(parameters, mpi.finished(outputs).stdout)
+def _report(parameters: NQueensParameters, outputs: Outputs) -> dict[str, float]:
+    _, report = mpi.library(parameters, mpi.finished(outputs).stdout)
     ranks = [
         line(f"rank {rank} pieces ", (f"pieces_{rank}", 0), " solutions ", (f"solutions_{rank}", 0))
         for rank in range(parameters.ranks)
     ]
     head = f"queens {parameters.queens} depth {parameters.depth} ranks {parameters.ranks} pieces "
     return read_lines(
-        rest,
+        report,
         (
             line(head, ("pieces", 0)),
             *ranks,

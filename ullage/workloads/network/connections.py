@@ -9,12 +9,20 @@ from typing import Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Output,
+    Outputs,
+    Task,
+    counted,
+)
 from ullage.workloads.network import endpoints, load_report
-from ullage.workloads.network.load_report import Distribution, Report, Time
-from ullage.workloads.output import Count, Part, ended, read
+from ullage.workloads.network.load_report import Distribution, LoadReport, Time
+from ullage.workloads.output import QUANTILE, Count, Echo, ReportPart, check_echoes, ended, read
 
 DRAIN_S = 5.0
 """What is due by the end may still begin so long after it: the program's own default."""
@@ -116,7 +124,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
             name="latency",
             unit="s",
             better="lower",
-            coordinate=load_report.QUANTILE,
+            coordinate=QUANTILE,
             description="Time from when a connection was due (closed loop: begun) until it was "
             "closed, that this share of them did not exceed.",
         ),
@@ -153,7 +161,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
 
     def title(self, parameters: ConnectionsParameters) -> str:
         """`connections to the host, 4 threads`; `…, 4 threads at 1000/s`."""
-        threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
+        threads = counted(parameters.threads, "thread")
         rate = "" if parameters.rate is None else f" at {parameters.rate:g}/s"
         return f"connections to {endpoints.described(parameters.peer)}, {threads}{rate}"
 
@@ -161,7 +169,6 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         return parameters.time_s
 
     def tasks(self, parameters: ConnectionsParameters, context: Context) -> Sequence[Task]:
-        """A server, and the client."""
         shared = ("--close", parameters.close, *(("--echo",) if parameters.echo else ()))
         timeout_s = 60.0 + parameters.time_s + 2 * DRAIN_S
         listen = (f"./{load_report.PROGRAM}", "listen", "--port", str(parameters.port), *shared)
@@ -181,48 +188,42 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
             argv += ["--connections", str(parameters.connections)]
         return tuple(argv)
 
-    def check(self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: ConnectionsParameters, outputs: Outputs) -> None:
         """Made as asked, every one accounted for, at both ends, and all but a few well."""
-        made = read(_Made, ended(outputs, "client").stdout)
-        load_report.check_valid(made)
-        for what, asked, found in _echoes(parameters, made):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {found!a:.40}")
-        if made.unsent:
+        report = read(_Client, ended(outputs, "client").stdout)
+        load_report.check_valid(report)
+        check_echoes(*_echoes(parameters, report))
+        if report.unsent:
             raise InvalidTrialError(
-                f"{made.unsent} connections were due and never begun: {parameters.rate}/s is more "
-                "than goes here"
+                f"{report.unsent} connections were due and never begun: {parameters.rate}/s is "
+                "more than goes here"
             )
-        failed = made.started - made.completed
-        if failed > parameters.error_limit * made.started:
+        failed = report.started - report.completed
+        if failed > parameters.error_limit * report.started:
             raise InvalidTrialError(
-                f"{failed} of {made.started} connections failed: {made.errors.said}"
+                f"{failed} of {report.started} connections failed: {report.errors.in_words}"
             )
-        load_report.check_distribution("latency", made.latency, made.completed)
-        load_report.check_distribution("established", made.established, made.completed)
-        _check_rate(parameters, made)
-        _check_served(parameters, made, ended(outputs, "server"))
+        load_report.check_distribution("latency", report.latency, report.completed)
+        load_report.check_distribution("established", report.established, report.completed)
+        _check_rate(parameters, report)
+        _check_served(parameters, report, ended(outputs, "server"))
 
-    def parse(
-        self, parameters: ConnectionsParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
-        made = read(_Made, outputs["client"].stdout)
-        assert made.latency is not None and made.established is not None
-        figures: dict[str, Scalar | Curve] = {
-            "connections_per_second": made.connections_per_second,
-            "latency": made.latency.curve,
-            "median_connect": made.established.median,
-            "errors": (made.started - made.completed) / made.started,
+    def parse(self, parameters: ConnectionsParameters, outputs: Outputs) -> Figures:
+        report = read(_Client, outputs["client"].stdout)
+        assert report.latency is not None and report.established is not None
+        figures: Figures = {
+            "connections_per_second": report.connections_per_second,
+            "latency": report.latency.curve,
+            "median_connect": report.established.median,
+            "errors": (report.started - report.completed) / report.started,
         }
         for name, role in (("instance_cpu", "client"), ("peer_cpu", "server")):
-            usage = outputs[role].usage
-            if usage is not None and usage.user_s + usage.system_s > 0:
-                figures[name] = (usage.user_s + usage.system_s) / made.completed
+            if cpu_s := outputs[role].cpu_s:
+                figures[name] = cpu_s / report.completed
         return figures
 
 
-class _Errors(Part):
+class _Errors(ReportPart):
     model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
     refused: Count
@@ -240,12 +241,12 @@ class _Errors(Part):
         return self.model_dump(by_alias=True)
 
     @property
-    def said(self) -> str:
+    def in_words(self) -> str:
         """`12 refused, 1 timed-out`."""
         return ", ".join(f"{count} {kind}" for kind, count in self.counts.items() if count)
 
 
-class _Made(Report):
+class _Client(LoadReport):
     loop: str
     threads: Count
     rate: float | None
@@ -264,7 +265,7 @@ class _Made(Report):
     established: Distribution | None
 
 
-class _Served(Part):
+class _Server(ReportPart):
     mode: str
     threads: Count
     accepted: Count
@@ -272,51 +273,48 @@ class _Served(Part):
     failed: Count
 
 
-Echo = tuple[str, object, object]
-"""What it is; what it has to be; what it was."""
-
-
-def _echoes(parameters: ConnectionsParameters, made: _Made) -> list[Echo]:
+def _echoes(parameters: ConnectionsParameters, report: _Client) -> list[Echo]:
     """What was asked for beside what the client says it did."""
     opened = parameters.rate is not None
-    most = made.started if parameters.connections is None else parameters.connections
+    most = report.started if parameters.connections is None else parameters.connections
     return [
-        ("mode", "connect", made.mode),
-        ("loop", "open" if opened else "closed", made.loop),
-        ("threads", parameters.threads, made.threads),
-        ("rate", parameters.rate, made.rate),
-        ("spacing", parameters.spacing if opened else None, made.spacing),
-        ("echo", parameters.echo, made.echo),
-        ("close", parameters.close, made.close),
-        ("seconds", parameters.time_s, made.time_s),
-        ("no more than the connections", True, made.started <= most),
-        ("started", made.completed + sum(made.errors.counts.values()), made.started),
+        ("mode", "connect", report.mode),
+        ("loop", "open" if opened else "closed", report.loop),
+        ("threads", parameters.threads, report.threads),
+        ("rate", parameters.rate, report.rate),
+        ("spacing", parameters.spacing if opened else None, report.spacing),
+        ("echo", parameters.echo, report.echo),
+        ("close", parameters.close, report.close),
+        ("seconds", parameters.time_s, report.time_s),
+        ("no more than the connections", True, report.started <= most),
+        ("started", report.completed + sum(report.errors.counts.values()), report.started),
     ]
 
 
-def _check_rate(parameters: ConnectionsParameters, made: _Made) -> None:
+def _check_rate(parameters: ConnectionsParameters, report: _Client) -> None:
     """The rate is that of the connections that ended in the time asked for."""
-    whole = parameters.connections is None or made.started < parameters.connections
-    if made.seconds > made.time_s or (whole and made.seconds < made.time_s):
-        raise InvalidTrialError(f"{made.time_s} s were asked for, {made.seconds} s were measured")
-    if not 0 < made.in_time <= made.completed:
-        raise InvalidTrialError(f"{made.in_time} of {made.completed} connections were in time")
-    rate = made.in_time / made.seconds
-    if abs(rate - made.connections_per_second) > 1e-6 * rate:
+    whole = parameters.connections is None or report.started < parameters.connections
+    if report.seconds > report.time_s or (whole and report.seconds < report.time_s):
         raise InvalidTrialError(
-            f"{made.in_time} connections in {made.seconds} s are not "
-            f"{made.connections_per_second} in each"
+            f"{report.time_s} s were asked for, {report.seconds} s were measured"
+        )
+    if not 0 < report.in_time <= report.completed:
+        raise InvalidTrialError(f"{report.in_time} of {report.completed} connections were in time")
+    rate = report.in_time / report.seconds
+    if abs(rate - report.connections_per_second) > 1e-6 * rate:
+        raise InvalidTrialError(
+            f"{report.in_time} connections in {report.seconds} s are not "
+            f"{report.connections_per_second} in each"
         )
 
 
-def _check_served(parameters: ConnectionsParameters, made: _Made, output: Output) -> None:
+def _check_served(parameters: ConnectionsParameters, report: _Client, output: Output) -> None:
     """The server saw what the client says it made."""
-    served = read(_Served, output.stdout)
-    if served.mode != "listen":
-        raise InvalidTrialError(f"mode: asked for listen, found {served.mode!a:.40}")
+    served = read(_Server, output.stdout)
+    check_echoes(("mode", "listen", served.mode))
     # Where the client closes at once, the server may not have come to the last of them.
-    seen = served.answered if parameters.echo else served.accepted
-    if (parameters.echo or parameters.close == "server") and seen < made.completed:
+    reached = served.answered if parameters.echo else served.accepted
+    if (parameters.echo or parameters.close == "server") and reached < report.completed:
         raise InvalidTrialError(
-            f"{made.completed} connections were made, the server saw {seen} of them"
+            f"{report.completed} connections were made, the server saw {reached} of them"
         )

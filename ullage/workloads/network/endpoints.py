@@ -68,10 +68,8 @@ class BetweenTwo(Workload[P]):
     """The roles of the two, the instance's first."""
 
     def roles(self, parameters: P) -> Sequence[Role]:
-        """One in the instance, one at the peer."""
-        mine, other = self.ends
-        return Role(mine), Role(other, place(parameters.peer))
+        mine, far = self.ends
+        return Role(mine), Role(far, place(parameters.peer))
 
     def partner(self, parameters: P) -> str | None:
-        """The environment that `peer` names."""
         return partner(parameters.peer)

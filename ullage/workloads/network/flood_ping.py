@@ -8,12 +8,12 @@ from pathlib import Path
 from pydantic import Field
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.network import endpoints, load_report
-from ullage.workloads.network.load_report import Distribution, Report, Time
-from ullage.workloads.output import Count, ended, read
+from ullage.workloads.network.load_report import Distribution, LoadReport, Time
+from ullage.workloads.output import QUANTILE, Count, check_echoes, ended, read
 
 NATIVE_S = 3e-5
 """Of one exchange between two namespaces, for the estimate."""
@@ -72,7 +72,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
             name="rtt",
             unit="s",
             better="lower",
-            coordinate=load_report.QUANTILE,
+            coordinate=QUANTILE,
             description="Round-trip time that this share of them did not exceed.",
         ),
         Metric(
@@ -101,8 +101,8 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
 
     def title(self, parameters: FloodPingParameters) -> str:
         """`flood ping to the host, 12 bytes`."""
-        bytes_ = f"{parameters.size} byte{'' if parameters.size == 1 else 's'}"
-        return f"flood ping to {endpoints.described(parameters.peer)}, {bytes_}"
+        size = counted(parameters.size, "byte")
+        return f"flood ping to {endpoints.described(parameters.peer)}, {size}"
 
     def duration_s(self, parameters: FloodPingParameters) -> float:
         """As it is between two namespaces."""
@@ -114,18 +114,16 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
         # Each request may take the 10 ms after which the next overtakes it.
         return (Task("prober", tuple(argv), timeout_s=60.0 + 0.02 * parameters.count),)
 
-    def check(self, parameters: FloodPingParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: FloodPingParameters, outputs: Outputs) -> None:
         """All were sent, as large as asked, and all but a few answered, unchanged."""
         probes = read(_Probes, ended(outputs, "prober").stdout)
         load_report.check_valid(probes)
-        for what, asked, found in (
+        check_echoes(
             ("mode", "icmp", probes.mode),
             ("requests", parameters.count, probes.sent),
             ("bytes", parameters.size, probes.size),
             ("answered or lost", probes.sent, probes.received + probes.lost),
-        ):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {found!a:.40}")
+        )
         if probes.corrupt:
             raise InvalidTrialError(f"{probes.corrupt} replies were not what was sent")
         if probes.lost > parameters.loss_limit * probes.sent:
@@ -137,10 +135,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
         if rtt.median > user.median * (1 + load_report.PRECISION):
             raise InvalidTrialError("the program had the replies before the kernel")
 
-    def parse(
-        self, parameters: FloodPingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: FloodPingParameters, outputs: Outputs) -> Figures:
         probes = read(_Probes, outputs["prober"].stdout)
         assert probes.rtt is not None and probes.rtt_user is not None
         return {
@@ -151,15 +146,13 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
             "late": probes.late / probes.sent,
         }
 
-    def facts(
-        self, parameters: FloodPingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
+    def facts(self, parameters: FloodPingParameters, outputs: Outputs) -> dict[str, str]:
         """By which kind of socket it probed, and what came twice."""
         probes = read(_Probes, outputs["prober"].stdout)
         return {"socket": probes.socket[:10], "duplicates": str(probes.duplicates)}
 
 
-class _Probes(Report):
+class _Probes(LoadReport):
     socket: str
     size: Count
     sent: Count

@@ -8,13 +8,19 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
+from ullage.workloads.base import (
+    Context,
+    Figures,
+    InvalidTrialError,
+    Output,
+    Outputs,
+    Task,
+    counted,
+)
 from ullage.workloads.network import endpoints
-from ullage.workloads.output import Count, Part, ended, quoted, read
-
-# The JSON that iperf3 prints, as far as it matters to us (`iperf3 -J`, as of 3.12).
+from ullage.workloads.output import Count, Echo, ReportPart, check_echoes, ended, quoted, read
 
 _VERSION: Final = re.compile(r"iperf 3\.([0-9]{1,3})(?![0-9])")
 _WORKS: Final = 12
@@ -26,7 +32,7 @@ LONGEST_RESULT: Final = 1 << 20
 Congestion = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")]
 
 
-class Opening(Part):
+class Opening(ReportPart):
     """What tells whether the rest can be read."""
 
     error: str | None = None
@@ -38,17 +44,17 @@ class Opening(Part):
         version, test = self.start.get("version"), self.start.get("test_start")
         if not isinstance(version, str) or not isinstance(test, dict) or "target_bitrate" in test:
             return None
-        found = _VERSION.match(version)
-        return version if found and int(found[1]) < _WORKS else None
+        match = _VERSION.match(version)
+        return version if match and int(match[1]) < _WORKS else None
 
 
-class Peer(Part):
+class ConnectedTo(ReportPart):
     """Where the client connected to."""
 
     port: Count
 
 
-class Test(Part):
+class TestSettings(ReportPart):
     """The test as both ends agreed on it."""
 
     __test__ = False
@@ -61,16 +67,16 @@ class Test(Part):
     target_bitrate: Count
 
 
-class Start(Part):
+class Start(ReportPart):
     """What is known before the test."""
 
     version: str = Field(pattern=r"^iperf 3\.[0-9A-Za-z.+-]+$")
-    connecting_to: Peer
+    connecting_to: ConnectedTo
     sock_bufsize: Count
-    test_start: Test
+    test_start: TestSettings
 
 
-class Sum(Part):
+class Sum(ReportPart):
     """What one end counted, over all streams or of one."""
 
     seconds: float = Field(gt=0)
@@ -87,52 +93,52 @@ class Datagrams(Sum):
     packets: Count
 
 
-class TcpStream(Part):
+class TcpStream(ReportPart):
     receiver: Sum
 
 
-class UdpStream(Part):
+class UdpStream(ReportPart):
     """One flow of datagrams."""
 
     udp: Datagrams
 
 
-class Cpu(Part):
+class CpuShares(ReportPart):
     """Of iperf3 itself, percent of one CPU."""
 
     host_total: float = Field(ge=0)
     remote_total: float = Field(ge=0)
 
 
-class TcpEnd(Part):
+class TcpEnd(ReportPart):
     """What a test with TCP came to."""
 
     streams: list[TcpStream]
     sum_sent: Sum
     sum_received: Sum
-    cpu_utilization_percent: Cpu
+    cpu_utilization_percent: CpuShares
     sender_tcp_congestion: Congestion
     receiver_tcp_congestion: Congestion
 
 
-class UdpEnd(Part):
+class UdpEnd(ReportPart):
     """What a test with UDP came to."""
 
     streams: list[UdpStream]
     sum: Datagrams
     sum_sent: Datagrams
     sum_received: Datagrams
-    cpu_utilization_percent: Cpu
+    cpu_utilization_percent: CpuShares
 
 
-class TcpResult(Part):
+class TcpResult(ReportPart):
     """The whole, with TCP."""
 
     start: Start
     end: TcpEnd
 
 
-class UdpResult(Part):
+class UdpResult(ReportPart):
     """The whole, with UDP."""
 
     start: Start
@@ -266,19 +272,17 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
 
     def title(self, parameters: Iperf3Parameters) -> str:
         """`network to the host, 1 stream`; `UDP to vm, 10 streams of 100 Mbit/s`."""
-        what = "network" if parameters.protocol == "tcp" else "UDP"
+        transport = "network" if parameters.protocol == "tcp" else "UDP"
         way = "to" if parameters.direction == "send" else "from"
-        streams = f"{parameters.streams} stream{'s' if parameters.streams > 1 else ''}"
+        streams = counted(parameters.streams, "stream")
         if parameters.bitrate is not None:
             streams += f" of {parameters.bitrate / 1e6:g} Mbit/s"
-        return f"{what} {way} {endpoints.described(parameters.peer)}, {streams}"
+        return f"{transport} {way} {endpoints.described(parameters.peer)}, {streams}"
 
     def duration_s(self, parameters: Iperf3Parameters) -> float:
-        """The measured time and the one before it."""
         return float(parameters.omit_s + parameters.time_s)
 
     def tasks(self, parameters: Iperf3Parameters, context: Context) -> Sequence[Task]:
-        """A server for one test, and the client."""
         port = str(parameters.port)
         serve = ("iperf3", "-s", "-1", "--forceflush", "-i", "0", "-p", port)
         timeout_s = 60.0 + self.duration_s(parameters)
@@ -311,7 +315,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
             argv += ["-w", str(int(parameters.window))]
         return tuple(argv)
 
-    def check(self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: Iperf3Parameters, outputs: Outputs) -> None:
         """The client ended well, without error, did the test as asked, and moved bytes.
 
         iperf3's exit status says nothing: with `-J` it is 0 after an error too.
@@ -327,19 +331,14 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
             )
         result = _result(parameters, output)
         moved = _tcp_moved(result) if isinstance(result, TcpResult) else _udp_moved(result)
-        for what, asked, found in (*_echoes(parameters, result), *moved):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {quoted(str(found))}")
+        check_echoes(*_echoes(parameters, result), *moved)
         _check_rate(parameters, result.end.sum_received)
 
-    def parse(
-        self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: Iperf3Parameters, outputs: Outputs) -> Figures:
         result = _result(parameters, outputs["client"])
         cpu = result.end.cpu_utilization_percent
         rate = result.end.sum_received.bits_per_second
-        figures: dict[str, Scalar | Curve] = {"throughput": rate}
+        figures: Figures = {"throughput": rate}
         # A slow network takes less CPU time in a second: only with what was moved does it tell.
         for end, percent in (("instance", cpu.host_total), ("peer", cpu.remote_total)):
             if percent > 0:
@@ -352,8 +351,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
             figures["retransmits"] = float(result.end.sum_sent.retransmits)
         return figures
 
-    def facts(self, parameters: Iperf3Parameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The version, and the congestion control that both ends used."""
+    def facts(self, parameters: Iperf3Parameters, outputs: Outputs) -> dict[str, str]:
         result = _result(parameters, outputs["client"])
         facts = {"version": result.start.version[:40]}
         if isinstance(result, TcpResult):
@@ -370,10 +368,6 @@ def _result(parameters: Iperf3Parameters, output: Output) -> TcpResult | UdpResu
     if parameters.protocol == "tcp":
         return read(TcpResult, output.stdout, longest=LONGEST_RESULT)
     return read(UdpResult, output.stdout, longest=LONGEST_RESULT)
-
-
-Echo = tuple[str, int | str, int | str]
-"""What it is; what it has to be; what it was."""
 
 
 def _echoes(parameters: Iperf3Parameters, result: TcpResult | UdpResult) -> list[Echo]:
@@ -394,9 +388,9 @@ def _echoes(parameters: Iperf3Parameters, result: TcpResult | UdpResult) -> list
     if parameters.protocol == "udp":
         echoes.append(("bytes of a datagram", _datagram(parameters), test.blksize))
     elif parameters.congestion is not None and isinstance(result, TcpResult):
-        asked, used = parameters.congestion, result.end
-        echoes.append(("congestion control", asked, used.sender_tcp_congestion))
-        echoes.append(("congestion control", asked, used.receiver_tcp_congestion))
+        control, used = parameters.congestion, result.end
+        echoes.append(("congestion control", control, used.sender_tcp_congestion))
+        echoes.append(("congestion control", control, used.receiver_tcp_congestion))
     return echoes
 
 

@@ -7,17 +7,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from ullage.runs.records import Coordinate, Curve
+from ullage.runs.records import Curve
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import Count, Part, quoted
+from ullage.workloads.output import SAMPLES_ABOVE, Count, ReportPart, quoted
 
 PROGRAM: Final = "ullage-load"
-
-QUANTILE: Final = Coordinate(name="quantile", unit="1", scale="quantile")
-"""What a distribution runs along: the share of the events that took no longer."""
-
-SAMPLES_ABOVE: Final = 5
-"""Fewer events than this above a quantile are a single event's tale."""
 
 PRECISION: Final = 2e-3
 """Times are kept to three digits."""
@@ -25,7 +19,7 @@ PRECISION: Final = 2e-3
 Time = Annotated[float, Field(gt=0, lt=1e6)]
 
 
-class Distribution(Part):
+class Distribution(ReportPart):
     """Of times, in seconds."""
 
     count: Count
@@ -44,7 +38,7 @@ class Distribution(Part):
         return self.quantiles[0][1]
 
 
-class Report(Part):
+class LoadReport(ReportPart):
     """What every report says of itself."""
 
     mode: str
@@ -52,24 +46,24 @@ class Report(Part):
     reason: str | None
 
 
-def check_valid(report: Report) -> None:
+def check_valid(report: LoadReport) -> None:
     """Raise InvalidTrialError when the generator itself was not as good as it has to be."""
     if not report.valid or report.reason is not None:
         raise InvalidTrialError(quoted(report.reason or "it does not say why it is not valid"))
 
 
-def check_distribution(what: str, found: Distribution | None, events: int) -> Distribution:
+def check_distribution(name: str, distribution: Distribution | None, events: int) -> Distribution:
     """It is of so many events, in order, and no further out than they support."""
-    if found is None or events == 0:
-        raise InvalidTrialError(f"{what}: nothing was timed")
-    if found.count != events:
-        raise InvalidTrialError(f"{what}: {events} events, {found.count} were timed")
-    shares = [share for share, _ in found.quantiles]
-    times = [found.min_s, *(time for _, time in found.quantiles), found.max_s]
+    if distribution is None or events == 0:
+        raise InvalidTrialError(f"{name}: nothing was timed")
+    if distribution.count != events:
+        raise InvalidTrialError(f"{name}: {events} events, {distribution.count} were timed")
+    shares = [share for share, _ in distribution.quantiles]
+    times = [distribution.min_s, *(time for _, time in distribution.quantiles), distribution.max_s]
     if shares[0] != 0.5 or not all(a < b < 1 for a, b in pairwise(shares)):
-        raise InvalidTrialError(f"{what}: these are not its quantiles: {shares}")
+        raise InvalidTrialError(f"{name}: these are not its quantiles: {shares}")
     if not all(a <= b * (1 + PRECISION) for a, b in pairwise(times)):
-        raise InvalidTrialError(f"{what}: its quantiles do not rise")
+        raise InvalidTrialError(f"{name}: its quantiles do not rise")
     if any(events * (1 - share) < SAMPLES_ABOVE * (1 - PRECISION) for share in shares[1:]):
-        raise InvalidTrialError(f"{what}: {events} events do not have the quantile {shares[-1]}")
-    return found
+        raise InvalidTrialError(f"{name}: {events} events do not have the quantile {shares[-1]}")
+    return distribution

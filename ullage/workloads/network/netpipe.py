@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from ullage.runs.records import Curve, Scalar
 from ullage.workloads import sources
-from ullage.workloads.base import Context, Output, Task
+from ullage.workloads.base import Context, Figures, Outputs, Task
 from ullage.workloads.network import endpoints, netpipe_report
 from ullage.workloads.network.netpipe_report import NetpipeParameters
 from ullage.workloads.output import ended
@@ -59,7 +58,6 @@ class Netpipe(endpoints.BetweenTwo[NetpipeTcpParameters]):
         return netpipe_report.duration_s(parameters)
 
     def tasks(self, parameters: NetpipeTcpParameters, context: Context) -> Sequence[Task]:
-        """A receiver for one test, and the sender."""
         shared = ("-P", str(parameters.port))
         options = netpipe_report.options(parameters)
         argv = ("NPtcp", "-h", context.addresses["receiver"], *shared, *options)
@@ -77,12 +75,9 @@ class Netpipe(endpoints.BetweenTwo[NetpipeTcpParameters]):
             Task("sender", argv, timeout_s=timeout_s),
         )
 
-    def check(self, parameters: NetpipeTcpParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: NetpipeTcpParameters, outputs: Outputs) -> None:
         """Every size was measured, and rates and times agree."""
         netpipe_report.read(parameters, ended(outputs, "sender").stdout)
 
-    def parse(
-        self, parameters: NetpipeTcpParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The curves of a checked trial."""
+    def parse(self, parameters: NetpipeTcpParameters, outputs: Outputs) -> Figures:
         return netpipe_report.figures(parameters, outputs["sender"].stdout)

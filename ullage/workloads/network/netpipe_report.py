@@ -8,9 +8,9 @@ from typing import Final
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
-from ullage.workloads.base import InvalidTrialError, Parameters
-from ullage.workloads.output import LONGEST_REPORT, quoted
+from ullage.runs.records import Coordinate, Curve, Metric
+from ullage.workloads.base import Figures, InvalidTrialError, Parameters
+from ullage.workloads.output import check_length, quoted
 
 FILE: Final = "/proc/self/fd/1"
 """The program's own standard output, as a file: it has no other way to give its figures."""
@@ -110,10 +110,10 @@ def options(parameters: NetpipeParameters) -> tuple[str, ...]:
 
 def duration_s(parameters: NetpipeParameters) -> float:
     """Where NetPIPE chooses; else at 20 µs and 10 Gbit/s."""
-    wanted = sizes(parameters)
+    message_sizes = sizes(parameters)
     if parameters.repeats is None:
-        return TRIALS * TEST_S * len(wanted)
-    return TRIALS * parameters.repeats * sum(2 * (2e-5 + size * 8 / 1e10) for size in wanted)
+        return TRIALS * TEST_S * len(message_sizes)
+    return TRIALS * parameters.repeats * sum(2 * (2e-5 + size * 8 / 1e10) for size in message_sizes)
 
 
 def title(parameters: NetpipeParameters) -> str:
@@ -124,27 +124,27 @@ def title(parameters: NetpipeParameters) -> str:
 def sizes(parameters: NetpipeParameters) -> list[int]:
     """The message sizes that NetPIPE goes through: two to each doubling, and their neighbours.
 
-    As netpipe.c of version 3.7.2 steps: from the third size on, the step doubles at each second
-    one; a size has neighbours once the step is larger than the perturbation and one byte more.
+    As netpipe.c of version 3.7.2 steps: the step doubles at each second size, from the third of a
+    run that begins at one byte, else from the second; a size has neighbours once the step is larger
+    than the perturbation and one byte more.
     """
-    found: list[int] = []
+    passed: list[int] = []
     around = parameters.perturbation
     size, step = int(parameters.smallest), max(1, int(parameters.smallest) // 2)
-    count = 0
+    steps = int(size > 1)
     while size <= parameters.largest:
-        if count > 2 and count % 2:
+        if steps > 2 and steps % 2:
             step *= 2
         wide = 0 < around < step - 1
-        found += [size - around, size, size + around] if wide else [size]
+        passed += [size - around, size, size + around] if wide else [size]
         size += step
-        count += 1
-    return found
+        steps += 1
+    return passed
 
 
 def read(parameters: NetpipeParameters, text: str) -> dict[str, Curve]:
     """The curves `throughput` and `latency`; InvalidTrialError unless all sizes are there, once."""
-    if len(text) > LONGEST_REPORT:
-        raise InvalidTrialError(f"printed {len(text)} characters, which is not its report")
+    check_length(text)
     throughput: Curve = []
     for content in text.split("\n"):
         if row := _ROW.fullmatch(content):
@@ -157,17 +157,16 @@ def read(parameters: NetpipeParameters, text: str) -> dict[str, Curve]:
     return {"throughput": throughput, "latency": latency}
 
 
-def figures(parameters: NetpipeParameters, text: str) -> dict[str, Scalar | Curve]:
-    """All metrics of a checked trial."""
+def figures(parameters: NetpipeParameters, text: str) -> Figures:
     curves = read(parameters, text)
     throughput = curves["throughput"]
     size, bits = throughput[0]
-    found: dict[str, Scalar | Curve] = {
+    metrics: Figures = {
         "throughput": throughput,
         "smallest_latency": size * 8 / bits,
         "peak_throughput": max(bits for _, bits in throughput),
     }
-    return {**found, "latency": curves["latency"]} if curves["latency"] else found
+    return {**metrics, "latency": curves["latency"]} if curves["latency"] else metrics
 
 
 def _bits(content: str, size: float, megabits: float, seconds: float) -> float:
@@ -181,10 +180,10 @@ def _bits(content: str, size: float, megabits: float, seconds: float) -> float:
     return bits
 
 
-def _check_sizes(asked: Sequence[int], found: Sequence[int]) -> None:
-    if list(asked) == list(found):
+def _check_sizes(expected: Sequence[int], measured: Sequence[int]) -> None:
+    if list(expected) == list(measured):
         return
-    for i, (want, have) in enumerate(zip(asked, found, strict=False)):
+    for i, (want, have) in enumerate(zip(expected, measured, strict=False)):
         if want != have:
             raise InvalidTrialError(f"size {i + 1} is {want} bytes, found {have}")
-    raise InvalidTrialError(f"{len(asked)} sizes were asked for, {len(found)} were measured")
+    raise InvalidTrialError(f"{len(expected)} sizes were asked for, {len(measured)} were measured")

@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from pydantic import ByteSize, Field
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, Workload
+from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
-from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest, Seconds, same
+from ullage.workloads.pipelines.programs import CORPUS, OUTPUT, REFERENCE, Digest
 
 STAGES: Final = ("fragment", "refine", "deduplicate", "compress", "reorder")
 QUEUES: Final = ("fragments", "chunks", "unique", "done")
@@ -124,7 +124,6 @@ class Dedup(Workload[DedupParameters]):
         return parameters.size / SPEED
 
     def files(self, parameters: DedupParameters) -> Mapping[str, Path]:
-        """`ullage-pipelines`."""
         return programs.files()
 
     def prepare(self, parameters: DedupParameters, context: Context) -> Sequence[Task]:
@@ -149,7 +148,6 @@ class Dedup(Workload[DedupParameters]):
         )
 
     def tasks(self, parameters: DedupParameters, context: Context) -> Sequence[Task]:
-        """One run over the whole input."""
         disk = (f"--output={OUTPUT}", "--sync") if parameters.source == "disk" else ()
         return (
             programs.task(
@@ -165,21 +163,23 @@ class Dedup(Workload[DedupParameters]):
     def cleanup(self, parameters: DedupParameters, context: Context) -> Sequence[Task]:
         return (programs.remove(context),)
 
-    def check(self, parameters: DedupParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: DedupParameters, outputs: Outputs) -> None:
         """The pipeline and input as asked, and the output that the reference has."""
         result = programs.read(_Result, outputs)
         corpus = result.reference.corpus
-        same("size", int(parameters.size), corpus.size)
-        same("duplicates", float(parameters.duplicates), corpus.duplicates)
-        same("compressible", float(parameters.compressible), corpus.compressible)
-        same("seed", parameters.corpus_seed, corpus.seed)
-        same("chunking", parameters.chunking, result.chunking)
-        same("level", parameters.level or None, result.level)
-        same("flushed", parameters.source == "disk", result.sync)
-        same("bytes of input", int(parameters.size), result.input_bytes)
-        same("SHA-256 of the input", corpus.sha256, result.input_sha256)
-        same("bytes of output", result.reference.output_bytes, result.output_bytes)
-        same("SHA-256 of the output", result.reference.output_sha256, result.output_sha256)
+        check_echoes(
+            ("size", int(parameters.size), corpus.size),
+            ("duplicates", float(parameters.duplicates), corpus.duplicates),
+            ("compressible", float(parameters.compressible), corpus.compressible),
+            ("seed", parameters.corpus_seed, corpus.seed),
+            ("chunking", parameters.chunking, result.chunking),
+            ("level", parameters.level or None, result.level),
+            ("flushed", parameters.source == "disk", result.sync),
+            ("bytes of input", int(parameters.size), result.input_bytes),
+            ("SHA-256 of the input", corpus.sha256, result.input_sha256),
+            ("bytes of output", result.reference.output_bytes, result.output_bytes),
+            ("SHA-256 of the output", result.reference.output_sha256, result.output_sha256),
+        )
         if not 0 < result.unique_chunks <= result.chunks:
             raise InvalidTrialError(
                 f"{result.unique_chunks} unique chunks of {result.chunks} cannot be"
@@ -192,12 +192,9 @@ class Dedup(Workload[DedupParameters]):
             parameters, result, outputs["main"], name=self.name, stages=STAGES, queues=QUEUES
         )
 
-    def parse(
-        self, parameters: DedupParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: DedupParameters, outputs: Outputs) -> Figures:
         result = programs.read(_Result, outputs)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "throughput": result.input_bytes / result.seconds,
             "output_ratio": result.output_bytes / result.input_bytes,
             "cpu_seconds": result.cpu.seconds,
@@ -206,7 +203,7 @@ class Dedup(Workload[DedupParameters]):
             figures["io_seconds"] = result.io.read_s + result.io.write_s
         return figures
 
-    def facts(self, parameters: DedupParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
+    def facts(self, parameters: DedupParameters, outputs: Outputs) -> dict[str, str]:
         """The input, what was found in it, and what each stage and queue was like."""
         result = programs.read(_Result, outputs)
         return {
@@ -224,7 +221,7 @@ def _packing(parameters: DedupParameters) -> tuple[str, ...]:
     return f"--chunking={parameters.chunking}", f"--level={parameters.level}"
 
 
-class _Corpus(Part):
+class _Corpus(ReportPart):
     size: Count
     duplicates: float
     compressible: float
@@ -232,20 +229,20 @@ class _Corpus(Part):
     sha256: Digest
 
 
-class _Reference(Part):
+class _Reference(ReportPart):
     corpus: _Corpus
     output_bytes: Count
     output_sha256: Digest
 
 
-class _Io(Part):
+class _Io(ReportPart):
     read_s: Seconds
     write_s: Seconds
     read_share: Seconds
     write_share: Seconds
 
 
-class _Result(programs.Result):
+class _Result(programs.PipelineResult):
     chunking: str
     level: int | None
     sync: bool

@@ -8,12 +8,12 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task, Workload
-from ullage.workloads.output import Count, Part
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, Workload
+from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
-from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Seconds, Share, same
+from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Share
 
 STAGES: Final = ("load", "segment", "extract", "index", "rank", "out")
 QUEUES: Final = ("images", "segments", "features", "candidates", "ranked")
@@ -128,7 +128,6 @@ class Ferret(Workload[FerretParameters]):
         return parameters.queries / SPEED
 
     def files(self, parameters: FerretParameters) -> Mapping[str, Path]:
-        """`ullage-pipelines`."""
         return programs.files()
 
     def prepare(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
@@ -160,21 +159,23 @@ class Ferret(Workload[FerretParameters]):
     def cleanup(self, parameters: FerretParameters, context: Context) -> Sequence[Task]:
         return (programs.remove(context),)
 
-    def check(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: FerretParameters, outputs: Outputs) -> None:
         """The pipeline and images as asked, the answers of the reference, and enough of them."""
         result = programs.read(_Result, outputs)
-        known = result.reference
-        same("images", parameters.images, known.corpus.images)
-        same("queries", parameters.queries, known.corpus.queries)
-        same("classes", parameters.classes, known.corpus.classes)
-        same("seed", parameters.corpus_seed, known.corpus.seed)
-        same("k", parameters.k, known.search.k)
-        same("candidates", parameters.candidates, known.search.candidates)
-        same("queries answered", parameters.queries, result.queries)
-        same("bytes of input", parameters.queries * IMAGE_BYTES, result.input_bytes)
-        same("SHA-256 of the images", known.corpus.sha256, result.corpus_sha256)
-        same("SHA-256 of the answers", known.output_sha256, result.output_sha256)
-        same("recall", known.recall, result.recall)
+        reference = result.reference
+        check_echoes(
+            ("images", parameters.images, reference.corpus.images),
+            ("queries", parameters.queries, reference.corpus.queries),
+            ("classes", parameters.classes, reference.corpus.classes),
+            ("seed", parameters.corpus_seed, reference.corpus.seed),
+            ("k", parameters.k, reference.search.k),
+            ("candidates", parameters.candidates, reference.search.candidates),
+            ("queries answered", parameters.queries, result.queries),
+            ("bytes of input", parameters.queries * IMAGE_BYTES, result.input_bytes),
+            ("SHA-256 of the images", reference.corpus.sha256, result.corpus_sha256),
+            ("SHA-256 of the answers", reference.output_sha256, result.output_sha256),
+            ("recall", reference.recall, result.recall),
+        )
         if result.recall < parameters.least_recall or not result.recall > 0:
             raise InvalidTrialError(
                 f"recall is {result.recall:.4f}, least_recall is {parameters.least_recall}"
@@ -185,12 +186,9 @@ class Ferret(Workload[FerretParameters]):
             parameters, result, outputs["main"], name=self.name, stages=STAGES, queues=QUEUES
         )
 
-    def parse(
-        self, parameters: FerretParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: FerretParameters, outputs: Outputs) -> Figures:
         result = programs.read(_Result, outputs)
-        figures: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "throughput": result.queries / result.seconds,
             "recall": result.recall,
             "cpu_seconds": result.cpu.seconds,
@@ -199,8 +197,7 @@ class Ferret(Workload[FerretParameters]):
             figures["io_seconds"] = result.read_s
         return figures
 
-    def facts(self, parameters: FerretParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The images, and what each stage and queue was like."""
+    def facts(self, parameters: FerretParameters, outputs: Outputs) -> dict[str, str]:
         result = programs.read(_Result, outputs)
         return {
             **programs.facts(result),
@@ -210,7 +207,7 @@ class Ferret(Workload[FerretParameters]):
         }
 
 
-class _Corpus(Part):
+class _Corpus(ReportPart):
     images: Count
     queries: Count
     classes: Count
@@ -218,19 +215,19 @@ class _Corpus(Part):
     sha256: Digest
 
 
-class _Search(Part):
+class _Search(ReportPart):
     k: Count
     candidates: Count
 
 
-class _Reference(Part):
+class _Reference(ReportPart):
     corpus: _Corpus
     search: _Search
     output_sha256: Digest
     recall: Share
 
 
-class _Result(programs.Result):
+class _Result(programs.PipelineResult):
     queries: Count
     input_bytes: Count
     recall: Share

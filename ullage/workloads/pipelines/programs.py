@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
@@ -10,9 +9,17 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import Field
 
 from ullage.host import binaries
-from ullage.workloads import output as jsonreport
-from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task
-from ullage.workloads.output import Count, Part, ended, quoted
+from ullage.workloads.base import (
+    Context,
+    InvalidTrialError,
+    Output,
+    Outputs,
+    Parameters,
+    Task,
+    counted,
+)
+from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes, ended
+from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-pipelines"
 CORPUS: Final = "corpus"
@@ -22,7 +29,6 @@ SLACK_S: Final = 0.05
 TIMEOUT_S: Final = 3600.0
 
 Source = Literal["memory", "disk"]
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -46,7 +52,7 @@ class PipelineParameters(Parameters):
     )
 
 
-class Stage(Part):
+class PipelineStage(ReportPart):
     """What the threads of a stage did, summed over them."""
 
     name: str
@@ -59,7 +65,7 @@ class Stage(Part):
     busy_share: Share
 
 
-class Queue(Part):
+class Queue(ReportPart):
     """How deep a queue was, looked at whenever something had been put in."""
 
     name: str
@@ -68,7 +74,7 @@ class Queue(Part):
     max_depth: Count
 
 
-class Cpu(Part):
+class CpuUse(ReportPart):
     """What the whole process used while the clock ran."""
 
     user_s: Seconds
@@ -82,7 +88,7 @@ class Cpu(Part):
         return self.user_s + self.system_s
 
 
-class Result(Part):
+class PipelineResult(ReportPart):
     """What both pipelines print."""
 
     program: str
@@ -91,12 +97,12 @@ class Result(Part):
     source: str
     seconds: Annotated[float, Field(ge=1e-6, lt=1e9)]
     output_sha256: Digest
-    cpu: Cpu
-    stages: list[Stage] = Field(max_length=10)
+    cpu: CpuUse
+    stages: list[PipelineStage] = Field(max_length=10)
     queues: list[Queue] = Field(max_length=10)
 
 
-R = TypeVar("R", bound=Result)
+R = TypeVar("R", bound=PipelineResult)
 
 
 def files() -> dict[str, Path]:
@@ -121,25 +127,25 @@ def run_options(parameters: PipelineParameters) -> tuple[str, ...]:
 
 def remove(context: Context) -> Task:
     """Removes what was made in the workspace."""
-    made = (CORPUS, f"{CORPUS}.json", REFERENCE, OUTPUT)
-    return Task("main", ("rm", "-f", *made), cwd=context.workspace)
+    files = (CORPUS, f"{CORPUS}.json", REFERENCE, OUTPUT)
+    return Task("main", ("rm", "-f", *files), cwd=context.workspace)
 
 
-def title(name: str, parameters: PipelineParameters, what: str) -> str:
+def title(name: str, parameters: PipelineParameters, work: str) -> str:
     """`dedup, 30 % duplicates, 2 threads, disk`."""
-    threads = f"{parameters.threads} thread{'s' if parameters.threads > 1 else ''}"
+    threads = counted(parameters.threads, "thread")
     disk = ", disk" if parameters.source == "disk" else ""
-    return f"{name}, {what}, {threads}{disk}"
+    return f"{name}, {work}, {threads}{disk}"
 
 
-def read(model: type[R], outputs: Mapping[str, Output]) -> R:
+def read(model: type[R], outputs: Outputs) -> R:
     """The result that the program printed; raises InvalidTrialError with the first fault."""
-    return jsonreport.read(model, ended(outputs, "main").stdout)
+    return read_report(model, ended(outputs, "main").stdout)
 
 
 def check_run(
     parameters: PipelineParameters,
-    result: Result,
+    result: PipelineResult,
     output: Output,
     *,
     name: str,
@@ -153,13 +159,15 @@ def check_run(
     Raises InvalidTrialError.
     """
     n = parameters.threads
-    expected = [(each, n) for each in stages]
+    expected = [(stage, n) for stage in stages]
     expected[0], expected[-1] = (stages[0], 1), (stages[-1], 1)
-    same("program", name, result.program)
-    same("threads", n, result.threads)
-    same("source", SOURCES[parameters.source], result.source)
-    same("stages", expected, [(stage.name, stage.threads) for stage in result.stages])
-    same("queues", list(queues), [queue.name for queue in result.queues])
+    check_echoes(
+        ("program", name, result.program),
+        ("threads", n, result.threads),
+        ("source", SOURCES[parameters.source], result.source),
+        ("stages", expected, [(stage.name, stage.threads) for stage in result.stages]),
+        ("queues", list(queues), [queue.name for queue in result.queues]),
+    )
     if result.seconds > output.seconds + SLACK_S:
         raise InvalidTrialError(
             f"it says {result.seconds} s, the whole process took {output.seconds} s"
@@ -177,29 +185,20 @@ def check_run(
         raise InvalidTrialError("a stage had nothing to do")
 
 
-def same(what: str, asked: object, found: object) -> None:
-    """Raise InvalidTrialError unless both are equal; numbers, nearly."""
-    equal = asked == found
-    if isinstance(asked, float) and isinstance(found, float):
-        equal = math.isclose(asked, found, rel_tol=1e-9, abs_tol=1e-12)
-    if not equal:
-        raise InvalidTrialError(f"{what}: expected {asked}, found {quoted(str(found))}")
-
-
-def facts(result: Result) -> dict[str, str]:
+def facts(result: PipelineResult) -> dict[str, str]:
     """Of a checked result: its version, its share of the CPUs, its stages and its queues."""
-    told = {
+    texts = {
         "version": result.version,
         "cpu_share": f"{result.cpu.share:.3f} of {result.cpu.cpus}",
     }
     for stage in result.stages:
-        told[f"stage_{stage.name}"] = (
+        texts[f"stage_{stage.name}"] = (
             f"busy {stage.busy_share:.3f}: {stage.busy_s:.3f} s, {stage.cpu_s:.3f} s on a CPU; "
             f"waited {stage.wait_in_s:.3f} s for work, {stage.wait_out_s:.3f} s for room"
         )
     for queue in result.queues:
-        told[f"queue_{queue.name}"] = (
+        texts[f"queue_{queue.name}"] = (
             f"depth {queue.mean_depth:.2f} on average, {queue.max_depth} at most, "
             f"{queue.capacity} fit"
         )
-    return told
+    return texts

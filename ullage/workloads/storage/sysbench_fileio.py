@@ -10,7 +10,7 @@ from pydantic import ByteSize, Field, model_validator
 from ullage.common.errors import WORKLOAD_FILES_TOO_SMALL, UllageError
 from ullage.common.quantities import format_bytes
 from ullage.runs.records import Metric
-from ullage.workloads.base import Context, InvalidTrialError, Task
+from ullage.workloads.base import Context, InvalidTrialError, Task, counted
 from ullage.workloads.cpu.sysbench import (
     LATENCY,
     STARTED,
@@ -21,10 +21,9 @@ from ullage.workloads.cpu.sysbench import (
     limits,
     prove_limits,
     size,
-    threads,
     total_time,
 )
-from ullage.workloads.output import Line, line
+from ullage.workloads.output import ReportLine, line
 
 MIB = 1 << 20
 PAGE = 4096
@@ -167,7 +166,7 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
 
     def title(self, parameters: SysbenchFileioParameters) -> str:
         """`disk random read, 16 KiB`."""
-        several = f", {threads(parameters.threads)}" if parameters.threads > 1 else ""
+        several = f", {counted(parameters.threads, 'thread')}" if parameters.threads > 1 else ""
         return f"disk {_TITLES[parameters.mode]}, {size(parameters.block_size, ' ')}{several}"
 
     def duration_s(self, parameters: SysbenchFileioParameters) -> float:
@@ -218,8 +217,7 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
             *limits(parameters.time_s, parameters.events),
         )
 
-    def echo(self, parameters: SysbenchFileioParameters) -> Sequence[Line]:
-        """The options as asked, and the rates."""
+    def echo(self, parameters: SysbenchFileioParameters) -> Sequence[ReportLine]:
         random = parameters.mode.startswith("rnd")
         return (
             line(f"Extra file open flags: {'directio' if parameters.direct else '(none)'}"),
@@ -251,8 +249,8 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
             ("reads", "read_mib", parameters.reads),
             ("writes", "written_mib", parameters.writes),
         )
-        for rate, mib, wanted in kinds:
-            if (report[rate] > 0) != wanted:
+        for rate, mib, expected in kinds:
+            if (report[rate] > 0) != expected:
                 raise InvalidTrialError(
                     f"{rate} in mode {parameters.mode}: {report[rate]} per second"
                 )
@@ -289,17 +287,17 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
         }
 
 
-def _flushing(parameters: SysbenchFileioParameters) -> list[Line]:
+def _flushing(parameters: SysbenchFileioParameters) -> list[ReportLine]:
     """What sysbench says about its flushes; each write's leaves the others unsaid."""
     if parameters.fsync_all:
         return [line("Calling fsync() after each write operation.")]
-    said = []
+    lines = []
     if parameters.fsync_freq:
-        each = f"calling fsync() each {parameters.fsync_freq} requests."
-        said.append(line(f"Periodic FSYNC enabled, {each}"))
+        interval = f"calling fsync() each {parameters.fsync_freq} requests."
+        lines.append(line(f"Periodic FSYNC enabled, {interval}"))
     if parameters.fsync_end:
-        said.append(line("Calling fsync() at the end of test, Enabled."))
-    return said
+        lines.append(line("Calling fsync() at the end of test, Enabled."))
+    return lines
 
 
 def _switch(on: bool) -> str:

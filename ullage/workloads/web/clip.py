@@ -57,9 +57,9 @@ async def make(
         generate == "auto" and shutil.which("ffmpeg") is not None and bitrate_bps > _LEAST_H264_BPS
     )
     kind: Literal["h264", "bytes"] = "h264" if real else "bytes"
-    asked = f"{_RECIPE}/{kind}/{length_s!r}/{bitrate_bps!r}"
+    recipe = f"{_RECIPE}/{kind}/{length_s!r}/{bitrate_bps!r}"
     folder = cache_dir() / "clips"
-    file = folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:24]}.{kind}"
+    file = folder / f"{hashlib.sha256(recipe.encode()).hexdigest()[:24]}.{kind}"
     try:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         async with file_lock(file.with_suffix(".lock")):
@@ -75,16 +75,16 @@ async def make(
 
 async def _make(file: Path, kind: str, length_s: float, bitrate_bps: float) -> None:
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-") as name:
-        made = Path(name) / "clip.mp4"
+        clip_file = Path(name) / "clip.mp4"
         if kind == "h264":
-            await run(_argv(made, length_s, bitrate_bps), timeout_s=600 + 20 * length_s)
+            await run(_argv(clip_file, length_s, bitrate_bps), timeout_s=600 + 20 * length_s)
         else:
             size = max(1, round(length_s * bitrate_bps / 8))
-            await asyncio.to_thread(_write_bytes, made, size)
-        made.rename(file)
+            await asyncio.to_thread(_write_bytes, clip_file, size)
+        clip_file.rename(file)
 
 
-def _argv(made: Path, length_s: float, bitrate_bps: float) -> list[str]:
+def _argv(clip_file: Path, length_s: float, bitrate_bps: float) -> list[str]:
     rate = str(round(bitrate_bps))
     return [
         needed("ffmpeg", "ffmpeg"),
@@ -94,7 +94,7 @@ def _argv(made: Path, length_s: float, bitrate_bps: float) -> list[str]:
         *("-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"),
         *("-b:v", rate, "-minrate", rate, "-maxrate", rate, "-bufsize", rate),
         *("-x264-params", "nal-hrd=cbr:force-cfr=1"),
-        *("-movflags", "+faststart", str(made)),
+        *("-movflags", "+faststart", str(clip_file)),
     ]
 
 

@@ -10,13 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
 
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.output import Line, ended, line, read_lines
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task
+from ullage.workloads.output import ReportLine, ended, line, read_lines
 from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebParameters
-
-# The exact reading of what httperf 0.9 prints.
 
 ERRORS = (
     "client-timo",
@@ -31,34 +29,34 @@ ERRORS = (
 """The kinds, as httperf calls them."""
 
 
-class Report(dict[str, float]):
+class HttperfReport(dict[str, float]):
     """Figures by name: times in ms or s as the name ends."""
 
     @property
     def kinds(self) -> str:
         """The errors by kind: `client-timo 3`."""
-        found = ((kind, self[kind.replace("-", "_")]) for kind in ERRORS)
-        return ", ".join(f"{kind} {count:.0f}" for kind, count in found if count)
+        counts = ((kind, self[kind.replace("-", "_")]) for kind in ERRORS)
+        return ", ".join(f"{kind} {count:.0f}" for kind, count in counts if count)
 
 
-def report(text: str, *, sessions: bool) -> Report:
+def report(text: str, *, sessions: bool) -> HttperfReport:
     """The figures of a run; InvalidTrialError when a line is not as httperf prints it.
 
     sessions: of `--wsess` or `--wsesslog`, which say a little more.
     """
-    found = Report(read_lines(text, (*_HEAD, *_BODY, *(_SESSIONS if sessions else ()))))
-    if found["errors"] != sum(found[kind.replace("-", "_")] for kind in ERRORS):
+    figures = HttperfReport(read_lines(text, (*_HEAD, *_BODY, *(_SESSIONS if sessions else ()))))
+    if figures["errors"] != sum(figures[kind.replace("-", "_")] for kind in ERRORS):
         raise InvalidTrialError("its errors by kind are not their sum")
-    statuses = sum(found[f"status_{n}xx"] for n in range(1, 6))
-    if found["replies"] > found["requests"] or statuses < found["replies"]:
+    statuses = sum(figures[f"status_{n}xx"] for n in range(1, 6))
+    if figures["replies"] > figures["requests"] or statuses < figures["replies"]:
         raise InvalidTrialError(
-            f"{found['requests']:.0f} requests, {found['replies']:.0f} replies and "
+            f"{figures['requests']:.0f} requests, {figures['replies']:.0f} replies and "
             f"{statuses:.0f} statuses contradict each other"
         )
-    return found
+    return figures
 
 
-def _line(like: str) -> Line:
+def _line(like: str) -> ReportLine:
     """`line` of a text in which `{name:places}` is a figure."""
     parts: list[str | tuple[str, int]] = []
     for literal, name, places in re.findall(r"([^{]*)(?:\{(\w+):(\d)\})?", like):
@@ -67,9 +65,9 @@ def _line(like: str) -> Line:
     return line(*parts)
 
 
-def _any(begins: str) -> Line:
+def _any(begins: str) -> ReportLine:
     """A line that begins so; the rest is not looked at."""
-    return Line(f"{begins}…", re.compile(re.escape(begins) + r"[\x20-\x7e]{0,200}"))
+    return ReportLine(f"{begins}…", re.compile(re.escape(begins) + r"[\x20-\x7e]{0,200}"))
 
 
 _HEAD = (
@@ -228,7 +226,11 @@ class HttperfParameters(WebParameters):
     def each_opens(self) -> int:
         """Connections of a session."""
         objects = (page.objects for session in self.script or () for page in session)
-        return SESSION_CONNECTIONS if any(len(each) > 1 for each in objects) else 1
+        return (
+            SESSION_CONNECTIONS
+            if any(len(objects_of_page) > 1 for objects_of_page in objects)
+            else 1
+        )
 
     @property
     def played(self) -> list[Sequence[Page]]:
@@ -236,7 +238,7 @@ class HttperfParameters(WebParameters):
         return list(islice(cycle(self.script or ()), self.sessions))
 
     @property
-    def asked(self) -> int:
+    def requests(self) -> int:
         if self.mode != "script":
             return self.begun * self.calls
         return sum(1 + len(page.objects) for session in self.played for page in session)
@@ -245,7 +247,7 @@ class HttperfParameters(WebParameters):
     def bytes(self) -> int:
         """Of all documents that come."""
         if self.mode != "script":
-            return self.asked * int(self.document)
+            return self.requests * int(self.document)
         pages = [page for session in self.played for page in session]
         return sum(int(size) for page in pages for size in (page.document, *page.objects))
 
@@ -270,7 +272,7 @@ class HttperfParameters(WebParameters):
             return self.each_opens
         calls = self.calls
         if self.script is not None:
-            calls = max(sum(1 + len(page.objects) for page in each) for each in self.script)
+            calls = max(sum(1 + len(page.objects) for page in session) for session in self.script)
         longest_s = (calls + 1) * self.timeout_s + max(self.thinks_s())
         return min(self.begun, math.ceil(self.rate * longest_s)) * self.each_opens
 
@@ -364,13 +366,12 @@ class Httperf(Web[HttperfParameters]):
     )
 
     def programs(self, parameters: HttperfParameters) -> Mapping[str, str]:
-        """The server that is asked for, and httperf."""
         return {**super().programs(parameters), "httperf": "httperf"}
 
     def title(self, parameters: HttperfParameters) -> str:
         """`nginx, 10 sessions from the host`."""
-        what = "connections" if parameters.mode == "rate" else "sessions"
-        many = f"{parameters.begun} {what}"
+        noun = "connections" if parameters.mode == "rate" else "sessions"
+        many = f"{parameters.begun} {noun}"
         if parameters.rate is not None:
             many += f" at {parameters.rate:g}/s"
         return f"{parameters.server}, {many} from {PLACES[parameters.client]}"
@@ -411,58 +412,58 @@ class Httperf(Web[HttperfParameters]):
         longest_s = 2 * parameters.nominal_s() + 10 * parameters.timeout_s
         return Task("client", tuple(argv), timeout_s=60.0 + longest_s)
 
-    def check_client(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: HttperfParameters, outputs: Outputs) -> None:
         """Everything was asked and answered, with the right length, and without an error."""
-        found = _report(parameters, outputs)
-        begun = found["sessions_begun"] if parameters.mode != "rate" else found["connections"]
-        errors = found["errors"]
-        bad = found["requests"] - found["status_2xx"]
-        if errors + bad > parameters.errors_allowed * parameters.asked:
-            raise InvalidTrialError(f"{bad:.0f} bad or no replies; errors: {found.kinds or 'none'}")
-        if not found["replies"] or not found["status_2xx"]:
+        figures = _report(parameters, outputs)
+        begun = figures["sessions_begun"] if parameters.mode != "rate" else figures["connections"]
+        errors = figures["errors"]
+        bad = figures["requests"] - figures["status_2xx"]
+        if errors + bad > parameters.errors_allowed * parameters.requests:
+            raise InvalidTrialError(
+                f"{bad:.0f} bad or no replies; errors: {figures.kinds or 'none'}"
+            )
+        if not figures["replies"] or not figures["status_2xx"]:
             raise InvalidTrialError("there was no good reply")
         if errors == bad == 0:
-            if (begun, found["requests"]) != (parameters.begun, parameters.asked):
+            if (begun, figures["requests"]) != (parameters.begun, parameters.requests):
                 raise InvalidTrialError(
-                    f"asked for {parameters.begun} with {parameters.asked} requests, "
-                    f"found {begun:.0f} with {found['requests']:.0f}"
+                    f"asked for {parameters.begun} with {parameters.requests} requests, "
+                    f"found {begun:.0f} with {figures['requests']:.0f}"
                 )
-            mean = parameters.bytes // parameters.asked  # as httperf divides
-            if found["content"] != mean:
+            mean = parameters.bytes // parameters.requests  # as httperf divides
+            if figures["content"] != mean:
                 raise InvalidTrialError(
-                    f"documents of {mean} bytes in the mean were asked for, {found['content']} came"
+                    f"documents of {mean} bytes in the mean were asked for, "
+                    f"{figures['content']} came"
                 )
-        if found["duration"] <= 0 or found["duration"] < 0.9 * parameters.nominal_s() - 0.5:
-            raise InvalidTrialError(f"it took {found['duration']} s")
+        if figures["duration"] <= 0 or figures["duration"] < 0.9 * parameters.nominal_s() - 0.5:
+            raise InvalidTrialError(f"it took {figures['duration']} s")
 
-    def replies(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: HttperfParameters, outputs: Outputs) -> int:
         """Those with a good status."""
         return int(_report(parameters, outputs)["status_2xx"])
 
-    def figures(
-        self, parameters: HttperfParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
+    def figures(self, parameters: HttperfParameters, outputs: Outputs) -> Figures:
         """Figures below httperf's resolution are left out."""
-        found = _report(parameters, outputs)
-        good = found["status_2xx"]
-        figures: dict[str, Scalar | Curve] = {
+        printed = _report(parameters, outputs)
+        good = printed["status_2xx"]
+        figures: Figures = {
             "replies": good,
-            "reply_rate": good / found["duration"],
-            "errors": found["errors"],
+            "reply_rate": good / printed["duration"],
+            "errors": printed["errors"],
         }
         times = {
-            "client_cpu_per_reply": (found["user_s"] + found["system_s"]) / good,
-            "reply_time": (found["response_ms"] + found["transfer_ms"]) / 1e3,
-            "connect_time": found["connect_ms"] / 1e3,
-            "connection_time": found["lifetime_ms"] / 1e3,
+            "client_cpu_per_reply": (printed["user_s"] + printed["system_s"]) / good,
+            "reply_time": (printed["response_ms"] + printed["transfer_ms"]) / 1e3,
+            "connect_time": printed["connect_ms"] / 1e3,
+            "connection_time": printed["lifetime_ms"] / 1e3,
         }
         return figures | {name: time for name, time in times.items() if time > 0}
 
-    def facts(self, parameters: HttperfParameters, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """The server, and the errors by kind."""
+    def facts(self, parameters: HttperfParameters, outputs: Outputs) -> dict[str, str]:
         kinds = _report(parameters, outputs).kinds
         return super().facts(parameters, outputs) | ({"errors": kinds} if kinds else {})
 
 
-def _report(parameters: HttperfParameters, outputs: Mapping[str, Output]) -> Report:
+def _report(parameters: HttperfParameters, outputs: Outputs) -> HttperfReport:
     return report(ended(outputs, "client").stdout, sessions=parameters.mode != "rate")

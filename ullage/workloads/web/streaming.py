@@ -15,12 +15,13 @@ from pydantic import Field, model_validator
 
 from ullage.common.quantities import many
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import nginx, sources
 from ullage.workloads.base import (
     Context,
+    Figures,
     InvalidTrialError,
-    Output,
+    Outputs,
     Parameters,
     Role,
     Task,
@@ -29,7 +30,7 @@ from ullage.workloads.base import (
 from ullage.workloads.output import ended, quoted
 from ullage.workloads.web import clip
 from ullage.workloads.web import streaming_report as report
-from ullage.workloads.web.streaming_report import Asked, Found, Run
+from ullage.workloads.web.streaming_report import Request, Search, ViewersRun
 from ullage.workloads.web.web_server import LOAD, PLACES, Served, minded, served, www
 
 # What kept a number of streams from being larger, as far as what was measured tells.
@@ -61,15 +62,15 @@ def host_cpus() -> int:
 
 
 def limit(
-    result: Found | Run, servers: Sequence[Served], bitrate: int, link_bps: int | None
+    result: Search | ViewersRun, servers: Sequence[Served], bitrate: int, link_bps: int | None
 ) -> str:
     """What was the limit, with its share, or `none found` with what was looked at."""
     run, video_bytes = _unsustained(result)
     if run is None:
         return "none: all of the given number were sustained"
     moved_bps = min(run.bytes_per_s * 8, run.due * bitrate)
-    used = sum(each.cpu_s for each in servers) / (video_bytes * 8) * moved_bps
-    has = min(sum(max(1, each.processes - 1) for each in servers), host_cpus())
+    used = sum(server.cpu_s for server in servers) / (video_bytes * 8) * moved_bps
+    has = min(sum(max(1, server.processes - 1) for server in servers), host_cpus())
     looked: list[tuple[str, float, float]] = [
         ("the viewers' own CPU", run.cpu_share, FULL_CPU),
         (f"the servers' CPUs, {has}", used / has, FULL_CPU),
@@ -83,9 +84,9 @@ def limit(
     return "none found: " + ", ".join(f"{name} {share:.0%}" for name, share, _ in looked)
 
 
-def _unsustained(result: Found | Run) -> tuple[Run | None, int]:
+def _unsustained(result: Search | ViewersRun) -> tuple[ViewersRun | None, int]:
     """The step at the limit, if there was one, and the bytes of all steps."""
-    if isinstance(result, Run):
+    if isinstance(result, ViewersRun):
         return (None if result.sustained else result), result.bytes
     above = result.above
     return (above.run if above else None), sum(step.run.bytes for step in result.steps)
@@ -198,11 +199,11 @@ class StreamingParameters(Parameters):
         return self.ramp_s + self.step_s + self.first_s + 1
 
     @property
-    def asked(self) -> Asked:
+    def request(self) -> Request:
         """What the viewers are told."""
         video_bytes = math.ceil(self.length_s * self.bitrate / 8)
         fixed = (self.start, self.cap, self.step_s, self.ramp_s, self.resolution, self.tries)
-        return Asked(*fixed, self.bitrate, video_bytes)
+        return Request(*fixed, self.bitrate, video_bytes)
 
 
 class Streaming(Workload[StreamingParameters]):
@@ -298,16 +299,15 @@ class Streaming(Workload[StreamingParameters]):
         return server, Role("client", parameters.client)
 
     def files(self, parameters: StreamingParameters) -> Mapping[str, Path]:
-        """The clip, what minds the server, and the viewers."""
         programs = {name: binaries.program(name) for name in ("ullage-load", "ullage-viewers")}
         return {**programs, FILM: _film(parameters)}
 
     def title(self, parameters: StreamingParameters) -> str:
         """`streaming of each: most viewers, the host`."""
         viewers = parameters.viewers
-        who = "most viewers" if viewers is None else many(viewers, "viewer")
-        each = " of each" if parameters.servers == "each" else ""
-        return f"streaming{each}: {who}, {PLACES[parameters.client]}"
+        audience = "most viewers" if viewers is None else many(viewers, "viewer")
+        servers = " of each" if parameters.servers == "each" else ""
+        return f"streaming{servers}: {audience}, {PLACES[parameters.client]}"
 
     def duration_s(self, parameters: StreamingParameters) -> float:
         """A step, or as many as a search makes that ends half way to the cap."""
@@ -320,7 +320,6 @@ class Streaming(Workload[StreamingParameters]):
         return 1.0 + step_s * (doublings + halvings + (parameters.tries - 1) * (1 + halvings / 2))
 
     def prepare(self, parameters: StreamingParameters, context: Context) -> Sequence[Task]:
-        """NGINX's configuration, and the clip where it looks for it."""
         tasks: list[Task] = []
         most = parameters.viewers or parameters.cap
         text = www(parameters.port, context.cpus, most + SPARE)
@@ -338,23 +337,20 @@ class Streaming(Workload[StreamingParameters]):
             for role, address in _servers(context)
         ]
         mode = "search" if parameters.viewers is None else "run"
-        told = json.dumps(_told(parameters, context))
-        argv = (LOAD, "place", "--text", f"{CONFIG}={told}", "--")
+        config = json.dumps(_config(parameters, context))
+        argv = (LOAD, "place", "--text", f"{CONFIG}={config}", "--")
         viewers = ("./ullage-viewers", mode, "--config", CONFIG)
         return (*servers, Task("client", (*argv, *viewers), timeout_s=timeout_s))
 
-    def check(self, parameters: StreamingParameters, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: StreamingParameters, outputs: Outputs) -> None:
         """The servers served to the end, and the viewers did as asked and have a figure."""
         _served(outputs)
         _read(parameters, outputs)
 
-    def parse(
-        self, parameters: StreamingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The figures of a checked trial."""
+    def parse(self, parameters: StreamingParameters, outputs: Outputs) -> Figures:
         result = _read(parameters, outputs)
-        figures: dict[str, Scalar | Curve] = {}
-        if isinstance(result, Found):
+        figures: Figures = {}
+        if isinstance(result, Search):
             run, all_bytes = result.at_figure, sum(step.run.bytes for step in result.steps)
             figures["viewers"] = float(result.lower)
         else:
@@ -370,10 +366,7 @@ class Streaming(Workload[StreamingParameters]):
         figures["server_cpus"] = per_stream * run.most_playing
         return figures
 
-    def facts(
-        self, parameters: StreamingParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, str]:
-        """The server, the clip, and what the search saw."""
+    def facts(self, parameters: StreamingParameters, outputs: Outputs) -> dict[str, str]:
         result = _read(parameters, outputs)
         servers = _served(outputs)
         facts = {
@@ -381,23 +374,23 @@ class Streaming(Workload[StreamingParameters]):
             "clip": parameters.clip,
             "limit": limit(result, servers, parameters.bitrate, parameters.link),
         }
-        if isinstance(result, Run):
-            return {**facts, **_told_of(result)}
-        seen = (f"{step.viewers} {step.verdict.kind}" for step in result.steps)
-        facts["steps"] = ", ".join(seen)[:400]
+        if isinstance(result, ViewersRun):
+            return {**facts, **_losses(result)}
+        verdicts = (f"{step.viewers} {step.verdict.kind}" for step in result.steps)
+        facts["steps"] = ", ".join(verdicts)[:400]
         if result.above is not None:
             facts["not_sustained"] = quoted(result.above.verdict.because, 200)
-            facts |= _told_of(result.above.run)
+            facts |= _losses(result.above.run)
         return facts
 
 
-def _told_of(run: Run) -> dict[str, str]:
+def _losses(run: ViewersRun) -> dict[str, str]:
     """How busy the viewers' machine was, and why viewers were lost."""
     facts = {"viewers_cpu": f"{run.cpu_share:.2f} of one CPU"}
     lost = {why: count for why, count in run.whys.items() if why != WATCHING}
     if lost:
-        said = (f"{quoted(why, 40)} {count}" for why, count in sorted(lost.items()))
-        facts["lost"] = ", ".join(said)[:200]
+        causes = (f"{quoted(why, 40)} {count}" for why, count in sorted(lost.items()))
+        facts["lost"] = ", ".join(causes)[:200]
     return facts
 
 
@@ -417,12 +410,12 @@ def _servers(context: Context) -> list[tuple[str, str]]:
     return [(role, context.addresses[role]) for role in context.members("server")]
 
 
-def _told(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
-    asked = parameters.asked
-    told: dict[str, Any] = {
+def _config(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
+    request = parameters.request
+    config: dict[str, Any] = {
         "nodes": [f"http://{at}:{parameters.port}/{FILM}" for _, at in _servers(context)],
         "video": {
-            "bytes": asked.video_bytes,
+            "bytes": request.video_bytes,
             "bitrate_bps": parameters.bitrate,
             "chunk_bytes": parameters.chunk,
         },
@@ -431,27 +424,27 @@ def _told(parameters: StreamingParameters, context: Context) -> dict[str, Any]:
     }
     if parameters.viewers is None:
         fields = ("start", "cap", "step_s", "ramp_s", "resolution", "tries")
-        return {**told, "search": {name: getattr(asked, name) for name in fields}}
-    rate_hz = parameters.viewers / asked.ramp_s
-    told["arrivals"] = {"kind": "uniform", "rate_hz": rate_hz, "count": parameters.viewers}
-    return {**told, "limits": {"run_s": asked.ramp_s + asked.step_s}}
+        return {**config, "search": {name: getattr(request, name) for name in fields}}
+    rate_hz = parameters.viewers / request.ramp_s
+    config["arrivals"] = {"kind": "uniform", "rate_hz": rate_hz, "count": parameters.viewers}
+    return {**config, "limits": {"run_s": request.ramp_s + request.step_s}}
 
 
-def _served(outputs: Mapping[str, Output]) -> list[Served]:
+def _served(outputs: Outputs) -> list[Served]:
     roles = [role for role in outputs if role != "client"]
     if not roles:
         raise InvalidTrialError("there is no output of server")
     return [served("nginx", outputs, role) for role in roles]
 
 
-def _read(parameters: StreamingParameters, outputs: Mapping[str, Output]) -> Found | Run:
+def _read(parameters: StreamingParameters, outputs: Outputs) -> Search | ViewersRun:
     """The viewers' report: 1 is their status when they have no figure, and they say why."""
     output = outputs.get("client")
     without = output is not None and output.status == 1 and output.stdout.startswith("{")
     text = ended(outputs, "client", 1 if without else 0).stdout
     if parameters.viewers is not None:
-        run = report.read_run(parameters.asked, parameters.viewers, text)
+        run = report.read_run(parameters.request, parameters.viewers, text)
         if run.bytes == 0:
             raise InvalidTrialError("not a byte of video came")
         return run
-    return report.read_search(parameters.asked, text)
+    return report.read_search(parameters.request, text)

@@ -8,20 +8,19 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ullage.workloads.base import InvalidTrialError
-from ullage.workloads.output import Part, quoted, read
+from ullage.workloads.output import ReportPart, Seconds, quoted, read
 
 MOST_STEPS: Final = 400
 """Of a search: 20 doublings from 1 to 1,000,000 viewers and 19 halvings, each with ten tries."""
 LONGEST: Final = 1 << 21
 """Characters: a step of a search has 2,000."""
 
-Count = Annotated[int, Field(ge=0, lt=1 << 40)]
+ViewerCount = Annotated[int, Field(ge=0, lt=1 << 40)]
 Bytes = Annotated[int, Field(ge=0, lt=1 << 60)]
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What the viewers were told to do."""
 
     start: int
@@ -34,21 +33,21 @@ class Asked:
     video_bytes: int
 
 
-class _Outcomes(Part):
-    served: Count
-    blocked: Count
-    refused: Count
-    failed: Count
-    cut: Count
+class _Outcomes(ReportPart):
+    served: ViewerCount
+    blocked: ViewerCount
+    refused: ViewerCount
+    failed: ViewerCount
+    cut: ViewerCount
 
 
-class _Violations(Part):
-    count: Count
-    viewers: Count
+class _Violations(ReportPart):
+    count: ViewerCount
+    viewers: ViewerCount
     length_s: dict[str, Seconds] = Field(max_length=20)
 
 
-class Run(Part):
+class ViewersRun(ReportPart):
     """One run of so many viewers."""
 
     mode: Literal["run"]
@@ -56,13 +55,13 @@ class Run(Part):
     why: list[str] = Field(max_length=1000)
     interrupted: bool
     seconds: Seconds
-    due: Count
+    due: ViewerCount
     outcomes: _Outcomes
-    whys: dict[str, Count] = Field(max_length=40)
+    whys: dict[str, ViewerCount] = Field(max_length=40)
     violations: _Violations
     bytes: Bytes
     bytes_per_s: float = Field(ge=0, lt=1e18)
-    most_playing: Count
+    most_playing: ViewerCount
     cpu_share: float = Field(ge=0, lt=1e9)
     """Of the CPU that the viewers used most."""
     cpu_s: Seconds
@@ -86,20 +85,20 @@ class Run(Part):
         return max(0, watched - self.violations.viewers)
 
 
-class _Verdict(Part):
+class _Verdict(ReportPart):
     kind: Literal["sustained", "not-sustained", "worthless", "interrupted"] = Field(alias="is")
     because: str = ""
 
 
-class Step(Part):
+class SearchStep(ReportPart):
     """A run of the search, and what it says."""
 
-    viewers: Count
+    viewers: ViewerCount
     verdict: _Verdict
-    run: Run
+    run: ViewersRun
 
 
-class _Search(Part):
+class _Settings(ReportPart):
     start: int
     cap: int
     step_s: float
@@ -108,37 +107,37 @@ class _Search(Part):
     tries: int
 
 
-class Found(Part):
+class Search(ReportPart):
     mode: Literal["search"]
     figure: Annotated[int, Field(ge=1, lt=1 << 40)] | None
     why: str | None
-    lower: Count
-    upper: Count | None
+    lower: ViewerCount
+    upper: ViewerCount | None
     interrupted: bool
-    search: _Search
-    steps: list[Step] = Field(min_length=1, max_length=MOST_STEPS)
+    search: _Settings
+    steps: list[SearchStep] = Field(min_length=1, max_length=MOST_STEPS)
 
     @property
-    def at_figure(self) -> Run:
+    def at_figure(self) -> ViewersRun:
         """The run with the largest number that was sustained."""
         return next(step.run for step in reversed(self.steps) if step.viewers == self.lower)
 
     @property
-    def above(self) -> Step | None:
+    def above(self) -> SearchStep | None:
         """The last step with the smallest number that was not."""
         return next((step for step in reversed(self.steps) if step.viewers == self.upper), None)
 
 
-def read_run(asked: Asked, viewers: int, text: str) -> Run:
+def read_run(request: Request, viewers: int, text: str) -> ViewersRun:
     """A fixed number's run, valid and as asked; InvalidTrialError otherwise."""
-    run = read(Run, text, "client", longest=LONGEST)
+    run = read(ViewersRun, text, "client", longest=LONGEST)
     if not run.valid or run.interrupted:
-        said = "; ".join(run.why) or "interrupted"
+        reasons = "; ".join(run.why) or "interrupted"
         raise InvalidTrialError(
-            f"the viewers' own machine was the limit, not the servers: {quoted(said, 200)}"
+            f"the viewers' own machine was the limit, not the servers: {quoted(reasons, 200)}"
         )
-    _check_run(asked, viewers, run)
-    if run.sustained and (came := _came(asked, viewers, run)) < 1:
+    _check_run(request, viewers, run)
+    if run.sustained and (came := _came(request, viewers, run)) < 1:
         raise InvalidTrialError(
             f"no picture of {viewers} stood still, but they began so late that only "
             f"{came:.0%} of their video came: such a step says nothing; make it longer"
@@ -146,22 +145,22 @@ def read_run(asked: Asked, viewers: int, text: str) -> Run:
     return run
 
 
-def read_search(asked: Asked, text: str) -> Found:
+def read_search(request: Request, text: str) -> Search:
     """A search that has its figure; InvalidTrialError says what was the limit otherwise."""
-    found = read(Found, text, "client", longest=LONGEST)
-    wanted = _Search(**{name: getattr(asked, name) for name in _Search.model_fields})
-    if found.search != wanted:
-        raise InvalidTrialError(f"asked for {wanted}, found {found.search}")
-    if found.figure is None or found.interrupted:
-        raise InvalidTrialError(_why_none(found))
-    _replay(asked, found)
-    return found
+    search = read(Search, text, "client", longest=LONGEST)
+    requested = _Settings(**{name: getattr(request, name) for name in _Settings.model_fields})
+    if search.search != requested:
+        raise InvalidTrialError(f"asked for {requested}, found {search.search}")
+    if search.figure is None or search.interrupted:
+        raise InvalidTrialError(_why_none(search))
+    _replay(request, search)
+    return search
 
 
-def _why_none(found: Found) -> str:
-    last = found.steps[-1]
-    why = quoted(last.verdict.because or found.why or "it does not say why", 200)
-    if found.interrupted:
+def _why_none(search: Search) -> str:
+    last = search.steps[-1]
+    why = quoted(last.verdict.because or search.why or "it does not say why", 200)
+    if search.interrupted:
         return "no figure: the search was interrupted"
     if last.verdict.kind == "sustained":
         return (
@@ -171,21 +170,21 @@ def _why_none(found: Found) -> str:
     if last.verdict.kind == "worthless":
         return (
             f"no figure: at {last.viewers} viewers the limit was the viewers' own machine, not the "
-            f"servers, which sustained {found.lower}: {why}"
+            f"servers, which sustained {search.lower}: {why}"
         )
     return f"no figure: not one viewer was sustained: {why}"
 
 
-def _replay(asked: Asked, found: Found) -> None:
+def _replay(request: Request, search: Search) -> None:
     """Its steps are those of a search, and lead to what it says it found."""
     lower, upper, failed = 0, None, 0
-    due: int | None = asked.start
-    for step in found.steps:
+    due: int | None = request.start
+    for step in search.steps:
         if step.viewers != due:
             raise InvalidTrialError(f"a step has {step.viewers} viewers, expected {due}")
-        _check_run(asked, step.viewers, step.run)
+        _check_run(request, step.viewers, step.run)
         sustained = step.verdict.kind == "sustained"
-        found_so = step.run.sustained and _came(asked, step.viewers, step.run) >= 1
+        found_so = step.run.sustained and _came(request, step.viewers, step.run) >= 1
         if step.verdict.kind not in ("sustained", "not-sustained"):
             raise InvalidTrialError(f"there is a figure beside a step that is {step.verdict.kind}")
         if not step.run.valid or step.run.interrupted or sustained != found_so:
@@ -193,28 +192,28 @@ def _replay(asked: Asked, found: Found) -> None:
                 f"the step of {step.viewers} viewers is not {step.verdict.kind}"
             )
         failed = 0 if sustained else failed + 1
-        if 0 < failed < asked.tries:
+        if 0 < failed < request.tries:
             continue
         failed = 0
         lower, upper = (step.viewers, upper) if sustained else (lower, step.viewers)
-        due = None if lower == asked.cap else _next(asked, lower, upper)
-    if due is not None or lower == asked.cap:
+        due = None if lower == request.cap else _next(request, lower, upper)
+    if due is not None or lower == request.cap:
         raise InvalidTrialError("the search ends before it is at its end")
-    if (found.figure, found.lower, found.upper) != (lower, lower, upper):
+    if (search.figure, search.lower, search.upper) != (lower, lower, upper):
         raise InvalidTrialError(
-            f"its steps lead to {lower} viewers, and it says {found.figure} of {found.lower}"
+            f"its steps lead to {lower} viewers, and it says {search.figure} of {search.lower}"
         )
 
 
-def _next(asked: Asked, lower: int, upper: int | None) -> int | None:
+def _next(request: Request, lower: int, upper: int | None) -> int | None:
     """Viewers of the step after, as `rust/viewers/src/search.rs` has it."""
     if upper is None:
-        return min(2 * lower, asked.cap)
-    narrow = max(1, int(upper * asked.resolution))
+        return min(2 * lower, request.cap)
+    narrow = max(1, int(upper * request.resolution))
     return lower + (upper - lower) // 2 if upper - lower > narrow else None
 
 
-def _check_run(asked: Asked, viewers: int, run: Run) -> None:
+def _check_run(request: Request, viewers: int, run: ViewersRun) -> None:
     """So many came and each has an end, and nobody saw more than there is."""
     came = sum(run.outcomes.model_dump().values())
     if not run.due == came == viewers:
@@ -227,18 +226,18 @@ def _check_run(asked: Asked, viewers: int, run: Run) -> None:
         )
     if (violations.count > 0) != (violations.viewers > 0):
         raise InvalidTrialError(f"{violations.count} violations of {violations.viewers} viewers")
-    if run.bytes > viewers * asked.video_bytes:
+    if run.bytes > viewers * request.video_bytes:
         raise InvalidTrialError(
-            f"{run.bytes} bytes, and {viewers} videos have {viewers * asked.video_bytes}"
+            f"{run.bytes} bytes, and {viewers} videos have {viewers * request.video_bytes}"
         )
     if abs(run.bytes_per_s * run.seconds - run.bytes) > 1e-6 * run.bytes + 1:
         raise InvalidTrialError(
             f"{run.bytes} bytes in {run.seconds} s are not {run.bytes_per_s} in each"
         )
-    if run.sustained and run.seconds < asked.step_s:
-        raise InvalidTrialError(f"a step of {run.seconds} s, asked for {asked.step_s} s")
+    if run.sustained and run.seconds < request.step_s:
+        raise InvalidTrialError(f"a step of {run.seconds} s, asked for {request.step_s} s")
 
 
-def _came(asked: Asked, viewers: int, run: Run) -> float:
+def _came(request: Request, viewers: int, run: ViewersRun) -> float:
     """Share of the least video that is due; below 1 a picture had no time to stand still."""
-    return run.bytes / (viewers * asked.step_s * asked.bitrate / 8)
+    return run.bytes / (viewers * request.step_s * request.bitrate / 8)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.output import DoubleCount, Part, ended, quoted, read
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task
+from ullage.workloads.network.load_report import Distribution, LoadReport, check_valid
+from ullage.workloads.output import (
+    QUANTILE,
+    SAMPLES_ABOVE,
+    DoubleCount,
+    Echo,
+    ReportPart,
+    check_echoes,
+    ended,
+    quoted,
+    read,
+)
 from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebParameters
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
-SAMPLES_ABOVE = 5
-"""A quantile with fewer times above it would be a single event's tale."""
 
-Seconds = Annotated[float, Field(ge=0, lt=1e9)]
-Share = Annotated[float, Field(gt=0, lt=1)]
+Quantile = Annotated[float, Field(gt=0, lt=1)]
 
 
 class WebLatencyParameters(WebParameters):
@@ -130,7 +138,7 @@ class WebLatency(Web[WebLatencyParameters]):
             name="latency",
             unit="s",
             better="lower",
-            coordinate=Coordinate(name="quantile", unit="1", scale="quantile"),
+            coordinate=QUANTILE,
             description="The distribution, as far as there are at least 5 times above each point.",
         ),
         Metric(
@@ -182,14 +190,11 @@ class WebLatency(Web[WebLatencyParameters]):
         longest_s = parameters.time_s + 3 * parameters.deadline_s + parameters.think_s
         return Task("client", tuple(argv), timeout_s=60.0 + longest_s)
 
-    def check_client(self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: WebLatencyParameters, outputs: Outputs) -> None:
         """The requests as asked, all accounted for, in time, and answered."""
         result = _result(outputs)
-        for what, asked, found in _echoes(parameters, result):
-            if asked != found:
-                raise InvalidTrialError(f"{what}: asked for {asked}, found {found}")
-        if not result.valid:
-            raise InvalidTrialError(quoted(result.reason or "it calls itself invalid", 200))
+        check_echoes(*_echoes(parameters, result))
+        check_valid(result)
         errors = sum(result.errors.values())
         if result.answered + errors != result.due or result.latency.count != result.answered:
             raise InvalidTrialError(
@@ -204,42 +209,32 @@ class WebLatency(Web[WebLatencyParameters]):
             raise InvalidTrialError(f"{errors} of {result.due} had no answer: {kinds[:200]}")
         _quantiles(parameters, result)
 
-    def replies(self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: WebLatencyParameters, outputs: Outputs) -> int:
         """Those answered in full."""
         return _result(outputs).answered
 
-    def figures(
-        self, parameters: WebLatencyParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The distribution, and what stands beside it."""
+    def figures(self, parameters: WebLatencyParameters, outputs: Outputs) -> Figures:
         result = _result(outputs)
         points = _quantiles(parameters, result)
-        found: dict[str, Scalar | Curve] = {
+        figures: Figures = {
             "latency_p50": points[0.5],
             "latency": list(points.items()),
-            "exchange_p50": result.exchange.quantiles[0][1],
+            "exchange_p50": result.exchange.median,
             "replies_per_second": result.answered / result.seconds,
         }
         if 0.99 in points:
-            found["latency_p99"] = points[0.99]
+            figures["latency_p99"] = points[0.99]
         late = dict(result.lateness.woken.quantiles) if result.lateness.woken else {}
         if 0.99 in late:
-            found["generator_late_p99"] = late[0.99]
-        return found
+            figures["generator_late_p99"] = late[0.99]
+        return figures
 
 
-class _Distribution(Part):
-    count: int = Field(ge=1, lt=1 << 53)
-    quantiles: list[tuple[Share, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(
-        min_length=1, max_length=20
-    )
+class _Late(ReportPart):
+    woken: Distribution | None
 
 
-class _Late(Part):
-    woken: _Distribution | None
-
-
-class _Http(Part):
+class _Http(LoadReport):
     mode: Literal["http"]
     rate: float
     spacing: str
@@ -254,21 +249,19 @@ class _Http(Part):
     due: DoubleCount
     answered: int = Field(ge=1, lt=1 << 53)
     errors: dict[str, DoubleCount] = Field(max_length=20)
-    latency: _Distribution
-    exchange: _Distribution
-    quantiles: list[tuple[Share, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(max_length=20)
+    latency: Distribution
+    exchange: Distribution
+    quantiles: list[tuple[Quantile, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(max_length=20)
     lateness: _Late
-    valid: bool
-    reason: str | None
 
 
-class _Failed(Part):
+class _Failed(ReportPart):
     due: DoubleCount
     answered: Literal[0]
     errors: dict[str, DoubleCount] = Field(max_length=20)
 
 
-def _result(outputs: Mapping[str, Output]) -> _Http:
+def _result(outputs: Outputs) -> _Http:
     text = ended(outputs, "client").stdout
     try:
         none = read(_Failed, text, "client")
@@ -278,12 +271,10 @@ def _result(outputs: Mapping[str, Output]) -> _Http:
     raise InvalidTrialError(f"none of {none.due} requests had an answer: {kinds[:200]}")
 
 
-def _echoes(
-    parameters: WebLatencyParameters, result: _Http
-) -> list[tuple[str, float | str, float | str]]:
+def _echoes(parameters: WebLatencyParameters, result: _Http) -> list[Echo]:
     return [
         ("rate", parameters.rate, result.rate),
-        ("spacing", parameters.spacing, quoted(result.spacing).strip("'")),
+        ("spacing", parameters.spacing, result.spacing),
         ("seconds", parameters.time_s, result.time_s),
         ("connections", parameters.connections, result.connections),
         ("keep-alive", parameters.keep_alive, not result.close),
@@ -296,14 +287,14 @@ def _echoes(
 
 def _quantiles(parameters: WebLatencyParameters, result: _Http) -> dict[float, float]:
     """Those that every trial with these parameters supports, so that trials have the same ones."""
-    told = dict(result.quantiles)
+    measured = dict(result.quantiles)
     fewest = max(parameters.fewest, 2 * SAMPLES_ABOVE)
-    wanted = [q for q in QUANTILES if fewest * (1 - q) >= SAMPLES_ABOVE or q == QUANTILES[0]]
+    expected = [q for q in QUANTILES if fewest * (1 - q) >= SAMPLES_ABOVE or q == QUANTILES[0]]
     if parameters.errors_allowed:
-        wanted = [q for q in wanted if q in told]
-    points = {q: told[q] for q in wanted if q in told}
-    if not points or len(points) != len(wanted):
-        raise InvalidTrialError(f"quantiles {wanted} were expected, {list(told)} were told")
+        expected = [q for q in expected if q in measured]
+    points = {q: measured[q] for q in expected if q in measured}
+    if not points or len(points) != len(expected):
+        raise InvalidTrialError(f"quantiles {expected} were expected, {list(measured)} were told")
     times = list(points.values())
     if times != sorted(times):
         raise InvalidTrialError("its quantiles do not rise")

@@ -18,18 +18,19 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from ullage.host import binaries
-from ullage.runs.records import Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import nginx
 from ullage.workloads.base import (
     Context,
+    Figures,
     InvalidTrialError,
-    Output,
+    Outputs,
     Parameters,
     Role,
     Task,
     Workload,
 )
-from ullage.workloads.output import LONGEST, Part, ended, quoted, read
+from ullage.workloads.output import LONGEST, ReportPart, ended, quoted, read
 
 LOAD = "./ullage-load"
 """Our own program, as it lies in every workspace."""
@@ -56,13 +57,13 @@ SERVER_CPU = Metric(
 PLACES = {"host": "the host", "second": "a second instance", "away": "an instance away"}
 
 
-Server = Literal["nginx", "apache2"]
+HttpServer = Literal["nginx", "apache2"]
 
 
 class WebParameters(Parameters):
     """Which server, and where its clients are."""
 
-    server: Server = Field(
+    server: HttpServer = Field(
         "nginx", description="the server in the instance: NGINX, or Apache with `mpm_event`"
     )
     client: Literal["host", "second", "away"] = Field(
@@ -73,12 +74,12 @@ class WebParameters(Parameters):
     port: int = Field(8080, ge=1, le=65_535, strict=True, description="TCP port of the server")
 
 
-class _Listening(Part):
+class _Listening(ReportPart):
     listening: Literal[True]
     server: str | None
 
 
-class _Used(Part):
+class _Used(ReportPart):
     serving_cpu_s: float = Field(gt=0, lt=1e9)
     total_cpu_s: float = Field(gt=0, lt=1e9)
     processes: int = Field(ge=1, lt=1 << 22)
@@ -113,19 +114,18 @@ class Web(Workload[W]):
         """What makes the requests."""
 
     @abstractmethod
-    def replies(self, parameters: W, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: W, outputs: Outputs) -> int:
         """How many good replies the client's checked output tells of."""
 
     @abstractmethod
-    def check_client(self, parameters: W, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: W, outputs: Outputs) -> None:
         """Raise InvalidTrialError unless the client did what it was asked for."""
 
     @abstractmethod
-    def figures(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
+    def figures(self, parameters: W, outputs: Outputs) -> Figures:
         """The client's figures."""
 
     def programs(self, parameters: W) -> Mapping[str, str]:
-        """The server that is asked for."""
         return {parameters.server: parameters.server}
 
     def roles(self, parameters: W) -> Sequence[Role]:
@@ -133,11 +133,9 @@ class Web(Workload[W]):
         return Role("server"), Role("client", parameters.client)
 
     def files(self, parameters: W) -> Mapping[str, Path]:
-        """The program that minds the server, and makes the requests of `web-latency`."""
         return {"ullage-load": binaries.program("ullage-load")}
 
     def prepare(self, parameters: W, context: Context) -> Sequence[Task]:
-        """The configuration and the documents."""
         argv = [LOAD, "place", "--text", f"server.conf={_configuration(parameters, context)}"]
         for length in sorted(set(self.documents(parameters))):
             argv += ["--document", f"www/{length}={length}"]
@@ -151,13 +149,12 @@ class Web(Workload[W]):
         argv = _argv(parameters, context)
         return minded("server", address, length, argv, 60.0 + client.timeout_s), client
 
-    def check(self, parameters: W, outputs: Mapping[str, Output]) -> None:
+    def check(self, parameters: W, outputs: Outputs) -> None:
         """The client did as asked, and the server served until it was told to end."""
         self.check_client(parameters, outputs)
         served(parameters.server, outputs)
 
-    def parse(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, Scalar | Curve]:
-        """The client's figures, and the server's own CPU time."""
+    def parse(self, parameters: W, outputs: Outputs) -> Figures:
         cpu_s = served(parameters.server, outputs).cpu_s
         replies = self.replies(parameters, outputs)
         return {
@@ -165,8 +162,7 @@ class Web(Workload[W]):
             SERVER_CPU.name: cpu_s / replies,
         }
 
-    def facts(self, parameters: W, outputs: Mapping[str, Output]) -> dict[str, str]:
-        """What the server calls itself."""
+    def facts(self, parameters: W, outputs: Outputs) -> dict[str, str]:
         return {"server": served(parameters.server, outputs).name}
 
 
@@ -179,7 +175,7 @@ def minded(role: str, address: str, length: int, argv: Sequence[str], timeout_s:
     )
 
 
-def served(server: Server, outputs: Mapping[str, Output], role: str = "server") -> Served:
+def served(server: HttpServer, outputs: Outputs, role: str = "server") -> Served:
     """What the server's minder said, which must be of that server and agree with the agent."""
     output = ended(outputs, role)
     lines = output.stdout[: LONGEST + 1].split("\n")
@@ -189,9 +185,7 @@ def served(server: Server, outputs: Mapping[str, Output], role: str = "server") 
     used = read(_Used, lines[1], role)
     if not name.startswith({"nginx": "nginx/", "apache2": "Apache/"}[server]):
         raise InvalidTrialError(f"{role}: it calls itself {quoted(name)}")
-    most = used.total_cpu_s
-    if output.usage is not None:
-        most = min(most, output.usage.user_s + output.usage.system_s)
+    most = used.total_cpu_s if output.cpu_s is None else min(used.total_cpu_s, output.cpu_s)
     if used.serving_cpu_s > most * 1.01 + SLACK_S:
         raise InvalidTrialError(
             f"{role}: {used.serving_cpu_s} s of CPU time while it served, {most} s in all"

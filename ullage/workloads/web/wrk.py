@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.runs.records import Coordinate, Curve, Metric, Scalar
+from ullage.runs.records import Metric
 from ullage.workloads import sources
-from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.output import DoubleCount, Part, ended, read
+from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
+from ullage.workloads.output import QUANTILE, SAMPLES_ABOVE, DoubleCount, ReportPart, ended, read
 from ullage.workloads.web.web_server import PLACES, SERVER_CPU, Web, WebParameters
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -19,7 +19,6 @@ SCRIPT = Path(__file__).with_name("wrk.lua")
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 """As `wrk.lua` asks for them."""
 
-SAMPLES_ABOVE = 5
 FEWEST_A_SECOND = 250
 """The quantiles of a trial are those that so few replies a second would support, so that all trials
 have the same ones; a trial with fewer has no curve beyond its own."""
@@ -98,7 +97,7 @@ class Wrk(Web[WrkParameters]):
             name="latency",
             unit="s",
             better="lower",
-            coordinate=Coordinate(name="quantile", unit="1", scale="quantile"),
+            coordinate=QUANTILE,
             description="The distribution of these times, as far as there are at least 5 above "
             "each point.",
         ),
@@ -107,13 +106,11 @@ class Wrk(Web[WrkParameters]):
     scaling = ("connections",)
 
     def programs(self, parameters: WrkParameters) -> Mapping[str, str]:
-        """The server that is asked for, and wrk."""
         return {**super().programs(parameters), "wrk": "wrk"}
 
     def title(self, parameters: WrkParameters) -> str:
         """`nginx, 16 connections from the host`."""
-        number = parameters.connections
-        many = f"{number} connection{'s' if number > 1 else ''}"
+        many = counted(parameters.connections, "connection")
         return f"{parameters.server}, {many} from {PLACES[parameters.client]}"
 
     def duration_s(self, parameters: WrkParameters) -> float:
@@ -123,7 +120,6 @@ class Wrk(Web[WrkParameters]):
         return (int(parameters.document),)
 
     def files(self, parameters: WrkParameters) -> Mapping[str, Path]:
-        """With the script that tells the figures."""
         return {**super().files(parameters), SCRIPT.name: SCRIPT}
 
     def client(self, parameters: WrkParameters, context: Context) -> Task:
@@ -135,7 +131,7 @@ class Wrk(Web[WrkParameters]):
         argv += [_url(parameters, context.addresses["server"])]
         return Task("client", tuple(argv), timeout_s=60.0 + parameters.time_s)
 
-    def check_client(self, parameters: WrkParameters, outputs: Mapping[str, Output]) -> None:
+    def check_client(self, parameters: WrkParameters, outputs: Outputs) -> None:
         """As many threads and connections for as long as asked, and good answers."""
         result = _result(parameters, outputs)
         took_s = result.duration_us / 1e6
@@ -161,15 +157,12 @@ class Wrk(Web[WrkParameters]):
         if times != sorted(times) or not result.min_us <= result.mean_us <= result.max_us:
             raise InvalidTrialError("its latencies contradict each other")
 
-    def replies(self, parameters: WrkParameters, outputs: Mapping[str, Output]) -> int:
+    def replies(self, parameters: WrkParameters, outputs: Outputs) -> int:
         """All, but those with an error's status."""
         result = _result(parameters, outputs)
         return result.requests - result.status
 
-    def figures(
-        self, parameters: WrkParameters, outputs: Mapping[str, Output]
-    ) -> dict[str, Scalar | Curve]:
-        """The rate, and the times."""
+    def figures(self, parameters: WrkParameters, outputs: Outputs) -> Figures:
         result = _result(parameters, outputs)
         return {
             "requests_per_second": (result.requests - result.status) / (result.duration_us / 1e6),
@@ -180,7 +173,7 @@ class Wrk(Web[WrkParameters]):
         }
 
 
-class _Wrk(Part):
+class _Wrk(ReportPart):
     duration_us: int = Field(gt=0, lt=1 << 53)
     requests: int = Field(gt=0, lt=1 << 53)
     bytes: DoubleCount
@@ -199,13 +192,13 @@ class _Wrk(Part):
         return self.connect + self.read + self.write + self.status + self.timeout
 
 
-def _result(parameters: WrkParameters, outputs: Mapping[str, Output]) -> _Wrk:
+def _result(parameters: WrkParameters, outputs: Outputs) -> _Wrk:
     """The JSON object at the end; before it what wrk was asked for, and its own rounded figures."""
     text = ended(outputs, "client").stdout
     head, _, last = text.rstrip("\n").rpartition("\n")
-    asked = f"  {parameters.threads} threads and {parameters.connections} connections"
-    if asked not in head[:4096].split("\n"):
-        raise InvalidTrialError(f"wrk does not say {asked.strip()!r}")
+    settings = f"  {parameters.threads} threads and {parameters.connections} connections"
+    if settings not in head[:4096].split("\n"):
+        raise InvalidTrialError(f"wrk does not say {settings.strip()!r}")
     result = read(_Wrk, last, "wrk")
     if tuple(percent for percent, _ in result.points) != PERCENTS:
         raise InvalidTrialError("wrk: not the quantiles that were asked for")
