@@ -138,18 +138,15 @@ def own_clock() -> ClockSaid:
 
 def changed(old: Resolved, now: Resolved) -> list[str]:
     """What has changed that must stay the same through a run."""
-    pairs = {
-        "the baseline": (old.baseline, now.baseline),
-        "resources": (old.resources, now.resources),
-        "confidence": (old.confidence, now.confidence),
-        "margin": (old.margin, now.margin),
-        "the design": (old.design, now.design),
-        "the levels of repetition": tuple({**_ONCE, **r.repeat} for r in (old, now)),
-        "the correction": (old.correction, now.correction),
-        "the stop rule": tuple((r.blocks.get("min"), r.blocks.get("until")) for r in (old, now)),
-        "the image": tuple(r.image and r.image.digest for r in (old, now)),
-    }
-    changes = [name for name, (before, after) in pairs.items() if before != after]
+    settings = [
+        {
+            "the baseline": run.baseline,
+            **_settings(vars(run)),
+            "the image": run.image and run.image.digest,
+        }
+        for run in (old, now)
+    ]
+    changes = [name for name, value in settings[0].items() if value != settings[1][name]]
     for kind in ("environments", "workloads"):
         before = {record.key: _identity(record) for record in getattr(old, kind)}
         after = {record.key: _identity(record) for record in getattr(now, kind)}
@@ -160,6 +157,19 @@ def changed(old: Resolved, now: Resolved) -> list[str]:
     return changes + [f"the energy meter {label}" for label in labels]
 
 
+def _settings(fields: Mapping[str, Any]) -> dict[str, object]:
+    """What a run or a plan with these fields says of all trials alike."""
+    return {
+        "resources": fields["resources"],
+        "confidence": fields["confidence"],
+        "margin": fields["margin"],
+        "the design": fields["design"],
+        "the levels of repetition": {**_ONCE, **fields["repeat"]},
+        "the correction": fields["correction"],
+        "the stop rule": (fields["blocks"].get("min"), fields["blocks"].get("until")),
+    }
+
+
 def _energy_meters(resolved: Resolved) -> dict[str, object]:
     """Label → what the plan says of it; not how often it is read, nor what was found there."""
     return {meter.label: (meter.meter, meter.options) for meter in resolved.energy_meters}
@@ -167,19 +177,10 @@ def _energy_meters(resolved: Resolved) -> dict[str, object]:
 
 def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
     """True when the plan is not that of the run. Unlike `changed` it needs nothing of the host."""
-    scalars = (
-        (old.baseline, matrix.baseline),
-        (old.resources, plan.resources.model_dump()),
-        (old.confidence, plan.confidence),
-        (old.margin, plan.margin),
-        (old.design, plan.design),
-        ({**_ONCE, **old.repeat}, plan.repeat.model_dump()),
-        (old.correction, plan.correction),
-    )
     environments = [(e.key, e.provider, e.options, e.factors) for e in old.environments]
     workloads = [(w.key, w.workload, w.parameters) for w in old.workloads]
     return (
-        any(before != now for before, now in scalars)
+        (old.baseline, _settings(vars(old))) != (matrix.baseline, _settings(plan.model_dump()))
         or _energy_meters(old) != {m.label: (m.kind.name, m.plain_options) for m in matrix.meters}
         or environments
         != [
