@@ -131,7 +131,7 @@ class Fleet:
             self.warn("not-made", text)
 
     async def stop(self) -> None:
-        """Remove everything that `start` made; what cannot be is told, and the rest goes on."""
+        """Remove everything that `start` made; warn of what cannot be removed, and go on."""
         if self.sampler:
             await self.sampler.stop()
         await asyncio.gather(

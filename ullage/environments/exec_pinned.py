@@ -1,6 +1,6 @@
 """Go to certain CPUs and into control groups, then become another program.
 
-`join.py CPU,CPU… DIRECTORY… -- PROGRAM ARGUMENT…`, without CPUs: on those where we are.
+`exec_pinned.py CPU,CPU… DIRECTORY… -- PROGRAM ARGUMENT…`, without CPUs: on those where we are.
 
 A program of its own, run by `python -I -S`: what the new program does is limited from its first
 instruction, which a parent that moves it afterwards cannot promise. It imports nothing of ullage.

@@ -295,7 +295,7 @@ class Group:
 
 
 async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
-    """Look closely at first, as most changes take microseconds, then as `looking` says."""
+    """Look often at first, as most changes take microseconds, then ever less often."""
     began = time.monotonic()
     for _ in range(_SHORT_POLLS):
         if reached():

@@ -1,4 +1,4 @@
-"""Disk images for VMs: ext4 in a file, as raw or qcow2."""
+"""Disks: images for VMs, mount points, and removing a directory but not what is mounted in it."""
 
 from __future__ import annotations
 

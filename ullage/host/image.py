@@ -272,7 +272,7 @@ def _versions(root: Path) -> dict[str, str]:
 
 
 def abandoned() -> list[Path]:
-    """What builders that died have left in the cache; `mounts.remove_tree` removes each."""
+    """What builders that died have left in the cache; `disks.remove_tree` removes each."""
     images = cache_dir() / "images"
     halves = [(path, path.name.split("-")[1]) for path in images.glob(f"{_UNFINISHED}-*-*")]
     halves += [(path, path.parent.name) for path in images.glob(f"*/{_UNFINISHED}-*")]

@@ -69,7 +69,7 @@ async def routes() -> list[ipaddress.IPv4Network]:
 
 
 def disable_ipv6(device: str) -> None:
-    """Where the kernel has it."""
+    """Where the kernel has it: no neighbour discovery is to disturb a trial."""
     path = Path("/proc/sys/net/ipv6/conf") / device / "disable_ipv6"
     if path.exists():
         path.write_text("1", encoding="ascii")

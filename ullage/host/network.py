@@ -216,15 +216,11 @@ class Network:
                     f"link set dev {device} addrgenmode none",
                     f"link set dev {device} master {self.bridge} up",
                 )
-                self.silence(device)
+                iproute.disable_ipv6(device)
         except BaseException:
             await self.release(endpoint)
             raise
         return endpoint
-
-    def silence(self, device: str) -> None:
-        """No IPv6 on one of the host's ends, so that no neighbour discovery disturbs a trial."""
-        iproute.disable_ipv6(device)
 
     async def release(self, endpoint: Endpoint) -> None:
         """Remove an endpoint; does nothing when it is gone."""
@@ -283,7 +279,7 @@ class Network:
             f"link set dev {device} addrgenmode none",
             f"link set dev {device} master {self.bridge} up",
         )
-        self.silence(device)
+        iproute.disable_ipv6(device)
         await asyncio.to_thread(iproute.within, netns, lambda: iproute.disable_ipv6("all"))
         await iproute.batch(
             "link set dev lo up",

@@ -31,6 +31,7 @@ from ullage.environments.containers.oci_spec import AGENT, PATH, PERIOD_US, cpu_
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits, cgroup_path, hierarchies
 from ullage.host.claims import boot_id_seen_by
+from ullage.host.iproute import disable_ipv6
 from ullage.host.network import INSIDE, Endpoint
 
 NAME: Final = "notify"
@@ -164,7 +165,7 @@ class Lxc(Provider):
             await _start(spec, configuration(spec, spec.image.root, endpoint, booted))
             if spec.network is not None and endpoint is not None:
                 spec.on_stage("addressed", endpoint.address)
-                spec.network.silence(endpoint.device)
+                disable_ipv6(endpoint.device)
             agent = await AgentClient.launch(
                 _attach(spec),
                 deadline_s=START_DEADLINE_S,
