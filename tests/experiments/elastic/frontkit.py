@@ -56,7 +56,6 @@ class Connection:
         self._read = self.socket.makefile("rb")
 
     def send(self, data: str | bytes) -> None:
-        """As it is."""
         self.socket.sendall(data.encode() if isinstance(data, str) else data)
 
     def get(self, path: str, *headers: str) -> None:
@@ -87,7 +86,6 @@ class Connection:
             return True
 
     def close(self) -> None:
-        """Goes."""
         self._read.close()
         self.socket.close()
 
@@ -166,7 +164,6 @@ class Front:
         self.tell_text(json.dumps(fields) + "\n")
 
     def tell_text(self, text: str) -> None:
-        """As it is."""
         assert self.process.stdin is not None
         self.process.stdin.write(text)
         self.process.stdin.flush()
@@ -203,7 +200,6 @@ class Front:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def kill(self) -> None:
-        """Without warning."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(PATIENCE_S)
 

@@ -248,8 +248,6 @@ class GeneratorsPlan(ProviderPlan):
 
 
 class ElasticEnvironment(ProviderPlan):
-    """One environment."""
-
     provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
     resources: NodeResources | None = Field(None, description="of a node, other than the plan's")
     boot_delay: Delay | None = Field(None, description="other than the plan's")

@@ -77,7 +77,7 @@ class ServingNode(Protocol):
 
     @property
     def serving_ns(self) -> int:
-        """It streamed."""
+        """When it streamed."""
 
     @property
     def stages(self) -> dict[str, float]:

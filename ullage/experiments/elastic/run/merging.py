@@ -260,7 +260,7 @@ def merged(came: Sequence[Came], zero_ns: int, most_bytes: int) -> Merged:
 
 @dataclass(frozen=True)
 class _Machine:
-    """One machine, believed."""
+    """What a machine says, after it was checked, on the run's clock."""
 
     came: Came
     summary: MachineSummary

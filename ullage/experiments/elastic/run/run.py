@@ -92,7 +92,7 @@ class Task:
         await check(self.plan, self.environments, self.document, self.generators)
 
     async def lacks(self) -> list[UllageError]:
-        """All of that."""
+        """Everything that the plan lacks on this host."""
         return await lacks(self.plan, self.environments, self.document, self.generators)
 
 

@@ -57,7 +57,7 @@ class AnyViewers(Protocol):
         """Make what they need."""
 
     async def __aexit__(self, *_: object) -> None:
-        """Remove that."""
+        """Remove what they needed."""
 
     async def run(self, settings: dict[str, Any]) -> ViewersOutcome:
         """Run them all; `viewers.json` and `sessions.jsonl` are there then."""
