@@ -156,8 +156,8 @@ def doubted(made: Draft, alpha: float = 0.05) -> dict[str, Doubt]:
     """Code → doubt; that the noise floor is unknown goes without saying."""
     figures = doubts.Figures(
         interval=pairing.draft_interval(made),
-        bootstrap=pairing.bootstrap(made),
-        robust=pairing.robust(made),
+        bootstrap=pairing.bootstrap(made.units, made.settings.confidence, made.settings.seed),
+        robust=pairing.robust(made.units, made.settings.confidence),
         without_outliers=pairing.without_outliers(made),
         curve=pairing.curve(made),
         floor=None,

@@ -40,7 +40,7 @@ def test_a_bootstrap_that_disagrees_is_heard_when_it_is_long_enough(pairs: int, 
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     edge = 0.97 * t_quantile(0.975, pairs - 1) / pairs**0.5
     made = draft(np.exp(0.01 * (noise + edge)), np.ones(pairs))
-    shorter = pairing.bootstrap(made)
+    shorter = pairing.bootstrap(made.units, 0.95, seed=1)
     assert shorter is not None
     assert shorter.low > 1
     assert ("bootstrap-disagrees" in doubted(made)) is told

@@ -118,7 +118,7 @@ def _precision(analysis: Analysis, interval: Interval | None) -> str:
     """Half width, relative: what the plan asked for and what was reached."""
     if interval is None:
         return ""
-    reached = f"± {share((interval.high - interval.low) / (2 * interval.estimate))} reached"
+    reached = f"± {share(interval.relative_half_width)} reached"
     target = analysis.stop.target_half_width
     return reached if target is None else f"± {share(target)} asked for, {reached}"
 

@@ -17,7 +17,7 @@ from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of
 from ullage.analysis.energy import results as energy
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
 from ullage.runs.events import Finished, Started, Trial
-from ullage.runs.pairs import Cells, comparison_key
+from ullage.runs.pairs import Cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
 from ullage.stats import Verdict
@@ -25,9 +25,7 @@ from ullage.stats import interval as intervals
 from ullage.stats.interval import Moments, collapse
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, Floor
-from ullage.stats.verdict import FamilyMember, Judgement, judge
-
-# One figure for each environment and resource: what the barrels show.
+from ullage.stats.verdict import Judgement, judge
 
 
 def summaries(
@@ -108,8 +106,6 @@ def _mean(drafts: Sequence[Draft], settings: Settings) -> _Mean:
     return _Mean(interval.estimate, stored(interval), pairs, number)
 
 
-# What a run folder may hold and an analysis must not use: refused before anything is computed.
-
 SMALLEST, LARGEST = 1e-75, 1e75
 """No figure in SI units but 0 lies outside; ratios of what lies inside have intervals that are
 numbers."""
@@ -141,7 +137,7 @@ def analyse(folder: RunFolder) -> Analysis:
 
     Verdicts are given for the primary metrics, as one family; A/A comparisons are outside of it and
     make the noise floor. A metric that no trial yields is left out, unless it is primary.
-    RUN_BAD_FORMAT for figures that nothing can be said of (see `sound`).
+    RUN_BAD_FORMAT for figures that nothing can be said of (see `check`).
     """
     check(folder)
     resolved = folder.resolved
@@ -158,12 +154,12 @@ def analyse(folder: RunFolder) -> Analysis:
         again=any(
             environment.again_of == resolved.baseline for environment in resolved.environments
         ),
+        correlation=APART if resolved.design == "duet" else SHARED,
     )
     source = Source(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
-    correlation = APART if resolved.design == "duet" else SHARED
-    floors = [floor_of(draft, again, correlation) for draft in drafts]
-    judged = _judge(drafts, floors, correlation, settings, resolved.correction)
+    floors = [floor_of(draft, again) for draft in drafts]
+    judged = _judge(drafts, floors, settings, resolved.correction)
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
     tables = Tables(folder)
     comparisons = tuple(
@@ -261,25 +257,12 @@ def _yielded(draft: Draft) -> bool:
 def _judge(
     drafts: Sequence[Draft],
     floors: Sequence[tuple[Floor | None, Moments | None]],
-    correlation: float,
     settings: Settings,
     correction: Correction,
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
     cases = [
-        # A comparison that may not have a verdict stays in the family: it was declared.
-        FamilyMember(None, None, floor, moments)
-        if draft.no_verdict
-        else FamilyMember(
-            draft.moments,
-            draft.p_values,
-            floor,
-            moments,
-            pairs=len(draft.units),
-            systematic=systematic.systematic(draft),
-            along=draft.along,
-            correlation=correlation,
-        )
+        pairing.family_member(draft, floor, moments, systematic.systematic(draft))
         for draft, (floor, moments) in zip(drafts, floors, strict=True)
         if draft.metric.primary
     ]
@@ -297,8 +280,8 @@ def _comparison(
     finite = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
         interval=pairing.draft_interval(draft),
-        bootstrap=pairing.bootstrap(draft),
-        robust=pairing.robust(draft),
+        bootstrap=pairing.bootstrap(draft.units, draft.settings.confidence, draft.settings.seed),
+        robust=pairing.robust(draft.units, draft.settings.confidence),
         without_outliers=pairing.without_outliers(draft),
         curve=pairing.curve(draft),
         floor=finite,
@@ -372,9 +355,7 @@ def _to_settle(draft: Draft, judgement: Judgement | None) -> tuple[int | None, i
 
 
 def _cells(folder: RunFolder) -> tuple[Cell, ...]:
-    trials: dict[tuple[str, str], list[Trial]] = {}
-    for trial in folder.trials:
-        trials.setdefault((trial.environment, trial.workload), []).append(trial)
+    trials = pairing.by_cell(folder.trials)
     return tuple(
         pairing.cell(e.key, w.key, trials.get((e.key, w.key), []))
         for e in folder.resolved.environments
@@ -401,20 +382,11 @@ def _stop(
     target: float | None,
     widening: float,
 ) -> Stop:
-    widths = [
-        ((c.interval.high - c.interval.low) / (2 * c.interval.estimate), c)
-        for c in comparisons
-        if c.primary and c.interval is not None
-    ]
-    width, widest = max(widths, key=lambda pair: pair[0], default=(None, None))
     finished: Finished | None = folder.finished
-    return Stop(
+    return Stop.with_widest(
+        comparisons,
         reason=finished.reason if finished else None,
         message=finished.message if finished else "",
         target_half_width=target,
-        widest_half_width=width,
-        widest=comparison_key(widest.environment, widest.workload, widest.metric)
-        if widest
-        else None,
         widening=widening,
     )

@@ -144,7 +144,7 @@ def bootstrap_interval(
 
     A check of the t interval that assumes no distribution; under about ten values it is too short,
     so it never gives the verdict. What is resampled must be the highest level that is random:
-    blocks, or the means of generations (`nested.collapse`). The acceleration is the jackknife's,
+    blocks, or the means of generations (`collapse`). The acceleration is the jackknife's,
     closed for a mean: Σd³ / (6 (Σd²)^1.5) with d the deviations from the mean.
 
     Above `ANALYTIC` values, where `seed` and `resamples` have no part, the bounds are the analytic
@@ -268,15 +268,13 @@ def _exp(
     return IntervalEstimate(ratio, low, high, confidence, n, method)
 
 
-# The right mean for the kind of figure.
-
 MeanKind = Literal["arithmetic", "harmonic"]
 
 
 def mean(values: ArrayLike, kind: MeanKind) -> float:
     """Arithmetic for costs (times, bytes), harmonic for rates (Hoefler & Belli 2015, rule 3).
 
-    Ratios are summarised by the geometric mean, which `interval.t_interval` gives. The harmonic
+    Ratios are summarised by the geometric mean, which `t_interval` gives. The harmonic
     mean with a zero among the values is 0; of negative values it has no meaning: ValueError.
     """
     x = sample(values)
@@ -289,9 +287,6 @@ def mean(values: ArrayLike, kind: MeanKind) -> float:
         return 0.0
     # In units of the least: 1/x of a tiny value would overflow and make the mean 0.
     return float(x.size * least / np.sum(least / x))
-
-
-# From values within groups to one value a group: what is random at the highest level.
 
 
 def collapse(values: ArrayLike, groups: ArrayLike) -> Floats:

@@ -15,8 +15,6 @@ from scipy import special, stats
 from ullage.stats import Floats
 from ullage.stats.interval import ROUNDING, sample, t_tail
 
-# Do values stand in two groups?
-
 DIP_LEAST = 6
 """Under so many values nothing is said."""
 _DIP_MOST = 2000
@@ -64,7 +62,7 @@ def two_groups(values: ArrayLike) -> Groups:
     The dip is the distance of the sample from the nearest distribution with one mode. Tails do not
     make a mode, so heavy ones raise no alarm; its null distribution is the uniform's, the worst of
     all with one mode, so that p is too large for others. One value apart from the others is an
-    outlier and no group. Rounded values must be `resolution.dithered` first. The groups are the
+    outlier and no group. Rounded values must be `dithered` first. The groups are the
     best split in two (least sum of squares). TooFewError under 6 values.
     """
     x = sample(values, DIP_LEAST)
@@ -145,8 +143,6 @@ def _p_of_dip(statistic: float, n: int) -> float:
     return 1.0 if scaled < row[0] else float(np.exp(np.interp(scaled, row, tails)))
 
 
-# Does a series change with time?
-
 EXACT = 8
 """Up to so many values the p-value counts all orders (8! = 40,320)."""
 
@@ -215,8 +211,6 @@ def _rank_orders(a: tuple[float, ...], b: tuple[float, ...]) -> Floats:
     null.sort()
     return null
 
-
-# Outliers: flagged, never removed.
 
 OUTLIER_LIMIT = 10.0
 
@@ -319,8 +313,6 @@ def _lag_orders(ranks: tuple[float, ...]) -> Floats:
     null.sort()
     return null
 
-
-# Do the first values of a series differ from the rest?
 
 WARM_UP_LEAST = 8
 """Under so many values nothing is said."""

@@ -13,8 +13,6 @@ from scipy import special
 from ullage.stats import Floats
 from ullage.stats.interval import IntervalEstimate, check_confidence, sample
 
-# The noise floor: what the apparatus makes of two equal environments.
-
 SHARED, APART = 0.5, 0.0
 """Correlation of a comparison's mean with that of its A/A, where all trials are equally noisy: both
 are against the same trials of the baseline (solo), or each has its own beside it (duet)."""
@@ -76,8 +74,6 @@ def random_part(correlation: float) -> float:
 def _log(ratio: float) -> float:
     return math.log(ratio) if ratio > 0 else -math.inf
 
-
-# The smallest step that the figures of a tool can make.
 
 FINEST = 1e-5
 """A step smaller than this part of the largest value is none: it could not matter."""

@@ -84,7 +84,7 @@ class FamilyMember:
     along: tuple[Moments, ...] = ()
     """Of a curve: those at each coordinate. Equivalence must hold at all of them."""
     correlation: float = SHARED
-    """Of its mean with that of the A/A, as the floor was made with (`floor.noise_floor`)."""
+    """Of its mean with that of the A/A, as the floor was made with (`noise_floor`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ from ullage.analysis.causes.symbols import Tables
 from ullage.analysis.comparison.model import Cause, Causes
 from ullage.analysis.comparison.pairing import Draft, stored
 from ullage.analysis.comparison.rounding import MINUS, decimals, quantity, ratio, share
+from ullage.analysis.comparison.words import between
 from ullage.stats.interval import IntervalEstimate, collapse, moments, t_interval, t_quantile
-
-# Causes in plain words.
 
 _A_SECOND: Final = " a second"
 _OF_A_CPU: Final = " of a CPU"
@@ -76,8 +75,7 @@ def change(cause: Cause) -> str:
 def bounds(cause: Cause) -> str:
     """The interval of that."""
     if not cause.from_nothing:
-        _, low, high = ratio(cause.ratio)
-        return f"{low} to {high}"
+        return between(cause.ratio)
     if cause.unit in _PERCENT:
         return " to ".join(_percents(cause)[1:])
     low, high = (_signed(end, cause.unit) for end in _ends(cause))

@@ -21,8 +21,6 @@ from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric, WorkloadRecord
 from ullage.runs.symbols import OTHER_END, Symbols
 
-# How busy each core of the host was over the time of one trial, and for whom.
-
 LEAST_LOOKS: Final = 12
 """At a core in a part of the time: on a host of many cores each is looked at seldom, and parts of a
 trial are put together until there are so many."""

@@ -1,4 +1,4 @@
-"""The energy of the trials, typed: part of the results of a run (`analysis/model.py`)."""
+"""The energy of the trials, typed: part of the results of a run (`comparison/model.py`)."""
 
 from __future__ import annotations
 

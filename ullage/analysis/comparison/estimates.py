@@ -21,6 +21,10 @@ class Interval(Record):
     """Independent values that it rests on: blocks, or makings of the instances."""
     method: str
 
+    @property
+    def relative_half_width(self) -> float:
+        return (self.high - self.low) / (2 * self.estimate)
+
 
 class Absolute(Record):
     """The values of one metric in one environment, in the metric's own unit.

@@ -6,10 +6,12 @@ Ratios are oriented so that above 1 is worse than the baseline. Everything dumps
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from ullage.analysis.comparison.energy_model import Energy, EnergyNote
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval, Precision
+from ullage.runs.pairs import comparison_key
 from ullage.runs.records import Better, Coordinate, Correction, Design, Record, Resource
 from ullage.stats import Verdict, Why
 
@@ -266,6 +268,16 @@ class Stop(Record):
     """`environment/workload/metric` of the widest primary interval."""
     widening: float
     """Factor on every standard error that pays for having looked after each block."""
+
+    @classmethod
+    def with_widest(cls, comparisons: Iterable[Comparison], **fields: Any) -> Stop:
+        """With the precision that the primary ones of these reached."""
+        widths = [
+            (c.interval.relative_half_width, c) for c in comparisons if c.primary and c.interval
+        ]
+        width, c = max(widths, key=lambda pair: pair[0], default=(None, None))
+        key = comparison_key(c.environment, c.workload, c.metric) if c else None
+        return cls(widest_half_width=width, widest=key, **fields)
 
 
 class Analysis(Record):

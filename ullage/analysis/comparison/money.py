@@ -15,7 +15,7 @@ from typing import Final
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.estimates import Absolute, Interval
 from ullage.analysis.comparison.model import Analysis, Comparison, Cost
-from ullage.analysis.comparison.words import name
+from ullage.analysis.comparison.words import name, ratio_cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Better, Price
 
@@ -99,15 +99,13 @@ def find(analysis: Analysis, environment: str, c: Comparison) -> Cost | None:
 def _row(cost: Cost, scale: float, amount: str) -> tuple[str, ...]:
     low, high = cost.low, cost.high
     texts = _interval(cost.cost * scale, low and low * scale, high and high * scale)
-    ratio = rounding.ratio(cost.ratio) if cost.ratio else None
     return (
         cost.environment_label,
         f"{cost.workload_title} ({cost.metric})",
         f"{texts[0]} {cost.currency}",
         texts[1],
         amount,
-        ratio[0] if ratio else "",
-        f"{ratio[1]} to {ratio[2]}" if ratio else "",
+        *ratio_cells(cost.ratio),
     )
 
 

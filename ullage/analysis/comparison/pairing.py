@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
 from ullage.analysis.comparison.model import Cell, CurvePoint, Point
 from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells, Pair, Paired, Series, pair, values
 from ullage.runs.records import EnvironmentRecord, Metric, Parity, WorkloadRecord
+from ullage.stats import Floats
 from ullage.stats import interval as intervals
 from ullage.stats.interval import (
     MeanKind,
@@ -27,8 +29,8 @@ from ullage.stats.interval import (
 )
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
-from ullage.stats.uncertainty import Floor, noise_floor, reach
-from ullage.stats.verdict import MOST_FAILURES, PValues, p_values
+from ullage.stats.uncertainty import SHARED, Floor, noise_floor, reach
+from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, p_values
 
 BOOTSTRAP_LEAST = 3
 BOOTSTRAP_HEARD = 20
@@ -52,6 +54,8 @@ class Settings:
     turbo_off: bool = False
     again: bool = False
     """The plan has a second copy of the baseline, whatever became of its trials."""
+    correlation: float = SHARED
+    """Of a comparison's mean with that of its A/A, see `noise_floor`: a duet's is APART."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,14 @@ class Source:
     cells: Cells
     parity: Sequence[Parity]
     settings: Settings
+
+    def unequal(self, environment: str, baseline: str) -> tuple[str, ...]:
+        """Nuisances in which the two differ."""
+        return tuple(
+            row.nuisance
+            for row in self.parity
+            if row.values.get(environment) != row.values.get(baseline)
+        )
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,14 @@ class Draft:
     paired: Paired
     unequal: tuple[str, ...]
     settings: Settings
+
+    @property
+    def sides(self) -> tuple[tuple[EnvironmentRecord, list[Trial]], ...]:
+        """The environment and the baseline, each with its trials of the pairs."""
+        return (
+            (self.environment, [pair.environment for pair in self.paired.pairs]),
+            (self.baseline, [pair.baseline for pair in self.paired.pairs]),
+        )
 
     @cached_property
     def log_ratios(self) -> list[float]:
@@ -211,13 +231,17 @@ def draft(
         environment_series=mine,
         baseline_series=theirs,
         paired=pair(mine, theirs, metric),
-        unequal=tuple(
-            row.nuisance
-            for row in source.parity
-            if row.values.get(environment.key) != row.values.get(baseline.key)
-        ),
+        unequal=source.unequal(environment.key, baseline.key),
         settings=source.settings,
     )
+
+
+def by_cell(trials: Iterable[Trial]) -> dict[tuple[str, str], list[Trial]]:
+    """(Environment, workload) → its trials, whatever became of them."""
+    cells: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials:
+        cells.setdefault((trial.environment, trial.workload), []).append(trial)
+    return cells
 
 
 def cell(environment: str, workload: str, trials: Collection[Trial]) -> Cell:
@@ -237,12 +261,13 @@ def cell(environment: str, workload: str, trials: Collection[Trial]) -> Cell:
 
 def draft_interval(d: Draft) -> Interval | None:
     """The interval that verdicts rest on; None under two units."""
-    return _t_interval(d.units, d.settings)
+    return mean_interval(d.units, d.settings.confidence, d.settings.widening)
 
 
-def _t_interval(units: Sequence[float], s: Settings) -> Interval | None:
+def mean_interval(units: ArrayLike, confidence: float, widening: float = 1.0) -> Interval | None:
+    """The t interval of independent log-ratios; None under two."""
     try:
-        return stored(intervals.t_interval(units, s.confidence, s.widening))
+        return stored(intervals.t_interval(units, confidence, widening))
     except TooFewError:
         return None
 
@@ -257,21 +282,20 @@ def without_outliers(d: Draft) -> Interval | None:
     if not near or len(near) == len(d.log_ratios):
         return None
     ratios, generations = zip(*near, strict=True)
-    return _t_interval([float(x) for x in collapse(ratios, generations)], d.settings)
+    return mean_interval(collapse(ratios, generations), d.settings.confidence, d.settings.widening)
 
 
-def bootstrap(d: Draft) -> Interval | None:
+def bootstrap(units: Sequence[float] | Floats, confidence: float, seed: int) -> Interval | None:
     """The bootstrap's interval, a check; None where it could not say anything."""
-    if len(d.units) < BOOTSTRAP_LEAST:
+    if len(units) < BOOTSTRAP_LEAST:
         return None
-    s = d.settings
-    return stored(intervals.bootstrap_interval(d.units, s.confidence, s.seed))
+    return stored(intervals.bootstrap_interval(units, confidence, seed))
 
 
-def robust(d: Draft) -> Interval | None:
+def robust(units: ArrayLike, confidence: float) -> Interval | None:
     """The Hodges–Lehmann interval; None when there are too few units for the confidence."""
     try:
-        return stored(intervals.hodges_lehmann(d.units, d.settings.confidence))
+        return stored(intervals.hodges_lehmann(units, confidence))
     except TooFewError:
         return None
 
@@ -353,9 +377,7 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
     theirs = _medians(d.baseline_series, d.metric.name)
     curve_points = []
     for coordinate, column in zip(coordinates, d.columns, strict=True):
-        band = None
-        if len(column) >= 2:
-            band = stored(intervals.t_interval(column, confidence, s.widening))
+        band = mean_interval(column, confidence, s.widening)
         curve_points.append(
             CurvePoint(
                 coordinate=coordinate,
@@ -427,12 +449,7 @@ def geometric_mean(d: Draft) -> float | None:
     return math.exp(math.fsum(d.units) / len(d.units)) if d.units else None
 
 
-# The noise floor of a comparison: what the A/A comparisons of a run say that chance does.
-
-
-def floor_of(
-    draft: Draft, again: Sequence[Draft], correlation: float
-) -> tuple[Floor | None, Moments | None]:
+def floor_of(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments | None]:
     """Noise floor of a comparison, and the A/A that set it.
 
     Of the same workload and metric: the baseline against its second copy, and the environment
@@ -440,6 +457,7 @@ def floor_of(
     be anything: so few pairs at such a confidence that a bound is no number, or none that gave any.
     """
     sides = (draft.baseline.key, draft.environment.key)
+    correlation = draft.settings.correlation
     nulls = [
         (t_interval(null.units, null.settings.confidence, null.settings.widening), null)
         for null in again
@@ -453,3 +471,23 @@ def floor_of(
         return (Floor(math.inf, biased=False) if draft.settings.again else None), None
     widest = max(nulls, key=lambda pair: reach(pair[0], correlation))
     return floor, widest[1].moments
+
+
+def family_member(
+    draft: Draft, floor: Floor | None, floor_moments: Moments | None, systematic: float
+) -> FamilyMember:
+    """The comparison as it is judged. One that may not have a verdict stays in the family, for it
+    was declared.
+    """
+    if draft.no_verdict:
+        return FamilyMember(None, None, floor, floor_moments)
+    return FamilyMember(
+        draft.moments,
+        draft.p_values,
+        floor,
+        floor_moments,
+        pairs=len(draft.units),
+        systematic=systematic,
+        along=draft.along,
+        correlation=draft.settings.correlation,
+    )

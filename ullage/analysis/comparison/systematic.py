@@ -45,11 +45,7 @@ def components(draft: Draft) -> tuple[Component, ...]:
     of it twice, to the safe side.
     """
     all_parts: list[Component] = []
-    sides = (
-        (draft.environment, [p.environment for p in draft.paired.pairs]),
-        (draft.baseline, [p.baseline for p in draft.paired.pairs]),
-    )
-    for environment, trials in sides:
+    for environment, trials in draft.sides:
         if trials:
             parts = (
                 _resolution(environment, trials, draft.metric),

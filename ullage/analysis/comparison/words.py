@@ -71,8 +71,12 @@ def between(interval: Interval) -> str:
 
 def ratio_words(interval: Interval) -> str:
     """`1.31 (1.27 to 1.36)`."""
-    estimate, low, high = ratio(interval)
-    return f"{estimate} ({low} to {high})"
+    return f"{ratio(interval)[0]} ({between(interval)})"
+
+
+def ratio_cells(interval: Interval | None) -> tuple[str, str]:
+    """`1.31` and `1.27 to 1.36` for a table; two empty cells without an interval."""
+    return ("", "") if interval is None else (ratio(interval)[0], between(interval))
 
 
 def systematic(c: Comparison) -> str:

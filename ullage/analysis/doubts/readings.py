@@ -12,8 +12,6 @@ from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import ratio_words
 from ullage.analysis.doubts.failures import NO_FIGURES
-from ullage.runs.events import Trial
-from ullage.runs.records import EnvironmentRecord
 from ullage.stats.uncertainty import Floor
 
 MATTERS = 0.25
@@ -95,11 +93,7 @@ def _coarse(d: Draft) -> Iterator[Doubt]:
     """Steps that noise does not average out, so large that both sides' halves matter."""
     if d.metric.coordinate is not None:
         return
-    sides: tuple[tuple[EnvironmentRecord, list[Trial]], ...] = (
-        (d.environment, [p.environment for p in d.paired.pairs]),
-        (d.baseline, [p.baseline for p in d.paired.pairs]),
-    )
-    for environment, trials in sides:
+    for environment, trials in d.sides:
         step = systematic.resolution(trials, d.metric.name) if trials else None
         if step is None or step <= MATTERS * d.settings.margin:
             continue

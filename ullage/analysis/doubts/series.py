@@ -19,8 +19,7 @@ from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import pairs, ratio_words
 from ullage.runs.events import Trial
 from ullage.stats import Floats, series_checks
-from ullage.stats import interval as intervals
-from ullage.stats.interval import TooFewError, collapse
+from ullage.stats.interval import collapse
 from ullage.stats.series_checks import drift
 from ullage.stats.uncertainty import dithered, quantum
 from ullage.stats.verdict import LEAST_PAIRS
@@ -50,8 +49,10 @@ def log_ratios(d: Draft) -> Floats:
     """
     if d.metric.coordinate is not None:
         return np.array(d.log_ratios)
-    mine = _unrounded([p.environment for p in d.paired.pairs], d.metric.name, d.settings.seed)
-    theirs = _unrounded([p.baseline for p in d.paired.pairs], d.metric.name, d.settings.seed + 1)
+    mine, theirs = (
+        _unrounded(trials, d.metric.name, d.settings.seed + i)
+        for i, (_, trials) in enumerate(d.sides)
+    )
     turned: Floats = np.log(mine) - np.log(theirs)
     return turned if d.metric.better == "lower" else -turned
 
@@ -111,11 +112,7 @@ def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
 
 def _without_first(d: Draft, number: int) -> Interval | None:
     units = collapse(d.log_ratios[number:], d.generations[number:])
-    try:
-        interval = intervals.t_interval(units, d.settings.confidence, d.settings.widening)
-    except TooFewError:
-        return None
-    return pairing.stored(interval)
+    return pairing.mean_interval(units, d.settings.confidence, d.settings.widening)
 
 
 def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
@@ -133,7 +130,8 @@ def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     return Doubt(
         code="autocorrelated",
         message=f"Neighbours are alike (lag-1 autocorrelation {neighbours.rho:.2f}): {rests_on} "
-        f"tell as much as about {neighbours.effective:.2g} independent ones, and the interval should be "
+        f"tell as much as about {neighbours.effective:.2g} independent ones, and the interval "
+        "should be "
         f"{wider:.2g} times as wide.",
         advice="Read the interval as so much wider. The machine changes more slowly than "
         f"{'makings' if several else 'blocks'} go by: more of the same length help less than a "

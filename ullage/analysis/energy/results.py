@@ -22,8 +22,7 @@ from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, Resolved, WorkloadRecord
-from ullage.stats.uncertainty import APART, SHARED
-from ullage.stats.verdict import FamilyMember, Judgement, judge
+from ullage.stats.verdict import Judgement, judge
 
 _K = 2.0
 """Coverage factor of an absolute figure's interval, about 95 %."""
@@ -68,9 +67,7 @@ class _Compared:
             for trial in figures.with_energies(ok, self._resolved.workloads, of_meter)
         }
         trials = [with_energy.get(trial.trial, trial) for trial in folder.trials]
-        self._ok: dict[tuple[str, str], list[Trial]] = {}
-        for trial in with_energy.values():
-            self._ok.setdefault((trial.environment, trial.workload), []).append(trial)
+        self._ok = pairing.by_cell(with_energy.values())
         self._source = replace(source, cells=Cells(trials))
         self._environments = {e.key: e for e in self._resolved.environments}
 
@@ -111,11 +108,7 @@ class _Compared:
             cell.environment,
         )
         base = self._resolved.baseline
-        unequal = [
-            row.nuisance
-            for row in self._source.parity
-            if row.values.get(environment.key) != row.values.get(base)
-        ]
+        unequal = self._source.unequal(environment.key, base)
         energy = Energy(
             environment=environment.key,
             environment_label=name(
@@ -185,7 +178,7 @@ class _Compared:
         figure = EnergyFigure(unit=quantity.unit, values=values, low=bounds[0], high=bounds[1])
         if draft is None:
             return figure
-        floor = floor_of(draft, self._again(draft), self._correlation)[0]
+        floor = floor_of(draft, self._again(draft))[0]
         return figure.model_copy(
             update={
                 "ratio": pairing.draft_interval(draft),
@@ -193,10 +186,6 @@ class _Compared:
                 "floor": floor.ratio if floor and math.isfinite(floor.ratio) else None,
             }
         )
-
-    @property
-    def _correlation(self) -> float:
-        return APART if self._resolved.design == "duet" else SHARED
 
     def _again(self, draft: Draft) -> list[Draft]:
         """The A/A comparisons of the same figure."""
@@ -213,9 +202,7 @@ class _Compared:
         ]
 
     def _components(self, draft: Draft, quantity: Quantity) -> figures.Components:
-        pairs = draft.paired.pairs
-        mine = self._having([pair.environment for pair in pairs])
-        theirs = self._having([pair.baseline for pair in pairs])
+        mine, theirs = (self._having(trials) for _, trials in draft.sides)
         if not (mine and theirs):
             return ()
         return figures.components(quantity, Typical.of(mine), Typical.of(theirs))
@@ -225,22 +212,9 @@ class _Compared:
         settings = self._source.settings
         cases = []
         for _, draft in drafts:
-            floor, moments = floor_of(draft, self._again(draft), self._correlation)
-            lacking = draft.no_verdict is not None
+            floor, moments = floor_of(draft, self._again(draft))
             parts = self._components(draft, figures.ENERGY)
-            cases.append(
-                FamilyMember(None, None, floor, moments)
-                if lacking
-                else FamilyMember(
-                    draft.moments,
-                    draft.p_values,
-                    floor,
-                    moments,
-                    pairs=len(draft.units),
-                    systematic=expanded(parts),
-                    correlation=self._correlation,
-                )
-            )
+            cases.append(pairing.family_member(draft, floor, moments, expanded(parts)))
         judged = judge(cases, settings.margin, settings.confidence, self._resolved.correction)
         return [
             None if draft.no_verdict else judgement

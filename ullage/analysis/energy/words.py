@@ -9,6 +9,7 @@ from ullage.analysis.comparison import money, rounding
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Analysis
+from ullage.analysis.comparison.words import ratio_cells
 from ullage.runs.records import Method, Scope
 
 HEADS: Final = (
@@ -83,11 +84,9 @@ def _per(energy: Energy, quantity: str, amount: str) -> str:
 
 def _row(energy: Energy, scale: float, amount: str) -> tuple[str, ...]:
     main = energy.per_unit or energy.energy
-    compared = ratio(main)
     quantity = (
         rounding.quantity(energy.per_unit.values.median * scale, "J") if energy.per_unit else ""
     )
-    times = rounding.ratio(compared) if compared else None
     return (
         energy.environment_label,
         f"{energy.workload_title} ({energy.metric})" if energy.metric else energy.workload_title,
@@ -96,8 +95,7 @@ def _row(energy: Energy, scale: float, amount: str) -> tuple[str, ...]:
         _median(energy.above_idle),
         _per(energy, quantity, amount if quantity else ""),
         _between(main, scale if energy.per_unit else 1.0),
-        times[0] if times else "",
-        f"{times[1]} to {times[2]}" if times else "",
+        *ratio_cells(ratio(main)),
         main.verdict or "",
     )
 

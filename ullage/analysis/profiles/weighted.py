@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from ullage.analysis.comparison.pairing import by_cell
 from ullage.analysis.profiles.model import (
     COMMAND,
     PROBE,
@@ -19,14 +20,12 @@ from ullage.analysis.profiles.model import (
 )
 from ullage.analysis.profiles.solving import Estimates, LogSlowdowns, interval, not_slowed, solve
 from ullage.common.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
-from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells, pair
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Resource
 from ullage.stats import Floats
+from ullage.stats.verdict import MOST_FAILURES
 
-MOST_FAILED: Final = 0.1
-"""Share of a cell's trials that may fail, as everywhere."""
 LEAST_BLOCKS: Final = 2
 
 
@@ -163,12 +162,9 @@ def _hindrances(folder: RunFolder) -> list[Resource]:
 
 
 def _check_failures(folder: RunFolder) -> None:
-    cells: dict[tuple[str, str], list[Trial]] = {}
-    for trial in folder.trials:
-        cells.setdefault((trial.environment, trial.workload), []).append(trial)
-    for (environment, workload), trials in cells.items():
+    for (environment, workload), trials in by_cell(folder.trials).items():
         failed = [trial for trial in trials if trial.status != "ok"]
-        if len(failed) > MOST_FAILED * len(trials):
+        if len(failed) > MOST_FAILURES * len(trials):
             why = failed[0].reason.message if failed[0].reason else "no reason"
             raise _no_figure(
                 folder,

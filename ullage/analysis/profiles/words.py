@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from ullage.analysis.comparison import rounding
-from ullage.analysis.comparison.words import RESOURCES, blocks, listed
+from ullage.analysis.comparison.words import RESOURCES, blocks, capital, listed
 from ullage.analysis.profiles.model import Profile, Span, Weight
+from ullage.analysis.weigh.weights import apportioned
 from ullage.runs.records import Resource
 
 PLACES: Final = 2
@@ -37,15 +38,10 @@ def weights_line(profile: Profile) -> str | None:
     for weight in profile.weights:
         for resource in weight.resources:
             parts[resource] = weight.share.estimate / len(weight.resources)
-    total = sum(parts.values())
-    if total < 10.0**-PLACES:
+    if sum(parts.values()) < 10.0**-PLACES:
         return None
     unit = 10**PLACES
-    exact = {resource: part / total * unit for resource, part in parts.items()}
-    counts = {resource: int(value) for resource, value in exact.items()}
-    by_rest = sorted(exact, key=lambda resource: counts[resource] - exact[resource])
-    for resource in by_rest[: unit - sum(counts.values())]:
-        counts[resource] += 1
+    counts = apportioned(parts, unit)
     return ",".join(f"{resource}={count / unit:g}" for resource, count in counts.items() if count)
 
 
@@ -61,7 +57,7 @@ def lead(profile: Profile) -> str:
 def notes(profile: Profile) -> Iterable[str]:
     """What to know of the weights, most important first."""
     survey = profile.survey
-    yield from (f"{_first(text)}." for text in profile.merged)
+    yield from (f"{capital(text)}." for text in profile.merged)
     if profile.normalised:
         yield (
             f"Together they came to {profile.total.estimate:.2f} ({profile.total.low:.2f} to "
@@ -72,16 +68,16 @@ def notes(profile: Profile) -> Iterable[str]:
         if weight.unclipped.estimate < -0.005:
             raw = weight.unclipped
             yield (
-                f"{_first(named(weight))} came out as {raw.estimate:.2f} ({raw.low:.2f} to "
+                f"{capital(named(weight))} came out as {raw.estimate:.2f} ({raw.low:.2f} to "
                 f"{raw.high:.2f}), which is no share: the nearest is taken."
             )
     yield from _in_bursts(profile)
     yield from (
-        f"{_first(RESOURCES[resource])}: {why}." for resource, why in _sorted(survey.unused)
+        f"{capital(RESOURCES[resource])}: {why}." for resource, why in sorted(survey.unused.items())
     )
-    for resource, why in _sorted(survey.absent):
+    for resource, why in sorted(survey.absent.items()):
         where = "the CPU's" if resource == "memory" else "that of nothing that was slowed"
-        yield f"{_first(RESOURCES[resource])} has no weight: {why}. Its part is in {where}."
+        yield f"{capital(RESOURCES[resource])} has no weight: {why}. Its part is in {where}."
     if survey.seconds < 0.5 * survey.first_seconds:
         yield (
             f"The second run took {survey.seconds:.3g} s, the first one {survey.first_seconds:.3g} "
@@ -89,15 +85,6 @@ def notes(profile: Profile) -> Iterable[str]:
         )
     if profile.dropped:
         yield f"{blocks(profile.dropped)} left out, in which a trial failed."
-
-
-def _first(text: str) -> str:
-    """As a sentence begins."""
-    return text[:1].upper() + text[1:]
-
-
-def _sorted(reasons: dict[Resource, str]) -> list[tuple[Resource, str]]:
-    return sorted(reasons.items())
 
 
 def _in_bursts(profile: Profile) -> Iterable[str]:

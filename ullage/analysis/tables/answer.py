@@ -28,7 +28,6 @@ from ullage.analysis.tables.table import Rows, Sheet
 from ullage.analysis.tables.workers import Run, go_over
 from ullage.common.errors import TABLE_NO_ROWS, UllageError
 from ullage.common.text import clean
-from ullage.runs.pairs import comparison_key
 from ullage.stats.interval import IntervalEstimate, Moments
 from ullage.stats.uncertainty import Floor, noise_floor, reach
 from ullage.stats.verdict import FamilyMember, Judgement, judge
@@ -275,7 +274,8 @@ def _whole(
         blocks_each=None,
         trials=sheet.rows,
         failed=sum(cell.failed for cell in source.cells.values()),
-        stop=_stop(primary),
+        # Nobody stopped anything here: only the precision that was reached is known.
+        stop=Stop.with_widest(primary, reason=None, target_half_width=None, widening=1.0),
         floor=max((c.floor for c in primary if c.floor is not None), default=None),
         again_total=len(nulls),
         again_differing=sum(map(excludes_one, nulls)),
@@ -285,25 +285,6 @@ def _whole(
         resources=(),
         cells=tuple(source.cells.values()),
         doubts=_of_table(again),
-    )
-
-
-def _stop(primary: Sequence[Comparison]) -> Stop:
-    """Nobody stopped anything here: no rule is known, only the precision that was reached."""
-    widths = [
-        ((c.interval.high - c.interval.low) / (2 * c.interval.estimate), c)
-        for c in primary
-        if c.interval is not None
-    ]
-    width, widest = max(widths, key=lambda pair: pair[0], default=(None, None))
-    return Stop(
-        reason=None,
-        target_half_width=None,
-        widest_half_width=width,
-        widest=comparison_key(widest.environment, widest.workload, widest.metric)
-        if widest
-        else None,
-        widening=1.0,
     )
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ullage.analysis.comparison.model import Cell, Doubt
 from ullage.analysis.comparison.pairing import BOOTSTRAP_HEARD, disagree
-from ullage.analysis.comparison.rounding import ratio, share
+from ullage.analysis.comparison.rounding import share
+from ullage.analysis.comparison.words import ratio_words
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import Counts
 from ullage.stats.uncertainty import Floor
@@ -240,10 +241,7 @@ def _outliers(e: Evidence, f: Facts) -> Doubt | None:
         return None
     names = ", ".join(f.block_name(int(code)) for code in e.outliers[:MOST_LISTED])
     more = " …" if e.outliers.size > MOST_LISTED else ""
-    without = ""
-    if e.without_outliers is not None:
-        middle, low, high = ratio(e.without_outliers)
-        without = f" Without: {middle} ({low} to {high})."
+    without = f" Without: {ratio_words(e.without_outliers)}." if e.without_outliers else ""
     return Doubt(
         code="outliers",
         message=f"{e.outliers.size:,} of {e.counts.pairs:,} pairs lie far from the "
@@ -255,10 +253,9 @@ def _outliers(e: Evidence, f: Facts) -> Doubt | None:
 def _robust(e: Evidence) -> Doubt | None:
     if e.robust is None or not disagree(e.interval, e.robust):
         return None
-    middle, low, high = ratio(e.robust)
     return Doubt(
         code="robust-disagrees",
-        message=f"The robust estimate reads differently: {middle} ({low} to {high}).",
+        message=f"The robust estimate reads differently: {ratio_words(e.robust)}.",
         advice="A few blocks decide the result: look at them, and measure more.",
     )
 
@@ -266,10 +263,9 @@ def _robust(e: Evidence) -> Doubt | None:
 def _bootstrap(e: Evidence) -> Doubt | None:
     if e.bootstrap is None or e.units < BOOTSTRAP_HEARD or not disagree(e.interval, e.bootstrap):
         return None
-    middle, low, high = ratio(e.bootstrap)
     return Doubt(
         code="bootstrap-disagrees",
-        message=f"The bootstrap reads differently: {middle} ({low} to {high}).",
+        message=f"The bootstrap reads differently: {ratio_words(e.bootstrap)}.",
         advice="The result is near the edge of what can be said: measure more blocks.",
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
-from ullage.analysis.comparison.pairing import BOOTSTRAP_LEAST, stored
+from ullage.analysis.comparison.pairing import bootstrap, mean_interval, robust, stored
 from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import Figure
 from ullage.analysis.tables.pairs import Counts, by_inversion, halves_repeat, pair
@@ -84,11 +84,11 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
     x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
     units = x if groups is None else collapse(x, groups)
     m = moments(units) if units.size >= 2 else None
-    bootstrap, robust, interval, (far, without), drifting, neighbours = run(
+    resampled, ranked, interval, (far, without), drifting, neighbours = run(
         (
-            lambda: _bootstrap(units, criteria.confidence),
-            lambda: _robust(units, criteria.confidence),
-            lambda: _t(units, criteria.confidence),
+            lambda: bootstrap(units, criteria.confidence, SEED),
+            lambda: robust(units, criteria.confidence),
+            lambda: mean_interval(units, criteria.confidence),
             lambda: _without(x, groups, criteria.confidence),
             lambda: _drift(x),
             lambda: _neighbours(units),
@@ -98,8 +98,8 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
         interval=interval,
         moments=m,
         p=p_values(m, criteria.margin) if m else None,
-        bootstrap=bootstrap,
-        robust=robust,
+        bootstrap=resampled,
+        robust=ranked,
         without_outliers=without,
         outliers=pairs.block[far],
         drift=drifting,
@@ -122,23 +122,6 @@ def _no_ratio(bad: int, of: int, units: str) -> str | None:
     return f"zero or negative figures in {bad:,} of {of:,} {units}" if bad else None
 
 
-def _t(units: Floats, confidence: float) -> Interval | None:
-    return stored(intervals.t_interval(units, confidence)) if units.size >= 2 else None
-
-
-def _bootstrap(units: Floats, confidence: float) -> Interval | None:
-    if units.size < BOOTSTRAP_LEAST:
-        return None
-    return stored(intervals.bootstrap_interval(units, confidence, SEED))
-
-
-def _robust(units: Floats, confidence: float) -> Interval | None:
-    try:
-        return stored(intervals.hodges_lehmann(units, confidence))
-    except TooFewError:
-        return None
-
-
 def _drift(x: Floats) -> Drift | None:
     return drift(np.arange(x.size, dtype=np.float64), x) if x.size >= LEAST_PAIRS else None
 
@@ -156,7 +139,7 @@ def _without(x: Floats, groups: Codes | None, confidence: float) -> tuple[Any, I
     if not far.any() or far.all():
         return far, None
     near = x[~far] if groups is None else collapse(x[~far], groups[~far])
-    return far, _t(near, confidence)
+    return far, mean_interval(near, confidence)
 
 
 def independent(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:

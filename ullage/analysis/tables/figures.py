@@ -25,8 +25,6 @@ from ullage.common.errors import (
 from ullage.common.text import clean, nearest
 from ullage.runs.records import Better
 
-# Units of other people's figures: prefixes off, so that tables may put their own.
-
 _UNIT = re.compile(
     r"(?P<prefix>n|u|µ|μ|m|k|K|M|G|T|Ki|Mi|Gi|Ti)?(?P<base>s|B|bit|Hz|J|W)(?P<rate>/s)?"
 )

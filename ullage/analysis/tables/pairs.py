@@ -23,8 +23,6 @@ from ullage.stats import Floats
 from ullage.stats.interval import IntervalEstimate, MeanKind
 from ullage.stats.verdict import PValues
 
-# Tests of two independent samples, from whatever interval their ratio has.
-
 LEAST_P = 1e-12
 """No smaller p-value is told apart: it would rest on the far tail of an approximation."""
 _STEPS, _STEPS_MANY, _MANY = 24, 10, 100_000

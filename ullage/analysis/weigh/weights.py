@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeVar, get_args
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
@@ -14,8 +14,7 @@ from ullage.common.errors import WEIGHTS_NOT_ONE, UllageError
 from ullage.common.text import nearest
 from ullage.runs.records import EnvironmentRecord, Resolved, Resource
 
-# What part of a node each instance on it has, by resource.
-
+Number = TypeVar("Number", float, Decimal)
 Basis = Literal["limit", "equal part", "given"]
 """Where a share comes from."""
 
@@ -194,14 +193,20 @@ def _weight(text: str) -> Decimal:
     return value / 100 if percent else value
 
 
-def _in_words(proportions: Mapping[Resource, Decimal]) -> str:
-    """The same proportions, rounded so that they add up to 1 exactly (largest remainders first)."""
-    total, unit = sum(proportions.values()), 10**_PLACES
-    exact = {resource: value / total * unit for resource, value in proportions.items()}
+def apportioned(parts: Mapping[Resource, Number], unit: int) -> dict[Resource, int]:
+    """Whole numbers in the same proportions that add up to `unit` (largest remainders first)."""
+    total = sum(parts.values())
+    exact = {resource: part / total * unit for resource, part in parts.items()}
     counts = {resource: int(value) for resource, value in exact.items()}
-    missing = unit - sum(counts.values())
-    by_rest = sorted(exact, key=lambda resource: counts[resource] - exact[resource])
-    for resource in by_rest[:missing]:
+    by_remainder = sorted(exact, key=lambda resource: counts[resource] - exact[resource])
+    for resource in by_remainder[: unit - sum(counts.values())]:
         counts[resource] += 1
+    return counts
+
+
+def _in_words(proportions: Mapping[Resource, Decimal]) -> str:
+    """The same proportions, rounded so that they add up to 1 exactly."""
+    unit = 10**_PLACES
+    counts = apportioned(proportions, unit)
     decimals = ((resource, Decimal(count) / unit) for resource, count in counts.items())
     return ",".join(f"{resource}={value.normalize():f}" for resource, value in decimals)
