@@ -14,7 +14,7 @@ from benchmarks.statistics.run_all import FULL, QUICK, Results
 from ullage.common.errors import UllageError
 
 
-def arguments(given: list[str] | None = None) -> argparse.Namespace:
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics", description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="few campaigns: under a minute")
@@ -31,7 +31,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         help="what to record (%(default)s)",
     )
     parser.add_argument("--note", default="", help="what else the recording's header says")
-    options = parser.parse_args(given)
+    options = parser.parse_args(argv)
     if options.jobs < 1 or not options.minutes > 0:
         parser.error("--jobs and --minutes must be above 0")
     return options
@@ -66,9 +66,9 @@ def as_json(results: Results) -> dict[str, Any]:
     }
 
 
-def main(given: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> None:
     """Record, or simulate and print."""
-    options = arguments(given)
+    options = arguments(argv)
     if options.record is not None:
         try:
             turns = record.record(

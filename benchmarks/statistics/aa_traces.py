@@ -85,7 +85,7 @@ def run(trace: Trace, count: int, seed: int) -> Null:
     judged_there = design.judged(many(fixed[..., 1:]), many(fixed[..., 0]))
     rejected = np.asarray(judged_there.rejected.any(axis=1))
     stretches = [share(rejected[begin == first * length]) for first in range(disjoint)]
-    seen = in_sequence(trace, plan, rng, count)
+    outcome = in_sequence(trace, plan, rng, count)
     return Null(
         trace=trace.name,
         family=plan.family,
@@ -94,8 +94,8 @@ def run(trace: Trace, count: int, seed: int) -> Null:
         holm=share(judged.rejected.any(axis=1)),
         verdict=share(claimed.any(axis=1)),
         worst=max(stretches, key=lambda stretch: stretch.value),
-        sequential=share(seen),
-        sequential_any=share(seen.any(axis=1)),
+        sequential=share(outcome),
+        sequential_any=share(outcome.any(axis=1)),
     )
 
 
@@ -108,8 +108,8 @@ def in_sequence(trace: Trace, plan: Plan, rng: Rng, count: int) -> Bools:
     n, environments = plan.blocks, len(plan.environments)
     starts = rng.integers(0, trace.turns - n * (environments + 1) + 1, count)
     window = starts[:, None] + np.arange(n * (environments + 1))
-    made = []
+    claims = []
     for workload in plan.workloads:
         times = np.exp(trace.columns[workload][window]).reshape(count, environments + 1, n)
-        made += [peers.welch(times[:, 1 + e], times[:, 0]) != 0 for e in range(environments)]
-    return np.stack(made, axis=1)
+        claims += [peers.welch(times[:, 1 + e], times[:, 0]) != 0 for e in range(environments)]
+    return np.stack(claims, axis=1)

@@ -26,8 +26,8 @@ def _figure(name: str, share: Share, reach: str, holds: bool, note: str = "") ->
 
 def _sorted(outcomes: Iterable[Outcome], keys: Iterable[str]) -> list[tuple[Share, str]]:
     """Shares with where they are from, the least first."""
-    wanted = list(keys)
-    shares = [(o.shares[key], f"{o.regime.name}, {key}") for o in outcomes for key in wanted]
+    ordered = list(keys)
+    shares = [(o.shares[key], f"{o.regime.name}, {key}") for o in outcomes for key in ordered]
     return sorted(shares, key=lambda share: share[0].value)
 
 

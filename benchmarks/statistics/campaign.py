@@ -210,15 +210,15 @@ def by_peer(
     comparisons = [
         (e + 1, w, 1.0) for e in range(len(plan.environments)) for w in range(len(plan.workloads))
     ]
-    made = peers.claims(peer, session, comparisons)
+    claims = peers.claims(peer, session, comparisons)
     counted = {
-        f"{peer.name} false, one": share(made[:, 0] != 0),
-        f"{peer.name} false, any": share((made != 0).any(axis=1)),
+        f"{peer.name} false, one": share(claims[:, 0] != 0),
+        f"{peer.name} false, any": share((claims != 0).any(axis=1)),
     }
     for truth in TRUTHS:
-        seen = peers.claims(peer, session, [(1 + A, WORKLOAD, truth)])[:, 0]
-        counted[f"{peer.name} power {truth}"] = share(seen == 1)
-        counted[f"{peer.name} better {truth}"] = share(seen == -1)
+        claimed = peers.claims(peer, session, [(1 + A, WORKLOAD, truth)])[:, 0]
+        counted[f"{peer.name} power {truth}"] = share(claimed == 1)
+        counted[f"{peer.name} better {truth}"] = share(claimed == -1)
     if peer.repeats is peers.fixed and peer.decide is peers.welch:
         low, high = peers.log_interval(session.cells[1 + A, WORKLOAD], session.cells[0, WORKLOAD])
         counted[f"{peer.name} covers"] = share((low <= 0) & (high >= 0))

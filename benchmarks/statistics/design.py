@@ -92,8 +92,8 @@ def _instances(
     regime: Regime, rng: Rng, shape: tuple[int, ...], blocks_per_generation: int
 ) -> Floats:
     campaigns, blocks, *cell = shape
-    made = -(-blocks // blocks_per_generation)
-    effects = regime.instance * rng.standard_normal((campaigns, made, *cell))
+    makings = -(-blocks // blocks_per_generation)
+    effects = regime.instance * rng.standard_normal((campaigns, makings, *cell))
     return np.repeat(effects, blocks_per_generation, axis=1)[:, :blocks]
 
 
@@ -106,8 +106,8 @@ def log_ratios(log_times: Floats) -> Floats:
 def generations(ratios: Floats, blocks_per_generation: int) -> Floats:
     """Means by generation along axis 1, as `ullage.stats.interval.collapse` makes them."""
     campaigns, blocks, *cell = ratios.shape
-    made = blocks // blocks_per_generation
-    shape = (campaigns, made, blocks_per_generation, *cell)
+    makings = blocks // blocks_per_generation
+    shape = (campaigns, makings, blocks_per_generation, *cell)
     means: Floats = ratios.reshape(shape).mean(axis=2)
     return means
 

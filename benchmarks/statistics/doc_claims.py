@@ -78,9 +78,9 @@ def doubts(rng: Rng, campaigns: int) -> list[DocClaim]:
     for noise in (normal, heavy):
         for blocks in BLOCKS:
             runs = [noise(rng, COMPARISONS, blocks) for _ in range(campaigns)]
-            hits = share([any(doubted(x) for x in one) for one in runs])
-            what = f"clean runs with a doubt, {noise.__name__} noise, {blocks} blocks"
-            claims.append(DocClaim(what, hits, f"at most {DRIFT_ALPHA:.0%}"))
+            hits = share([any(doubted(x) for x in run_series) for run_series in runs])
+            subject = f"clean runs with a doubt, {noise.__name__} noise, {blocks} blocks"
+            claims.append(DocClaim(subject, hits, f"at most {DRIFT_ALPHA:.0%}"))
     return claims
 
 
@@ -108,8 +108,8 @@ def verdict(x: Floats, again: Floats, correlation: float = SHARED) -> Judgement:
 
 def trials(rng: Rng, count: int, blocks: int) -> tuple[Floats, Floats]:
     """Log-ratios of an environment and of the second copy to the same baseline's trials."""
-    made = WHITE * rng.standard_normal((3, count, blocks))
-    return made[1] - made[0], made[2] - made[0]
+    noise = WHITE * rng.standard_normal((3, count, blocks))
+    return noise[1] - noise[0], noise[2] - noise[0]
 
 
 def looks(rng: Rng, campaigns: int) -> list[DocClaim]:
@@ -122,11 +122,13 @@ def looks(rng: Rng, campaigns: int) -> list[DocClaim]:
         DocClaim("false verdict after it", share([f for _, f in once]), "at most 5 %"),
         DocClaim(
             f"miss at any look, every {STEP} blocks to {LAST}",
-            share([any(m for m, _ in one) for one in every]),
+            share([any(m for m, _ in looks_of_run) for looks_of_run in every]),
             "more than 5 %: it is not allowed for",
         ),
         DocClaim(
-            "false verdict at any", share([any(f for _, f in one) for one in every]), "the same"
+            "false verdict at any",
+            share([any(f for _, f in looks_of_run) for looks_of_run in every]),
+            "the same",
         ),
     ]
 
@@ -215,11 +217,11 @@ def _duets(rng: Rng, seed: int, blocks: int, scale: float) -> Floats:
 
 def corrections(rng: Rng, campaigns: int) -> list[DocClaim]:
     """Twelve comparisons of which four differ: false claims under Holm and Benjamini–Hochberg."""
-    made = [_family(rng) for _ in range(campaigns)]
-    holm = [_claimed(one, "holm") for one in made]
-    rate = [_claimed(one, "benjamini-hochberg") for one in made]
-    false = [any(one[TRULY:]) for one in holm]
-    wrong = [hit for one in rate for hit in _wrong(one)]
+    families = [_family(rng) for _ in range(campaigns)]
+    holm = [_claimed(family, "holm") for family in families]
+    rate = [_claimed(family, "benjamini-hochberg") for family in families]
+    false = [any(claims[TRULY:]) for claims in holm]
+    wrong = [hit for claims in rate for hit in _wrong(claims)]
     return [
         DocClaim("Holm: runs with a false claim, 4 of 12 differ", share(false), "at most 5 %"),
         DocClaim("Holm: differences found", _power(holm), ""),
@@ -249,7 +251,7 @@ def _wrong(claims: Sequence[bool]) -> list[bool]:
 
 
 def _power(claims: Sequence[Sequence[bool]]) -> Share:
-    return share([hit for one in claims for hit in one[:TRULY]])
+    return share([hit for of_family in claims for hit in of_family[:TRULY]])
 
 
 PARTS: tuple[Callable[[Rng, int], list[DocClaim]], ...] = (

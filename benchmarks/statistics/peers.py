@@ -58,8 +58,8 @@ def until_quiet(times: Floats, most_cv: float, size: int) -> tuple[Floats, NDArr
     quiet = sets.std(axis=2, ddof=1) < most_cv * sets.mean(axis=2)
     first = quiet.argmax(axis=1)
     any_quiet = quiet.any(axis=1)
-    kept = np.where(any_quiet[:, None], sets[np.arange(len(sets)), first], np.nan)
-    return kept, np.where(any_quiet, (first + 1) * size, times.shape[1])
+    chosen = np.where(any_quiet[:, None], sets[np.arange(len(sets)), first], np.nan)
+    return chosen, np.where(any_quiet, (first + 1) * size, times.shape[1])
 
 
 def welch(environment: Floats, baseline: Floats) -> Claims:
@@ -192,8 +192,8 @@ def session(design: Design, regime: Regime, rng: Rng, campaigns: int, plan: Plan
             logs *= regime.lopsided
         if regime.instance:
             logs += regime.instance * rng.standard_normal((campaigns, 1))
-        kept, used = design.repeats(np.exp(logs))
-        cells[environment, workload] = kept
+        repeated, used = design.repeats(np.exp(logs))
+        cells[environment, workload] = repeated
         now += used
     return Session(cells, now)
 

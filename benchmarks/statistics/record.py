@@ -134,10 +134,10 @@ MEASURES = (
 
 def chosen(keys: Sequence[str]) -> tuple[Measure, ...]:
     """The measures of these keys, in their fixed order. RecordingError for an unknown key."""
-    known = [measure.key for measure in MEASURES]
+    measure_keys = [measure.key for measure in MEASURES]
     for key in keys:
-        if key not in known:
-            raise RecordingError(f"no measure {key}; there are {', '.join(known)}")
+        if key not in measure_keys:
+            raise RecordingError(f"no measure {key}; there are {', '.join(measure_keys)}")
     return tuple(measure for measure in MEASURES if measure.key in keys)
 
 

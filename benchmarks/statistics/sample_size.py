@@ -133,7 +133,7 @@ def _verdicts(ratios: Floats, truth: float) -> NDArray[np.int8]:
 def run(regime: Regime, campaigns: int, seed: int) -> list[Row]:
     """All designs under one regime; the noise of calibration is not that of power."""
     rng = np.random.default_rng([seed, *regime.name.encode()])
-    null, other = _blocks(regime, rng, campaigns), _blocks(regime, rng, campaigns)
+    null, environment = _blocks(regime, rng, campaigns), _blocks(regime, rng, campaigns)
     null_line, other_line = _line(regime, rng, campaigns), _line(regime, rng, campaigns)
     rows = []
     for effect in EFFECTS:
@@ -141,7 +141,7 @@ def run(regime: Regime, campaigns: int, seed: int) -> list[Row]:
         n = least_with_power(
             paired,
             null[..., 1],
-            partial(_raised, other[..., 1], by=by),
+            partial(_raised, environment[..., 1], by=by),
             counts(LEAST, MOST_TRIALS // PER_BLOCK),
         )
         m = least_with_power(
@@ -153,7 +153,7 @@ def run(regime: Regime, campaigns: int, seed: int) -> list[Row]:
         row = Row(regime, effect)
         row.designs["paired t"] = SampleSize(n and n * PER_BLOCK)
         row.designs["sequential t"] = SampleSize(m and m * PER_PAIR)
-        row.designs["verdict"] = verdict_needs(null, other, effect)
+        row.designs["verdict"] = verdict_needs(null, environment, effect)
         rows.append(row)
     return rows
 

@@ -45,8 +45,8 @@ def share(hits: ArrayLike) -> Share:
     return Share(int(counted.sum()), int(counted.size))
 
 
-def merged(one: Mapping[str, Share], other: Mapping[str, Share]) -> dict[str, Share]:
+def merged(first: Mapping[str, Share], second: Mapping[str, Share]) -> dict[str, Share]:
     """Counts of two batches of campaigns together."""
-    return {key: one[key] + other[key] if key in one else other[key] for key in other} | {
-        key: one[key] for key in one if key not in other
+    return {key: first[key] + second[key] if key in first else second[key] for key in second} | {
+        key: first[key] for key in first if key not in second
     }

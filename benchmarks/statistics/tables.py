@@ -111,9 +111,9 @@ def false_claims(results: Results) -> Table:
         s, synthetic = outcome.shares, outcome.regime.synthetic
         cells = []
         for design in ("fixed", f"stop {name}"):
-            for what in ("one", "Holm", "verdict"):
-                share = s[f"{design} false, {what}"]
-                missed = synthetic and what != "one" and not share.at_most(RATE)
+            for claim in ("one", "Holm", "verdict"):
+                share = s[f"{design} false, {claim}"]
+                missed = synthetic and claim != "one" and not share.at_most(RATE)
                 cells.append(percent(share, missed))
         table.rows.append([outcome.regime.name, *cells])
     return table
@@ -167,9 +167,9 @@ def verdicts(results: Results) -> Table:
     return table
 
 
-def several(outcome: Outcome, what: str) -> str:
+def several(outcome: Outcome, claim: str) -> str:
     """`12 / 60 / 100`: at all truths."""
-    return " / ".join(f"{100 * outcome.shares[f'{what} {t}'].value:.0f}" for t in TRUTHS)
+    return " / ".join(f"{100 * outcome.shares[f'{claim} {t}'].value:.0f}" for t in TRUTHS)
 
 
 def levels(results: Results) -> Table:
@@ -214,9 +214,9 @@ def by_design(results: Results) -> Table:
     return table
 
 
-def both(one: Share, any_of: Share) -> str:
+def both(single: Share, any_of: Share) -> str:
     """`5 (21)`."""
-    return f"{100 * one.value:.0f} ({100 * any_of.value:.0f})"
+    return f"{100 * single.value:.0f} ({100 * any_of.value:.0f})"
 
 
 def power_by_design(results: Results) -> Table:

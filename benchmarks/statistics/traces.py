@@ -40,9 +40,9 @@ def read(file: Path) -> Trace:
     """Read a trace. TraceError unless every figure is positive and every row complete."""
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     names = lines[0].split(",") if lines else []
-    known = {measure.column: measure.key for measure in MEASURES}
-    if names[:1] != [TIME] or len(names) < 2 or not set(names[1:]) <= set(known):
-        raise TraceError(f"{file}: no header {TIME},{','.join(known)}")
+    keys = {measure.column: measure.key for measure in MEASURES}
+    if names[:1] != [TIME] or len(names) < 2 or not set(names[1:]) <= set(keys):
+        raise TraceError(f"{file}: no header {TIME},{','.join(keys)}")
     try:
         table = np.array([[float(x) for x in line.split(",")] for line in lines[1:]])
     except ValueError as error:
@@ -52,13 +52,13 @@ def read(file: Path) -> Trace:
         raise TraceError(f"{file}: not {2 * SEGMENT} rows of positive figures")
     logs = -np.log(table[:, 1:])
     logs -= logs.mean(axis=0)
-    columns = {known[name]: np.ascontiguousarray(logs[:, i]) for i, name in enumerate(names[1:])}
+    columns = {keys[name]: np.ascontiguousarray(logs[:, i]) for i, name in enumerate(names[1:])}
     return Trace(file.stem, columns)
 
 
 def all_traces() -> list[Trace]:
     """Those that are kept beside this file, by name."""
-    return [read(file) for file in sorted(FOLDER.glob("*.csv"), key=lambda it: it.stem)]
+    return [read(file) for file in sorted(FOLDER.glob("*.csv"), key=lambda file: file.stem)]
 
 
 def segments(

@@ -104,7 +104,7 @@ def draft(
     generations: Sequence[int] | None = None,
     mine: Mapping[str, Any] | None = None,
     theirs: Mapping[str, Any] | None = None,
-    each: Sequence[Mapping[str, Any]] | None = None,
+    fields: Sequence[Mapping[str, Any]] | None = None,
     unit: str = "s",
     resource: Resource = "cpu",
     margin: float = 0.02,
@@ -117,11 +117,11 @@ def draft(
     block; settings: what the plan and the host have besides.
     """
     values, bases = _plain(environment), _plain(baseline)
-    made = generations or [0] * len(values)
+    makings = generations or [0] * len(values)
     trials = []
     for block, (value, base) in enumerate(zip(values, bases, strict=True)):
-        more = {**(mine or {}), **(each[block] if each else {})}
-        generation = made[block]
+        more = {**(mine or {}), **(fields[block] if fields else {})}
+        generation = makings[block]
         trials += [
             trial(block, guest.key, value, generation=generation, **more),
             trial(block, BASELINE.key, base, generation=generation, **(theirs or {})),
@@ -152,15 +152,17 @@ def _plain(values: Values | Floats) -> Values:
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
-def doubted(made: Draft, alpha: float = 0.05) -> dict[str, Doubt]:
+def doubted(comparison: Draft, alpha: float = 0.05) -> dict[str, Doubt]:
     """Code → doubt; that the noise floor is unknown goes without saying."""
     figures = doubts.Figures(
-        interval=pairing.draft_interval(made),
-        bootstrap=pairing.bootstrap(made.units, made.settings.confidence, made.settings.seed),
-        robust=pairing.robust(made.units, made.settings.confidence),
-        without_outliers=pairing.without_outliers(made),
-        curve=pairing.curve(made),
+        interval=pairing.draft_interval(comparison),
+        bootstrap=pairing.bootstrap(
+            comparison.units, comparison.settings.confidence, comparison.settings.seed
+        ),
+        robust=pairing.robust(comparison.units, comparison.settings.confidence),
+        without_outliers=pairing.without_outliers(comparison),
+        curve=pairing.curve(comparison),
         floor=None,
         drift_alpha=alpha,
     )
-    return {d.code: d for d in doubts.of_comparison(made, figures) if d.code != "no-again"}
+    return {d.code: d for d in doubts.of_comparison(comparison, figures) if d.code != "no-again"}

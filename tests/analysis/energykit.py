@@ -70,7 +70,7 @@ def stretch(of: Channel, values: Sequence[float], faults: Sequence[Fault] = ()) 
     return Stretch(opened(of), readings, tuple(faults), None)
 
 
-def one(of: Channel, values: Sequence[float], faults: Sequence[Fault] = ()) -> ChannelSeries:
+def series_of(of: Channel, values: Sequence[float], faults: Sequence[Fault] = ()) -> ChannelSeries:
     """The series of it."""
     return series(stretch(of, values, faults), of.name)
 

@@ -19,7 +19,7 @@ def table(
     trial: Trial,
     places: Mapping[Place, float],
     over_time: Mapping[str, Sequence[int]] | None = None,
-    rest: int = 0,
+    uncounted: int = 0,
     by_core: Mapping[str, Sequence[int]] | None = None,
     cores_over_time: Mapping[tuple[int, str], Sequence[int]] | None = None,
 ) -> Symbols:
@@ -48,7 +48,7 @@ def table(
             )
             for (group, program, file, symbol), cpus in places.items()
         ),
-        rest=rest,
+        rest=uncounted,
         bin_ns=-(-length // parts) if parts else 0,
         over_time=tuple(
             GroupOverTime(group=group, samples=tuple(samples))

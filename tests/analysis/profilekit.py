@@ -69,8 +69,8 @@ def made_profile(
         weights.append(
             Weight.model_validate({"resources": name.split("+"), "share": span, "unclipped": span})
         )
-    rest = 1 - sum(shares.values())
-    total = 1 - rest
+    unexplained = 1 - sum(shares.values())
+    total = 1 - unexplained
     return Profile.model_validate(
         {
             "survey": survey(),
@@ -79,7 +79,7 @@ def made_profile(
             "blocks": blocks,
             "dropped": 0,
             "weights": weights,
-            "rest": Span(estimate=rest, low=rest, high=rest),
+            "rest": Span(estimate=unexplained, low=unexplained, high=unexplained),
             "total": Span(estimate=total, low=total, high=total),
             "normalised": False,
             "covariance": np.diag(sds**2).tolist(),

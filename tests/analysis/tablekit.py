@@ -17,28 +17,28 @@ Columns = dict[str, Any]
 
 
 def analysed(
-    folder: Path, columns: Columns, better: Any = "lower", **wanted: Any
+    folder: Path, columns: Columns, better: Any = "lower", **changes: Any
 ) -> tabular.Answer:
     file = folder / "table.parquet"
     pq.write_table(pa.table(columns), file)
-    asked = {
-        key: wanted.pop(key)
+    criteria = {
+        key: changes.pop(key)
         for key in ("margin", "confidence", "method", "quantile")
-        if key in wanted
+        if key in changes
     }
     return tabular.analyse(
         table.read(file, better=better),
         TableRequest(
-            baseline=wanted.pop("baseline", "native"),
-            criteria=Criteria(**{"margin": 0.02, "confidence": 0.95, **asked}),
-            **wanted,
+            baseline=changes.pop("baseline", "native"),
+            criteria=Criteria(**{"margin": 0.02, "confidence": 0.95, **criteria}),
+            **changes,
         ),
     )
 
 
 def only(answer: tabular.Answer) -> Comparison:
-    (found,) = answer.analysis.comparisons
-    return found
+    (comparison,) = answer.analysis.comparisons
+    return comparison
 
 
 def codes(c: Comparison) -> set[str]:
@@ -69,8 +69,8 @@ def logs(columns: Columns) -> Any:
 def nested(seed: int = 1, generations: int = 8, blocks: int = 5) -> tuple[Columns, Any]:
     rng = np.random.default_rng(seed)
     n = generations * blocks
-    made = np.repeat(rng.normal(0.1, 0.1, generations), blocks)
-    x = made + rng.normal(0, 0.01, n)
+    levels = np.repeat(rng.normal(0.1, 0.1, generations), blocks)
+    x = levels + rng.normal(0, 0.01, n)
     columns = paired([1.0] * n, np.exp(x).tolist())
     group = np.repeat(np.arange(generations), blocks)
     columns["generation"] = [f"g{at}" for at in np.tile(group, 2)]

@@ -48,12 +48,12 @@ def _altered(
     """After a change of every trial; None: it is not there."""
     options = {"workloads": [CPU], "failures": [], "noise_sd": 0.01}
     path = make_run(tmp_path / "run", raw=False, **{**options, **more})
-    found = []
+    lines = []
     for line in (path / "journal.jsonl").read_text().splitlines():
         event = json.loads(line)
-        kept = change(event) if event["event"] == "trial" else event
-        found += [] if kept is None else [json.dumps(kept)]
-    (path / "journal.jsonl").write_text("\n".join(found) + "\n")
+        changed = change(event) if event["event"] == "trial" else event
+        lines += [] if changed is None else [json.dumps(changed)]
+    (path / "journal.jsonl").write_text("\n".join(lines) + "\n")
     folder = RunFolder.open(path)
     analysis = overhead.analyse(folder)
     return analysis, _all_views(folder, analysis, tmp_path / "page.html")
@@ -65,14 +65,14 @@ def _cpu(analysis: Analysis, environment: str = "lxc") -> Comparison:
 
 def test_all_trials_failed(tmp_path: Path) -> None:
     failures = [(b, e.key, CPU.key) for b in range(8) for e in ENVIRONMENTS]
-    analysis, said = _analysed(tmp_path, blocks=8, failures=failures)
+    analysis, answer = _analysed(tmp_path, blocks=8, failures=failures)
     for c in analysis.primary():
         assert (c.ratio, c.interval, c.budget, c.verdict) == (None, None, None, None)
         assert c.no_verdict is not None
-    assert said.startswith(
+    assert answer.startswith(
         "On this machine, with container (crun), CPU has no verdict: too many failures: 8 of 8 in "
     )
-    assert "×" not in said
+    assert "×" not in answer
 
 
 @pytest.mark.parametrize("failed", [False, True])
@@ -88,13 +88,13 @@ def test_without_a_floor_that_was_planned_nothing_is_a_difference(
 
 @pytest.mark.parametrize("blocks", [0, 1])
 def test_hardly_a_block(tmp_path: Path, blocks: int) -> None:
-    analysis, said = _analysed(tmp_path, blocks=blocks)
+    analysis, answer = _analysed(tmp_path, blocks=blocks)
     c = _cpu(analysis)
     assert (c.interval, c.verdict, c.why) == (None, "inconclusive", "too-few-blocks")
     if blocks == 0:
-        assert said.startswith("No trial ran: ")
+        assert answer.startswith("No trial ran: ")
     else:
-        assert "CPU is inconclusive: 1 block is too few, at least 5 more blocks" in said
+        assert "CPU is inconclusive: 1 block is too few, at least 5 more blocks" in answer
     assert (c.ratio is None) is (blocks == 0)
 
 
@@ -105,15 +105,15 @@ def test_no_spread_is_no_certainty(tmp_path: Path) -> None:
         slow = event["environment"] == "lxc"
         return event | {"metrics": {"events_rate": 100.0 if slow else 200.0}}
 
-    analysis, said = _altered(tmp_path, change)
+    analysis, answer = _altered(tmp_path, change)
     c = _cpu(analysis)
     assert c.interval is not None
     assert c.interval.low == c.interval.high == pytest.approx(2.0)
     assert c.budget is None or c.budget.type_a == 0
     assert "no-spread" in {doubt.code for doubt in c.doubts}
     assert (c.verdict, c.why, c.blocks_to_settle) == ("inconclusive", "no-spread", None)
-    assert "worse" not in said.partition(";")[0]
-    assert "all pairs are equal: the figures are too coarse to tell, or exact" in said
+    assert "worse" not in answer.partition(";")[0]
+    assert "all pairs are equal: the figures are too coarse to tell, or exact" in answer
 
 
 @pytest.mark.parametrize(("late_ns", "split"), [(40_000, False), (90_000_000_000, True)])
@@ -157,10 +157,10 @@ def test_zeros_and_negatives_have_no_ratio(tmp_path: Path, figure: float) -> Non
             event["metrics"]["events_rate"] = figure
         return event
 
-    analysis, said = _altered(tmp_path, change)
+    analysis, answer = _altered(tmp_path, change)
     c = _cpu(analysis)
     assert (c.ratio, c.interval, c.verdict) == (None, None, None)
-    assert "LXC, CPU has no verdict: zero or negative figures in 1 of 12 pairs" in said
+    assert "LXC, CPU has no verdict: zero or negative figures in 1 of 12 pairs" in answer
     assert _cpu(analysis, "container").verdict == "equivalent", "the others do not suffer"
     values = c.environment_values
     assert values is not None
@@ -174,21 +174,21 @@ def test_a_missing_baseline_takes_its_blocks_only(tmp_path: Path) -> None:
         gone = event["environment"] == "native" and event["block"] in (2, 5, 9)
         return None if gone else event
 
-    analysis, said = _altered(tmp_path, change)
+    analysis, answer = _altered(tmp_path, change)
     c = _cpu(analysis)
     assert (c.pairs, analysis.blocks) == (9, 9)
     assert [p.block for p in c.points] == [0, 1, 3, 4, 6, 7, 8, 10, 11]
     assert c.interval is not None
     assert c.interval.n == 9
-    assert "9 blocks" in said
+    assert "9 blocks" in answer
 
 
 def test_a_baseline_that_is_never_there(tmp_path: Path) -> None:
-    analysis, said = _altered(
+    analysis, answer = _altered(
         tmp_path, lambda event: None if event["environment"] == "native" else event
     )
     assert all((c.pairs, c.interval) == (0, None) for c in analysis.primary())
-    assert "0 blocks are too few" in said
+    assert "0 blocks are too few" in answer
 
 
 @pytest.mark.parametrize("figure", [math.nan, math.inf, -math.inf, 1e300, 5e-324])
@@ -210,16 +210,16 @@ def test_what_is_no_number_is_refused(tmp_path: Path, figure: float, curve: bool
 
 def test_a_run_without_a_primary_metric(tmp_path: Path) -> None:
     metrics = tuple(m.model_copy(update={"primary": False}) for m in CPU.metrics)
-    analysis, said = _analysed(tmp_path, workloads=[CPU.model_copy(update={"metrics": metrics})])
+    analysis, answer = _analysed(tmp_path, workloads=[CPU.model_copy(update={"metrics": metrics})])
     assert (analysis.family, analysis.resources) == (0, ())
-    assert said.startswith("No metric of this run is a primary one: nothing is judged.")
+    assert answer.startswith("No metric of this run is a primary one: nothing is judged.")
     assert all(c.verdict is None and c.interval for c in analysis.comparisons if c.ratio)
 
 
 def test_a_run_of_the_baseline_alone(tmp_path: Path) -> None:
-    analysis, said = _analysed(tmp_path, environments=ENVIRONMENTS[:2])
+    analysis, answer = _analysed(tmp_path, environments=ENVIRONMENTS[:2])
     assert analysis.comparisons == ()
-    assert said.startswith("This run compares nothing with native.")
+    assert answer.startswith("This run compares nothing with native.")
     assert len(analysis.again) == 2
 
 
@@ -241,19 +241,19 @@ def test_any_figures_get_an_answer(
     """Whatever can be measured: far apart, nearly equal, equal, extreme, of any sign."""
     path = tmp_path_factory.mktemp("any")
     figure = data.draw(figures)
-    each = {"blocks_each": 2} if design == "nested" else {}
+    design_options = {"blocks_each": 2} if design == "nested" else {}
 
     def change(event: Event) -> Event:
         return event | {"metrics": {"events_rate": data.draw(figure)}}
 
-    options = {"workloads": [CPU], "failures": [], "blocks": 12, **each}
+    options = {"workloads": [CPU], "failures": [], "blocks": 12, **design_options}
     run = make_run(path / "run", raw=False, environments=ENVIRONMENTS[:3], **options)  # type: ignore[arg-type]
     events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     changed = [change(e) if e["event"] == "trial" else e for e in events]
     (run / "journal.jsonl").write_text("".join(json.dumps(e) + "\n" for e in changed))
     analysis = overhead.analyse(RunFolder.open(run))
     json.dumps(analysis.dump(), allow_nan=False)
-    told = "\n".join([*sentences.answer(analysis), *lines(analysis)])
-    assert "nan" not in told.split() and "inf" not in told.split()
+    text = "\n".join([*sentences.answer(analysis), *lines(analysis)])
+    assert "nan" not in text.split() and "inf" not in text.split()
     for c in analysis.primary():
         assert c.verdict in ("worse", "better", "equivalent", "inconclusive") or c.no_verdict

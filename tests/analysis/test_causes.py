@@ -60,8 +60,8 @@ def _of(analysis: Analysis, environment: str = "vm") -> Comparison:
     return next(c for c in analysis.primary() if c.environment == environment)
 
 
-def _names(found: Iterable[Cause]) -> list[str]:
-    return [cause.counter.partition(".")[2] for cause in found]
+def _names(causes: Iterable[Cause]) -> list[str]:
+    return [cause.counter.partition(".")[2] for cause in causes]
 
 
 @pytest.fixture(scope="module")
@@ -134,15 +134,15 @@ def test_only_what_is_worse_has_causes(planted: tuple[RunFolder, Analysis]) -> N
 
 def test_details_and_report_say_it_in_plain_words(planted: tuple[RunFolder, Analysis]) -> None:
     folder, analysis = planted
-    (told,) = [
+    (text,) = [
         dict(d.facts)["what changed with it"]
         for d in details(analysis)
         if d.comparison.causes is not None
     ]
-    assert "interrupts of the host: 1" in told
-    assert " a second against " in told
-    assert "Of 19 counters looked at 4 changed; all intervals hold together at 95 %." in told
-    assert told.endswith("What changes along is a lead, not a proof.")
+    assert "interrupts of the host: 1" in text
+    assert " a second against " in text
+    assert "Of 19 counters looked at 4 changed; all intervals hold together at 95 %." in text
+    assert text.endswith("What changes along is a lead, not a proof.")
     html = page.render(folder, analysis)
     assert "What changed with what is worse" in html
     assert "kernel.context_switches" in html
@@ -154,12 +154,12 @@ def test_a_worse_without_a_counter_says_so(tmp_path: Path) -> None:
     causes = _of(analysis).causes
     assert causes is not None
     assert (causes.differing, causes.found) == (0, ())
-    told = causewords.described(causes)
-    assert told.startswith(f"none of the {causes.looked} counters looked at changed for sure")
-    found = doubts.table(analysis)
-    assert found is not None
-    assert len(found.rows) == 1
-    assert found.rows[0][1].text == told
+    text = causewords.described(causes)
+    assert text.startswith(f"none of the {causes.looked} counters looked at changed for sure")
+    table = doubts.table(analysis)
+    assert table is not None
+    assert len(table.rows) == 1
+    assert table.rows[0][1].text == text
 
 
 def test_trials_without_counters_say_so(tmp_path: Path) -> None:
@@ -217,8 +217,8 @@ def test_what_is_told_is_no_less_than_the_floor(tmp_path: Path) -> None:
     assert causes.found[0].difference_low > 0.2
 
 
-@pytest.mark.parametrize("other", ["neighbour-00-0", "main-1"])
-def test_neither_neighbours_nor_more_teams_are_more_work(tmp_path: Path, other: str) -> None:
+@pytest.mark.parametrize("role", ["neighbour-00-0", "main-1"])
+def test_neither_neighbours_nor_more_teams_are_more_work(tmp_path: Path, role: str) -> None:
     """Beside every trial of the VM works another program, of a neighbour or of another instance."""
     path = tmp_path / "run"
     _run(path, lambda *_: {})
@@ -226,8 +226,8 @@ def test_neither_neighbours_nor_more_teams_are_more_work(tmp_path: Path, other: 
     events = [json.loads(line) for line in lines]
     for event in events:
         if event["event"] == "trial" and event["environment"] == "vm":
-            event["roles"].append({**event["roles"][0], "role": other, "instance": "vm-1"})
-            if other == "main-1":
+            event["roles"].append({**event["roles"][0], "role": role, "instance": "vm-1"})
+            if role == "main-1":
                 event["instances"] = {"vm-0": event["metrics"], "vm-1": event["metrics"]}
     (path / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     causes = _of(overhead.analyse(RunFolder.open(path))).causes
@@ -270,9 +270,9 @@ def test_where_nothing_changed_few_comparisons_name_a_counter(tmp_path: Path) ->
         blocks=8,
         finished=False,
     )
-    found = [c.causes for c in analysis.primary() if c.causes is not None]
-    assert len(found) > 90
-    assert sum(causes.differing > 0 for causes in found) / len(found) <= 0.05
+    all_causes = [c.causes for c in analysis.primary() if c.causes is not None]
+    assert len(all_causes) > 90
+    assert sum(causes.differing > 0 for causes in all_causes) / len(all_causes) <= 0.05
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_one_that_changed_is_told_in_the_singular() -> None:
 
 
 def test_counters_are_those_that_meters_have() -> None:
-    known = {f"{m.name}.{q.name}": q.unit for m in METERS for q in m.quantities}
+    units = {f"{m.name}.{q.name}": q.unit for m in METERS for q in m.quantities}
     for counter in COUNTERS:
         if counter.of_host:
             names = [counter.name]
@@ -329,9 +329,9 @@ def test_counters_are_those_that_meters_have() -> None:
             elif counter.name.startswith("guest."):  # and its counterpart on the host
                 names.append(counter.name.replace("guest.", "kernel."))
                 names = [name for name in names if name != "kernel.steal"]
-            wanted = {"Hz": {"1/s", "Hz"}, OF_A_CPU: {"1"}, "": {"1"}}
+            expected = {"Hz": {"1/s", "Hz"}, OF_A_CPU: {"1"}, "": {"1"}}
             for name in names:
-                assert known[name] in wanted.get(counter.unit, {counter.unit}), name
+                assert units[name] in expected.get(counter.unit, {counter.unit}), name
         assert math.isfinite(counter.floor)
         assert counter.floor > 0
     assert len({counter.name for counter in COUNTERS}) == len(COUNTERS)

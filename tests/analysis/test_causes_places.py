@@ -28,7 +28,9 @@ CPU = WORKLOADS[0]
 NATIVE, BOX, VM = ENVIRONMENTS[0], ENVIRONMENTS[1], ENVIRONMENTS[-1]
 HZ = 99
 Place = tuple[str, str, str]
-Seen = Callable[[str, np.random.Generator], tuple[dict[str, dict[str, float]], dict[Place, float]]]
+Readings = Callable[
+    [str, np.random.Generator], tuple[dict[str, dict[str, float]], dict[Place, float]]
+]
 """Environment → what meters saw in a trial, and where its CPUs were seen, in shares of one."""
 
 
@@ -36,7 +38,7 @@ def noisy(rng: np.random.Generator, mean: float, sd: float = 0.1) -> float:
     return float(mean * np.exp(sd * rng.standard_normal()))
 
 
-def made(path: Path, seen: Seen, **more: Any) -> RunFolder:
+def folder_of(path: Path, readings: Readings, **more: Any) -> RunFolder:
     """A run whose VM is 6.9 times worse, with meters and tables of symbols."""
     options = {"workloads": (CPU,), "noise_sd": 0.05, "failures": [], "raw": False, **more}
     make_run(path, **options)
@@ -46,7 +48,7 @@ def made(path: Path, seen: Seen, **more: Any) -> RunFolder:
     for event in events:
         if event["event"] != "trial":
             continue
-        event["meters"], places = seen(event["environment"], rng)
+        event["meters"], places = readings(event["environment"], rng)
         for role in event["roles"]:
             role["usage"] = None
         if places:
@@ -58,7 +60,7 @@ def made(path: Path, seen: Seen, **more: Any) -> RunFolder:
 def put(folder: Path, event: Mapping[str, Any], places: Mapping[Place, float]) -> None:
     """A table of samples, of programs that nobody asks about."""
     seconds = (event["end_ns"] - event["start_ns"]) / 1e9
-    found = Symbols(
+    symbols = Symbols(
         hz=HZ,
         cpus=2,
         start_ns=event["start_ns"],
@@ -78,13 +80,13 @@ def put(folder: Path, event: Mapping[str, Any], places: Mapping[Place, float]) -
         rest=0,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(found.model_dump_json())
+    (folder / FILE).write_text(symbols.model_dump_json())
 
 
 def causes_of(analysis: Analysis, environment: str = "vm") -> Causes:
-    found = next(c.causes for c in analysis.primary() if c.environment == environment)
-    assert found is not None
-    return found
+    causes = next(c.causes for c in analysis.primary() if c.environment == environment)
+    assert causes is not None
+    return causes
 
 
 def names(causes: Causes) -> list[str]:
@@ -94,7 +96,7 @@ def names(causes: Causes) -> list[str]:
 def test_the_place_that_the_time_went_to(tmp_path: Path) -> None:
     """Emulation in QEMU; the guest's own code, and the programs', is the work and no cause."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         meters = {"guest": {"interrupts": 100.0}, "kernel": {}} if vm else {"kernel": {}}
         places: dict[Place, float] = (
@@ -113,7 +115,7 @@ def test_the_place_that_the_time_went_to(tmp_path: Path) -> None:
         )
         return meters, places
 
-    folder = made(tmp_path / "run", seen)
+    folder = folder_of(tmp_path / "run", readings)
     analysis = overhead.analyse(folder)
     causes = causes_of(analysis)
     assert names(causes) == [
@@ -129,24 +131,24 @@ def test_the_place_that_the_time_went_to(tmp_path: Path) -> None:
     assert second.words == "QEMU beside its vCPUs in the host's kernel, do_sys_poll"
     html = page.render(folder, analysis)
     assert "symbols.vcpu/qemu-system-x86_64/tcg_gen_code" in html
-    (told,) = [row["causes"] for row in rows(analysis) if row["verdict"] == "worse"]
-    assert told == causewords.described(causes)
-    shown = dict(next(d.facts for d in details(analysis) if d.comparison.causes is not None))
-    assert shown["what changed with it"] == told
+    (text,) = [row["causes"] for row in rows(analysis) if row["verdict"] == "worse"]
+    assert text == causewords.described(causes)
+    facts = dict(next(d.facts for d in details(analysis) if d.comparison.causes is not None))
+    assert facts["what changed with it"] == text
     assert Analysis.model_validate_json(analysis.model_dump_json()) == analysis
 
 
 def test_beside_a_container_code_of_programs_is_compared(tmp_path: Path) -> None:
     """On one kernel both sides could be at every place: less of it is news too."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         return {}, {
             ("programs", "libc.so.6", "memcpy"): noisy(rng, 0.5 if vm else 0.1),
             ("programs", "kernel", "do_syscall_64"): noisy(rng, 0.05 if vm else 0.6),
         }
 
-    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    causes = causes_of(overhead.analyse(folder_of(tmp_path / "run", readings)))
     assert set(names(causes)) == {
         "symbols.programs/libc.so.6/memcpy",
         "symbols.programs/kernel/do_syscall_64",
@@ -159,7 +161,7 @@ def test_a_file_whose_functions_one_side_alone_tells_is_compared_as_a_whole(
 ) -> None:
     """As beside Docker, whose copy of the image is not ours: how it was looked at is no cause."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         if environment != "vm":
             return {}, {
                 ("programs", "nginx", "ngx_palloc"): noisy(rng, 0.1),
@@ -173,7 +175,7 @@ def test_a_file_whose_functions_one_side_alone_tells_is_compared_as_a_whole(
             ("programs", "libc.so.6", ""): noisy(rng, 0.3),
         }
 
-    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    causes = causes_of(overhead.analyse(folder_of(tmp_path / "run", readings)))
     (nginx,) = causes.found
     assert (nginx.counter, nginx.words) == ("symbols.programs/nginx", "the programs in nginx")
     assert nginx.baseline_mean == pytest.approx(0.3, rel=0.2)
@@ -183,13 +185,13 @@ def test_a_file_whose_functions_one_side_alone_tells_is_compared_as_a_whole(
 def test_functions_that_stand_with_their_file_are_not_nothing(tmp_path: Path) -> None:
     """Where there were too many, one that is absent may be among them; the kernel's never is."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         code: dict[Place, float] = {("programs", "mariadbd", "THD::init"): noisy(rng, 0.3)}
         code[("programs", "kernel", "clear_page")] = noisy(rng, 0.3)
         return {}, code if vm else {("programs", "mariadbd", "other"): noisy(rng, 0.3)}
 
-    folder = made(tmp_path / "run", seen)
+    folder = folder_of(tmp_path / "run", readings)
     both = {"symbols.programs/mariadbd/THD::init", "symbols.programs/kernel/clear_page"}
     assert both <= {*names(causes_of(overhead.analyse(folder)))}
     for trial in folder.trials:
@@ -206,7 +208,7 @@ def test_functions_that_stand_with_their_file_are_not_nothing(tmp_path: Path) ->
 def test_threads_and_the_guests_own_counters(tmp_path: Path) -> None:
     """QEMU's main loop, and interrupts in the guest; work that only moved is no cause."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         threads = {
             "vcpu": noisy(rng, 0.9) if vm else 0.0,
@@ -219,14 +221,14 @@ def test_threads_and_the_guests_own_counters(tmp_path: Path) -> None:
         meters = {"threads": threads, "kernel": host}
         return meters | ({"guest": guest} if vm else {}), {}
 
-    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    causes = causes_of(overhead.analyse(folder_of(tmp_path / "run", readings)))
     # Fewer context switches than the whole host had say nothing.
     assert names(causes) == ["guest.interrupts", "threads.hypervisor"]
     interrupts, loop = causes.found
     assert interrupts.words == "interrupts in the guest's own kernel (elsewhere the host's)"
     assert interrupts.baseline_mean == pytest.approx(1_000, rel=0.1)
-    said = causewords.cause_words(loop)
-    assert said.startswith("QEMU beside its vCPUs (main loop, disks, network): 11.7 % of a CPU")
+    sentence = causewords.cause_words(loop)
+    assert sentence.startswith("QEMU beside its vCPUs (main loop, disks, network): 11.7 % of a CPU")
     assert causewords.change(loop) == "11.7 % of a CPU more"
     assert causes.looked == 6  # the two of the host, of the guest, the loop, and where work was
 
@@ -234,26 +236,26 @@ def test_threads_and_the_guests_own_counters(tmp_path: Path) -> None:
 def test_guests_on_both_sides_are_compared_both_ways(tmp_path: Path) -> None:
     """A guest against a guest: less is news, and so is waiting for a CPU."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         guest = {"page_faults": noisy(rng, 1_000 if vm else 400_000)}
         threads = {"vcpu_waited": noisy(rng, 0.5 if vm else 0.05)}
         return {"guest": guest, "threads": threads}, {}
 
-    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    causes = causes_of(overhead.analyse(folder_of(tmp_path / "run", readings)))
     assert names(causes) == ["guest.page_faults", "threads.vcpu_waited"]
 
 
 def test_cpu_time_of_a_guests_kernel_against_the_hosts(tmp_path: Path) -> None:
     """The host tells shares of all its CPUs, a guest tells CPUs: of four, 5 % is a fifth of one."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         if environment == "vm":
             return {"guest": {"cpu_kernel": noisy(rng, 0.8, 0.02)}}, {}
         host = {"cpu_time": 8.0}
         return {"host": host, "kernel": {"window": 2.0, "cpu_kernel": noisy(rng, 0.05, 0.02)}}, {}
 
-    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    causes = causes_of(overhead.analyse(folder_of(tmp_path / "run", readings)))
     (kernel,) = (cause for cause in causes.found if cause.counter == "guest.cpu_kernel")
     assert kernel.ratio.low < 4 < kernel.ratio.high
 
@@ -261,14 +263,14 @@ def test_cpu_time_of_a_guests_kernel_against_the_hosts(tmp_path: Path) -> None:
 def test_a_duet_has_places_of_its_own_instances_alone(tmp_path: Path) -> None:
     """A kernel's thread works for both halves; what a hypervisor's does is its own."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         return ({"guest": {"interrupts": 5.0}} if vm else {"kernel": {"interrupts": 9e6}}), {
             ("hypervisor", "kernel", "do_sys_poll"): noisy(rng, 0.3) if vm else 0.0,
             ("ksoftirqd", "kernel", "net_rx_action"): noisy(rng, 0.3 if vm else 0.01),
         }
 
-    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen, design="duet")))
+    causes = causes_of(overhead.analyse(folder_of(tmp_path / "run", readings, design="duet")))
     assert causes.looked == 1
     assert names(causes) == ["symbols.hypervisor/kernel/do_sys_poll"]
 
@@ -278,35 +280,35 @@ def test_where_nothing_changed_few_comparisons_name_a_place(tmp_path: Path) -> N
     works = [CPU.model_copy(update={"key": f"work-{n}"}) for n in range(90)]
     truth = {("vm", work.key): 2.0 for work in works}
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         places = {("programs", "kernel", f"f{n}"): noisy(rng, 0.02 * n, 0.4) for n in range(1, 30)}
         threads = {n: noisy(rng, 0.1, 0.3) for n in ("hypervisor", "vhost", "kworker", "others")}
         return {"threads": threads}, places
 
-    folder = made(
+    folder = folder_of(
         tmp_path / "run",
-        seen,
+        readings,
         environments=(NATIVE, VM),
         workloads=works,
         truth=truth,
         blocks=8,
         finished=False,
     )
-    found = [c.causes for c in overhead.analyse(folder).primary() if c.causes is not None]
-    assert len(found) > 80
-    assert all(causes.looked == symbols.MOST + 4 for causes in found)
-    assert sum(causes.differing > 0 for causes in found) / len(found) <= 0.05
+    all_causes = [c.causes for c in overhead.analyse(folder).primary() if c.causes is not None]
+    assert len(all_causes) > 80
+    assert all(causes.looked == symbols.MOST + 4 for causes in all_causes)
+    assert sum(causes.differing > 0 for causes in all_causes) / len(all_causes) <= 0.05
 
 
 def test_a_place_that_may_be_among_the_small_rows_is_unknown(tmp_path: Path) -> None:
     """Not nothing: of a table with more rows than it keeps, what is absent was not looked at."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         share = {("hypervisor", "kernel", "do_sys_poll"): noisy(rng, 0.3)} if vm else {}
         return {}, share or {("programs", "kernel", "f"): noisy(rng, 0.3)}
 
-    folder = made(tmp_path / "run", seen)
+    folder = folder_of(tmp_path / "run", readings)
     name = "symbols.hypervisor/kernel/do_sys_poll"
     assert name in names(causes_of(overhead.analyse(folder)))
     for trial in folder.trials:
@@ -319,7 +321,7 @@ def test_a_place_that_may_be_among_the_small_rows_is_unknown(tmp_path: Path) -> 
 def test_programs_with_kernel_in_their_names_are_none(tmp_path: Path) -> None:
     """Beside a guest, their code is the work."""
 
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         vm = environment == "vm"
         places = {
             ("programs", file, "f"): noisy(rng, 0.5 if vm else 0.1)
@@ -327,7 +329,7 @@ def test_programs_with_kernel_in_their_names_are_none(tmp_path: Path) -> None:
         }
         return {"guest": {"interrupts": 5.0}} if vm else {}, places
 
-    causes = causes_of(overhead.analyse(made(tmp_path / "run", seen)))
+    causes = causes_of(overhead.analyse(folder_of(tmp_path / "run", readings)))
     assert set(names(causes)) == {
         "symbols.programs/kernel/f",
         "symbols.programs/kernel (ext4)/f",
@@ -345,10 +347,10 @@ def test_programs_with_kernel_in_their_names_are_none(tmp_path: Path) -> None:
     ids=["empty", "of nothing", "another format", "too long", "no text"],
 )
 def test_a_table_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         return {}, {("programs", "kernel", "f"): 0.5}
 
-    folder = made(tmp_path / "run", seen, blocks=6)
+    folder = folder_of(tmp_path / "run", readings, blocks=6)
     trial = next(trial for trial in folder.trials if trial.environment == "vm")
     file = folder.path / "trials" / trial.trial / FILE
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -359,11 +361,11 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_what_a_table_says_is_made_harmless(tmp_path: Path) -> None:
-    def seen(environment: str, rng: np.random.Generator) -> Any:
+    def readings(environment: str, rng: np.random.Generator) -> Any:
         share = noisy(rng, 0.5) if environment == "vm" else 0.0
         return {}, {("programs", "\x1b[2J<b>x", "\u202egnp"): share}
 
-    folder = made(tmp_path / "run", seen)
+    folder = folder_of(tmp_path / "run", readings)
     (cause,) = causes_of(overhead.analyse(folder)).found
     for text in (cause.words, cause.counter):
         assert "\x1b" not in text

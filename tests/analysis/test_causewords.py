@@ -33,6 +33,6 @@ def test_digits_are_those_that_the_interval_bears() -> None:
         "QEMU: 28.6 % of a CPU against 0 %, 28.6 % of a CPU more (0.2 % to 56.9 %)"
     )
     less = {"difference": -0.1, "difference_low": -0.12, "difference_high": -0.08}
-    told = cause.model_copy(update=less)
-    assert causes.change(told) == "10 % of a CPU less"
-    assert causes.bounds(told) == "8 % to 12 %"
+    less_of_it = cause.model_copy(update=less)
+    assert causes.change(less_of_it) == "10 % of a CPU less"
+    assert causes.bounds(less_of_it) == "8 % to 12 %"

@@ -176,20 +176,20 @@ def test_blocks_have_an_order(tmp_path: Path, block: Any, codes: list[int]) -> N
     columns = {"environment": ["a", "a", "a", "b"], "value": [1.0, 2.0, 3.0, 4.0]}
     twice = pa.concat_arrays([block, block.slice(0, 1)])
     sheet = read(parquet(tmp_path, {**columns, "block": twice}), better="lower")
-    found = sheet.cell("a", 0).block
-    assert found is not None
-    assert found.tolist() == codes
+    blocks = sheet.cell("a", 0).block
+    assert blocks is not None
+    assert blocks.tolist() == codes
 
 
 def test_rows_in_any_order_give_the_same_cells(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     names = np.array([f"e{number}" for number in range(20)])
-    which, value = rng.integers(0, 20, 5000), rng.normal(size=5000)
+    indices, value = rng.integers(0, 20, 5000), rng.normal(size=5000)
     sheet = read(
-        parquet(tmp_path, {"environment": names[which].tolist(), "value": value}), better="lower"
+        parquet(tmp_path, {"environment": names[indices].tolist(), "value": value}), better="lower"
     )
     for at, name in enumerate(names):
-        assert sheet.cell(str(name), 0).value.tolist() == value[which == at].tolist()
+        assert sheet.cell(str(name), 0).value.tolist() == value[indices == at].tolist()
 
 
 def test_samples_of_a_run_folder(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_samples_of_a_run_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"", "it is empty"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "neither text nor Parquet"),
@@ -223,11 +223,11 @@ def test_samples_of_a_run_folder(tmp_path: Path) -> None:
         (b"PAR1 and no more", "table-not-readable"),
     ],
 )
-def test_what_is_no_table(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_no_table(tmp_path: Path, content: bytes, expected: str) -> None:
     file = tmp_path / "table.csv"
     file.write_bytes(content)
     error = refused(errors.TABLE_NOT_READABLE, file, better="lower")
-    assert said in f"{error.message}\n{error.hint}\n{error.code}"
+    assert expected in f"{error.message}\n{error.hint}\n{error.code}"
 
 
 def test_latin_1_far_down_in_the_file(tmp_path: Path) -> None:

@@ -33,31 +33,31 @@ def test_a_table_of_an_older_run_tells_nothing() -> None:
 
 
 def test_parts_are_as_they_were_counted_where_looks_are_many() -> None:
-    found = core_courses(table(48, 3, course(1, 24, 12, 0), course(1, 0, 6, 6, group="vhost")))
-    assert found is not None
-    assert found.edges_s == (0.0, 0.5, 1.0, 1.5)
-    assert found.cores == {1: {"programs": (1.0, 0.5, 0.0), "vhost": (0.0, 0.25, 0.25)}}
-    assert found.busy(1) == [1.0, 0.75, 0.25]
-    assert found.mean(1) == pytest.approx(2 / 3)
+    courses = core_courses(table(48, 3, course(1, 24, 12, 0), course(1, 0, 6, 6, group="vhost")))
+    assert courses is not None
+    assert courses.edges_s == (0.0, 0.5, 1.0, 1.5)
+    assert courses.cores == {1: {"programs": (1.0, 0.5, 0.0), "vhost": (0.0, 0.25, 0.25)}}
+    assert courses.busy(1) == [1.0, 0.75, 0.25]
+    assert courses.mean(1) == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(("hz", "parts", "left"), [(3, 60, 7), (3, 15, 1), (3, 5, 1), (12, 9, 4)])
-def test_parts_with_few_looks_are_put_together(hz: int, parts: int, left: int) -> None:
+@pytest.mark.parametrize(("hz", "parts", "merged"), [(3, 60, 7), (3, 15, 1), (3, 5, 1), (12, 9, 4)])
+def test_parts_with_few_looks_are_put_together(hz: int, parts: int, merged: int) -> None:
     """What is left over is in the last one, so that none is shorter; and no sample is lost."""
-    found = core_courses(table(hz, parts, course(7, *[1] * parts)))
-    assert found is not None
-    assert found.parts == left
-    lengths = [b - a for a, b in zip(found.edges_s, found.edges_s[1:], strict=False)]
+    courses = core_courses(table(hz, parts, course(7, *[1] * parts)))
+    assert courses is not None
+    assert courses.parts == merged
+    lengths = [b - a for a, b in zip(courses.edges_s, courses.edges_s[1:], strict=False)]
     assert all(hz * length >= min(LEAST_LOOKS, hz * parts / 2) for length in lengths)
-    seen = [hz * a * b for a, b in zip(found.busy(7), lengths, strict=True)]
-    assert sum(seen) == pytest.approx(parts)
+    observed = [hz * a * b for a, b in zip(courses.busy(7), lengths, strict=True)]
+    assert sum(observed) == pytest.approx(parts)
 
 
 def test_the_last_part_is_as_long_as_it_is() -> None:
-    found = core_courses(table(48, 2, course(0, 24, 12), short_ns=250_000_000))
-    assert found is not None
-    assert found.edges_s == (0.0, 0.5, 0.75)
-    assert found.busy(0) == [1.0, 1.0]
+    courses = core_courses(table(48, 2, course(0, 24, 12), short_ns=250_000_000))
+    assert courses is not None
+    assert courses.edges_s == (0.0, 0.5, 0.75)
+    assert courses.busy(0) == [1.0, 1.0]
 
 
 def test_blocks() -> None:

@@ -41,9 +41,9 @@ def _vm(analysis: Analysis) -> Detail:
 
 
 def test_every_primary_comparison_is_told_and_the_again_ones(analysis: Analysis) -> None:
-    told = details(analysis)
-    assert len(told) == len(analysis.primary()) + analysis.again_total
-    assert [d.comparison.again for d in told][-2:] == [True, True]
+    all_details = details(analysis)
+    assert len(all_details) == len(analysis.primary()) + analysis.again_total
+    assert [d.comparison.again for d in all_details][-2:] == [True, True]
     assert {d.comparison.workload for d in details(analysis, CPU.key)} == {CPU.key}
 
 
@@ -115,15 +115,15 @@ def test_robust_and_bootstrap_and_outliers_stand_beside(tmp_path: Path) -> None:
         if (event.get("environment"), event.get("block"), event["event"]) == ("lxc", 5, "trial"):
             event["metrics"]["events_rate"] /= 4
     (path / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    told = details(overhead.analyse(RunFolder.open(path)))
-    for detail in told:
+    all_details = details(overhead.analyse(RunFolder.open(path)))
+    for detail in all_details:
         facts, c = _facts(detail), detail.comparison
         verb = "disagrees" if c.robust_disagrees else "agrees"
         assert c.robust_disagrees is (c.environment == "lxc")
         assert f", {verb}; Hodges–Lehmann" in facts["robust variant"]
         assert "bootstrap" in facts["bootstrap"]
         assert ("without outliers" in facts) is (c.environment == "lxc")
-    lxc = next(d for d in told if d.comparison.environment == "lxc")
+    lxc = next(d for d in all_details if d.comparison.environment == "lxc")
     without = lxc.comparison.without_outliers
     assert without is not None
     assert _facts(lxc)["without outliers"] == (
@@ -142,14 +142,14 @@ def test_means_are_of_the_kind_that_the_figure_asks_for(analysis: Analysis) -> N
 
 @pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg"])
 def test_the_correction_is_that_of_the_plan(tmp_path: Path, correction: str) -> None:
-    found = _run(tmp_path / "run", noise_sd=0.1, correction=correction)
+    analysis = _run(tmp_path / "run", noise_sd=0.1, correction=correction)
     adjust = holm if correction == "holm" else benjamini_hochberg
-    plain = [c.p_difference for c in found.primary() if c.p_difference is not None]
-    assert [c.p_difference_adjusted for c in found.primary()] == pytest.approx(adjust(plain))
-    told = words.correction(found)
-    assert told.startswith("6 primary comparisons, corrected together by ")
-    assert ("the chance that any claim" in told) is (correction == "holm")
-    assert ("are expected to be false" in told) is (correction != "holm")
+    plain = [c.p_difference for c in analysis.primary() if c.p_difference is not None]
+    assert [c.p_difference_adjusted for c in analysis.primary()] == pytest.approx(adjust(plain))
+    text = words.correction(analysis)
+    assert text.startswith("6 primary comparisons, corrected together by ")
+    assert ("the chance that any claim" in text) is (correction == "holm")
+    assert ("are expected to be false" in text) is (correction != "holm")
 
 
 def test_the_layout_of_the_run_is_told(analysis: Analysis) -> None:

@@ -26,21 +26,21 @@ def noisy(n: int, spread: float = 0.02) -> Floats:
     return RNG(1).normal(0, spread, n)
 
 
-def told(logs: Floats, code: str, **plan: Any) -> Doubt:
+def doubt_of(logs: Floats, code: str, **plan: Any) -> Doubt:
     """The doubt about these log-ratios; with `blocks_each` every block is of new instances."""
-    made = list(range(logs.size)) if "blocks_each" in plan else None
-    found = doubted(draft(np.exp(logs), np.ones(logs.size), generations=made, settings=plan))
-    return found[code]
+    makings = list(range(logs.size)) if "blocks_each" in plan else None
+    doubts = doubted(draft(np.exp(logs), np.ones(logs.size), generations=makings, settings=plan))
+    return doubts[code]
 
 
 @pytest.mark.parametrize("plan", MADE)
 def test_whose_instances_are_made_anew_is_not_told_to(plan: dict[str, int]) -> None:
     rising = noisy(24) + 0.03 * np.arange(24)
-    drift = told(rising, "drift", **plan).advice
-    alike = told(rising, "autocorrelated", **plan).advice
+    drift = doubt_of(rising, "drift", **plan).advice
+    alike = doubt_of(rising, "autocorrelated", **plan).advice
     cold = noisy(24, 0.005)
     cold[:2] += 0.3
-    warm = told(cold, "warm-up", **plan).advice
+    warm = doubt_of(cold, "warm-up", **plan).advice
     assert [ANEW in advice for advice in (drift, alike, warm)] == [not plan] * 3
     if plan:
         assert "look for what stayed: the host's disk" in drift
@@ -48,13 +48,13 @@ def test_whose_instances_are_made_anew_is_not_told_to(plan: dict[str, int]) -> N
         assert "so it is the host that was cold." in warm
 
 
-@pytest.mark.parametrize(("each", "fewer"), [(1, False), (5, True)])
-def test_fewer_blocks_than_one_cannot_be_written(each: int, fewer: bool) -> None:
+@pytest.mark.parametrize(("blocks_each", "fewer"), [(1, False), (5, True)])
+def test_fewer_blocks_than_one_cannot_be_written(blocks_each: int, fewer: bool) -> None:
     x = np.exp(noisy(10))
-    made = draft(
-        x, x[::-1], generations=[n // 2 for n in range(10)], settings={"blocks_each": each}
+    comparison = draft(
+        x, x[::-1], generations=[n // 2 for n in range(10)], settings={"blocks_each": blocks_each}
     )
-    advice = doubted(made)["few-generations"].advice
+    advice = doubted(comparison)["few-generations"].advice
     assert ("fewer blocks under" in advice) is fewer
     assert advice.endswith("a larger `blocks: max:`.")
 
@@ -64,13 +64,13 @@ def test_what_is_to_be_made_more_of(makings: int, says: str) -> None:
     x = noisy(24, 0.01)
     x[7] += 3
     generations = [n * makings // 24 for n in range(24)]
-    found = doubted(draft(np.exp(x + 0.02), np.ones(24), generations=generations))
-    assert says in found["outliers"].advice
-    assert says in found["robust-disagrees"].advice
+    doubts = doubted(draft(np.exp(x + 0.02), np.ones(24), generations=generations))
+    assert says in doubts["outliers"].advice
+    assert says in doubts["robust-disagrees"].advice
 
 
 @pytest.mark.parametrize(
-    ("governor", "turbo_off", "left", "done"),
+    ("governor", "turbo_off", "remedies", "done"),
     [
         (None, False, ["`performance`", "turbo off"], []),
         ("powersave", True, ["`performance`"], ["turbo off"]),
@@ -79,7 +79,7 @@ def test_what_is_to_be_made_more_of(makings: int, says: str) -> None:
     ],
 )
 def test_what_is_left_to_fix_of_the_frequency(
-    governor: str | None, turbo_off: bool, left: list[str], done: list[str]
+    governor: str | None, turbo_off: bool, remedies: list[str], done: list[str]
 ) -> None:
     facts = {"governor": governor, "turbo_disabled": "1" if turbo_off else "0"}
     assert machine.power(facts) == (governor, turbo_off)
@@ -89,23 +89,23 @@ def test_what_is_left_to_fix_of_the_frequency(
     mine, theirs = sides
     power = {"governor": governor, "turbo_off": turbo_off}
     x = np.exp(noisy(12))
-    found = doubted(draft(x, x[::-1], mine=mine, theirs=theirs, settings=power))
-    advice = found["frequency"].advice
-    assert all(words in advice for words in left)
+    doubts = doubted(draft(x, x[::-1], mine=mine, theirs=theirs, settings=power))
+    advice = doubts["frequency"].advice
+    assert all(words in advice for words in remedies)
     assert not any(words in advice for words in done)
-    assert ("turn turbo off" in found["throttled"].advice) is not turbo_off
+    assert ("turn turbo off" in doubts["throttled"].advice) is not turbo_off
 
 
 def _run(tmp_path: Path, change: Any, **more: Any) -> tuple[RunFolder, list[Comparison]]:
     """A run of which `change` altered every trial, or took it out (None)."""
     options = {"workloads": [CPU], "failures": [], "noise_sd": 0.01, **more}
     path = make_run(tmp_path / "run", raw=False, **options)
-    kept = []
+    lines = []
     for line in (path / "journal.jsonl").read_text().splitlines():
         event = json.loads(line)
         after = change(event) if event["event"] == "trial" else event
-        kept += [] if after is None else [json.dumps(after)]
-    (path / "journal.jsonl").write_text("\n".join(kept) + "\n")
+        lines += [] if after is None else [json.dumps(after)]
+    (path / "journal.jsonl").write_text("\n".join(lines) + "\n")
     folder = RunFolder.open(path)
     return folder, list(overhead.analyse(folder).primary())
 
@@ -142,9 +142,9 @@ def test_a_second_copy_that_gave_nothing_is_not_missing_in_the_plan(
         return event
 
     environments = [e for e in ENVIRONMENTS if planned or e.again_of is None]
-    folder, found = _run(tmp_path, change, environments=environments)
+    folder, analysis = _run(tmp_path, change, environments=environments)
     of_run = next(d for d in overhead.analyse(folder).doubts if d.code == "no-again")
-    for doubt in (of_run, *(_codes(c)["no-again"] for c in found)):
+    for doubt in (of_run, *(_codes(c)["no-again"] for c in analysis)):
         assert ("is in the plan" in doubt.advice) is planned
         assert ("Leave the second copy" in doubt.advice) is not planned
 
@@ -155,8 +155,8 @@ def test_blocks_that_were_lost_are_not_answered_by_more_of_them(tmp_path: Path) 
             event |= {"status": "failed", "metrics": {}}
         return event
 
-    _, found = _run(tmp_path, change)
-    advice = next(_codes(c)["too-few-blocks"].advice for c in found if c.environment == "lxc")
+    _, analysis = _run(tmp_path, change)
+    advice = next(_codes(c)["too-few-blocks"].advice for c in analysis if c.environment == "lxc")
     assert advice.startswith("12 blocks were run, and 8 of them gave no pair: find out why")
     few = doubted(draft([1.0, 1.1], [1.0, 1.0]))["too-few-blocks"].advice
     assert "`blocks: min:`" in few
@@ -172,8 +172,8 @@ def test_trials_that_are_not_there_are_told(
         lost = event["environment"] == "native" and event["block"] in gone
         return None if lost else event
 
-    _, found = _run(tmp_path, change)
-    for c in found:
+    _, analysis = _run(tmp_path, change)
+    for c in analysis:
         assert c.pairs == 12 - len(gone)
         assert ("metric-missing" in _codes(c)) is doubts
         if doubts:
@@ -189,12 +189,12 @@ def test_curves_without_a_common_point_are_not_said_to_be_zero(tmp_path: Path, e
             event["metrics"]["throughput"] = [] if empty else [[x + 1, y] for x, y in points]
         return event
 
-    folder, found = _run(tmp_path, change, workloads=[CURVE_WORKLOAD])
-    c = next(c for c in found if c.environment == "lxc")
+    folder, analysis = _run(tmp_path, change, workloads=[CURVE_WORKLOAD])
+    c = next(c for c in analysis if c.environment == "lxc")
     assert c.no_verdict == "no value of message size is in all trials"
     assert set(_codes(c)) == {"curve-ragged"}
     assert "zero" not in "".join(sentences.answer(overhead.analyse(folder)))
-    assert all(other.no_verdict is None for other in found if other is not c)
+    assert all(comparison.no_verdict is None for comparison in analysis if comparison is not c)
 
 
 def test_a_table_with_generations_is_not_told_to_name_them(tmp_path: Path) -> None:

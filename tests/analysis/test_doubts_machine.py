@@ -16,7 +16,7 @@ MACHINE = {"steal", "frequency", "throttled", "pressure", "co-tenant"}
 QUIET = {"cpu_time": 2.0, "busy": 0.52, "programs": 0.51, "controller": 0.005, "steal": 0.0}
 
 
-def found(
+def doubts_of(
     mine: Mapping[str, float] | None = None,
     theirs: Mapping[str, float] | None = None,
     *,
@@ -29,10 +29,10 @@ def found(
     """Doubts about a comparison of which either side had these readings, give or take."""
     rng = np.random.default_rng(1)
 
-    def seen(values: Mapping[str, float] | None) -> dict[str, Any]:
+    def readings(values: Mapping[str, float] | None) -> dict[str, Any]:
         return {"meters": {meter: dict(values or {})}, "roles": (role(1.0),), **more}
 
-    each = [
+    fields = [
         {
             "meters": {
                 meter: {k: max(0.0, v + scatter * rng.normal()) for k, v in (mine or {}).items()}
@@ -41,17 +41,19 @@ def found(
         for _ in range(blocks)
     ]
     x = rng.normal(1, 0.01, blocks)
-    made = draft(x, x[::-1], mine=seen(mine), theirs=seen(theirs), each=each, resource=resource)
-    return {code: doubt for code, doubt in doubted(made).items() if code in MACHINE}
+    comparison = draft(
+        x, x[::-1], mine=readings(mine), theirs=readings(theirs), fields=fields, resource=resource
+    )
+    return {code: doubt for code, doubt in doubted(comparison).items() if code in MACHINE}
 
 
 def test_nothing_is_said_of_equal_sides() -> None:
     quiet = {**QUIET, "psi_cpu": 0.01, "psi_io": 0.0, "psi_memory": 0.0}
-    assert found(quiet, quiet, scatter=0.004) == {}
+    assert doubts_of(quiet, quiet, scatter=0.004) == {}
 
 
 def test_nor_where_nothing_was_metered() -> None:
-    assert found() == {}
+    assert doubts_of() == {}
 
 
 @pytest.mark.parametrize(
@@ -68,9 +70,9 @@ def test_nor_where_nothing_was_metered() -> None:
 def test_sides_that_differ(
     meter: str, quantity: str, mine: float, theirs: float, code: str, says: str
 ) -> None:
-    seen = found({quantity: mine}, {quantity: theirs}, meter=meter)
-    assert set(seen) == {code}
-    assert says in seen[code].message
+    observed = doubts_of({quantity: mine}, {quantity: theirs}, meter=meter)
+    assert set(observed) == {code}
+    assert says in observed[code].message
 
 
 @pytest.mark.parametrize(
@@ -86,25 +88,27 @@ def test_sides_that_differ(
 def test_small_differences_are_not_told(
     meter: str, quantity: str, mine: float, theirs: float
 ) -> None:
-    assert found({quantity: mine}, {quantity: theirs}, meter=meter) == {}
+    assert doubts_of({quantity: mine}, {quantity: theirs}, meter=meter) == {}
 
 
 def test_what_scatters_from_trial_to_trial_is_not_told() -> None:
     """Of six trials with a standard deviation of 10 %, 3 % between the means is chance."""
-    assert found({"steal": 0.13}, {"steal": 0.1}, scatter=0.1, blocks=6) == {}
+    assert doubts_of({"steal": 0.13}, {"steal": 0.1}, scatter=0.1, blocks=6) == {}
 
 
 def test_a_disk_workload_waits_for_its_disk() -> None:
-    assert found({"psi_io": 0.7}, {"psi_io": 0.2}, resource="disk") == {}
-    assert "pressure" in found({"psi_io": 0.7}, {"psi_io": 0.2}, resource="network")
+    assert doubts_of({"psi_io": 0.7}, {"psi_io": 0.2}, resource="disk") == {}
+    assert "pressure" in doubts_of({"psi_io": 0.7}, {"psi_io": 0.2}, resource="network")
 
 
 def test_a_guests_own_threads_are_no_doubt_where_nobody_else_ran() -> None:
     """A VM's threads share its CPU; that its control group used all there was shows whose it is."""
     mine = {**QUIET, "instances": 0.5, "psi_cpu": 0.4}
     theirs = {**QUIET, "instances": 0.5, "psi_cpu": 0.01}
-    assert found(mine, theirs) == {}
-    unknown = found({**QUIET, "psi_cpu": 0.4}, theirs, instance=clock(drifted_ns=0), scatter=0.001)
+    assert doubts_of(mine, theirs) == {}
+    unknown = doubts_of(
+        {**QUIET, "psi_cpu": 0.4}, theirs, instance=clock(drifted_ns=0), scatter=0.001
+    )
     assert set(unknown) == {"pressure"}, "without an account of the VM nobody knows"
 
 
@@ -113,13 +117,13 @@ def test_others_used_the_cpu_more_on_one_side() -> None:
     theirs = {**QUIET, "instances": 0.5, "programs": 0.51}
     # The programs say that they used 1 s of 2: more than their group does on one side, so there
     # their own word counts.
-    assert found(mine, theirs) == {}
-    seen = found({**mine, "programs": 0.9}, theirs)
-    assert set(seen) == {"co-tenant"}
-    assert "Others used 39.5 % of all CPU time while qemu-kvm ran" in seen["co-tenant"].message
+    assert doubts_of(mine, theirs) == {}
+    observed = doubts_of({**mine, "programs": 0.9}, theirs)
+    assert set(observed) == {"co-tenant"}
+    assert "Others used 39.5 % of all CPU time while qemu-kvm ran" in observed["co-tenant"].message
 
 
-def told(
+def share_of_others(
     *,
     instance: InstanceClock = SHARED,
     partner: str | None = None,
@@ -141,22 +145,22 @@ def told(
 
 def test_others_by_the_control_groups() -> None:
     guest = clock(drifted_ns=0)
-    assert told(instances=0.48, programs=0.6) == pytest.approx(0.6 - 0.005 - 0.5)
-    assert told(instances=0.55, programs=0.6, instance=guest) == pytest.approx(0.045)
-    assert told(instances=0.55, programs=0.6, partner="native") == pytest.approx(0.045)
+    assert share_of_others(instances=0.48, programs=0.6) == pytest.approx(0.6 - 0.005 - 0.5)
+    assert share_of_others(instances=0.55, programs=0.6, instance=guest) == pytest.approx(0.045)
+    assert share_of_others(instances=0.55, programs=0.6, partner="native") == pytest.approx(0.045)
 
 
 def test_others_by_what_programs_say_only_where_their_kernel_is_the_hosts() -> None:
     guest = clock(drifted_ns=0)
-    assert told(programs=0.6) == pytest.approx(0.095)
-    assert told(programs=0.6, instances=0.01) == pytest.approx(0.095)
-    assert told(programs=0.6, instance=guest) is None
-    assert told(programs=0.6, instances=0.01, instance=guest) is None
-    assert told(programs=0.6, partner="native") is None
+    assert share_of_others(programs=0.6) == pytest.approx(0.095)
+    assert share_of_others(programs=0.6, instances=0.01) == pytest.approx(0.095)
+    assert share_of_others(programs=0.6, instance=guest) is None
+    assert share_of_others(programs=0.6, instances=0.01, instance=guest) is None
+    assert share_of_others(programs=0.6, partner="native") is None
 
 
 def test_others_are_never_less_than_nothing() -> None:
-    assert told(programs=0.4, instances=0.5) == 0
+    assert share_of_others(programs=0.4, instances=0.5) == 0
 
 
 def test_of_a_run_before_there_was_such_a_reading_nothing_is_told() -> None:

@@ -35,8 +35,8 @@ def doubted(tmp_path: Path) -> Doubted:
                 number += 1
             lines.append(json.dumps(event))
         (path / "journal.jsonl").write_text("\n".join(lines) + "\n")
-        found = doubts.of_run(RunFolder.open(path), ())
-        return {d.code: d for d in found if d.code != "no-again"}
+        raised = doubts.of_run(RunFolder.open(path), ())
+        return {d.code: d for d in raised if d.code != "no-again"}
 
     return make
 
@@ -72,8 +72,8 @@ def test_heat(doubted: Doubted) -> None:
     def change(event: dict[str, Any], number: int) -> None:
         event["meters"]["cpu"] = {"throttled": 2.0 if number % 20 == 3 else 0.0}
 
-    found = doubted(change)
-    assert found["throttled"].message == "Heat slowed the CPU down in 4 of 80 trials."
+    doubts = doubted(change)
+    assert doubts["throttled"].message == "Heat slowed the CPU down in 4 of 80 trials."
 
     def cool(event: dict[str, Any], _: int) -> None:
         event["meters"]["cpu"] = {"throttled": 0.0}
@@ -89,18 +89,18 @@ def test_memory_pressure_names_the_worst_cell(doubted: Doubted) -> None:
     assert message == f"Some task waited for memory in 20 % of the time of {CPU.key} in lxc."
 
 
-@pytest.mark.parametrize(("programs", "told"), [(0.9, True), (0.5, False)])
-def test_others_on_the_host(doubted: Doubted, programs: float, told: bool) -> None:
+@pytest.mark.parametrize(("programs", "expected"), [(0.9, True), (0.5, False)])
+def test_others_on_the_host(doubted: Doubted, programs: float, expected: bool) -> None:
     """The programs used 0.95 s of 2 s of CPU time; what others used is the rest."""
 
     def change(event: dict[str, Any], _: int) -> None:
         event["meters"]["host"] |= {"cpu_time": 2.0, "programs": programs, "controller": 0.005}
 
-    found = doubted(change)
-    assert ("co-tenant" in found) is told
-    if told:
-        assert "Others used 42 % of all CPU time during" in found["co-tenant"].message
-        assert "vm" not in found["co-tenant"].message, "of a guest nobody knows"
+    doubts = doubted(change)
+    assert ("co-tenant" in doubts) is expected
+    if expected:
+        assert "Others used 42 % of all CPU time during" in doubts["co-tenant"].message
+        assert "vm" not in doubts["co-tenant"].message, "of a guest nobody knows"
 
 
 def test_absolute_values_that_begin_otherwise(doubted: Doubted) -> None:

@@ -27,8 +27,8 @@ def test_plain_noise_raises_none() -> None:
 
 
 def test_drift() -> None:
-    made = draft(np.exp(noisy(16) + 0.02 * np.arange(16)), np.ones(16))
-    doubt = doubted(made)["drift"]
+    comparison = draft(np.exp(noisy(16) + 0.02 * np.arange(16)), np.ones(16))
+    doubt = doubted(comparison)["drift"]
     assert doubt.message.startswith("The ratio rises during the run (rank correlation with time +")
 
 
@@ -37,8 +37,8 @@ def test_warm_up_of_the_ratio_and_what_it_is_without() -> None:
     x[:2] += 0.3
     doubt = doubted(draft(np.exp(x), np.ones(16)))["warm-up"]
     assert doubt.message.startswith("The first 2 pairs differ from the rest by a ratio of 1.35")
-    rest = math.exp(x[2:].mean())
-    assert f" Without: {rest:.4f} (" in doubt.message
+    later = math.exp(x[2:].mean())
+    assert f" Without: {later:.4f} (" in doubt.message
 
 
 def test_one_cold_pair() -> None:
@@ -58,8 +58,8 @@ def test_an_interval_without_the_first_makings() -> None:
     """Pairs are left out, makings are what counts: eight pairs of four less two are three."""
     x = noisy(16, 0.002)
     x[:2] += 0.3
-    made = draft(np.exp(x), np.ones(16), generations=[n // 2 for n in range(16)])
-    message = doubted(made)["warm-up"].message
+    comparison = draft(np.exp(x), np.ones(16), generations=[n // 2 for n in range(16)])
+    message = doubted(comparison)["warm-up"].message
     units = x[2:].reshape(7, 2).mean(axis=1)
     assert f" Without: {math.exp(units.mean()):.4f} (" in message
 
@@ -91,10 +91,10 @@ def test_two_groups() -> None:
 def test_one_outlier_is_no_second_group() -> None:
     x = noisy(24)
     x[11] += 1
-    found = doubted(draft(np.exp(x), np.ones(24)))
-    assert set(found) & SERIES == set()
-    assert found["outliers"].message.startswith("1 of 24 pairs lie far from the others (block 11)")
-    assert " Without: " in found["outliers"].message
+    doubts = doubted(draft(np.exp(x), np.ones(24)))
+    assert set(doubts) & SERIES == set()
+    assert doubts["outliers"].message.startswith("1 of 24 pairs lie far from the others (block 11)")
+    assert " Without: " in doubts["outliers"].message
 
 
 @pytest.mark.parametrize("step", [0.005, 0.02])

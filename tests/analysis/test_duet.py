@@ -86,9 +86,9 @@ def test_every_caption_and_chart_of_the_report_says_so(
     assert all(", while both" in label for label, _ in answer.cellar_pictures(analysis))
     for workload in folder.resolved.workloads:
         mine = [t for t in folder.trials if t.workload == workload.key]
-        made = workloads.table(folder, analysis, workload, mine)
-        assert "side by side" in made.caption
-        lanes = [row[0].text for row in made.rows if row[1].text == workload.metrics[0].name]
+        table = workloads.table(folder, analysis, workload, mine)
+        assert "side by side" in table.caption
+        lanes = [row[0].text for row in table.rows if row[1].text == workload.metrics[0].name]
         assert len(lanes) == 8
         assert all(" beside " in lane for lane in lanes)
         for _, kind, chart in workloads.drawn(folder, analysis, workload, mine):
@@ -110,9 +110,9 @@ def test_lanes_of_a_solo_run_are_its_environments(tmp_path: Path) -> None:
 def test_designs_are_never_mixed(tmp_path: Path, design: Design) -> None:
     """Not even in one trial: such a run cannot be read, and so not be analysed."""
     path = make_run(tmp_path / "run", blocks=2, design=design, raw=False)
-    other = {"partner": "lxc", "side": 0} if design == "solo" else {"partner": None, "side": None}
+    mixed = {"partner": "lxc", "side": 0} if design == "solo" else {"partner": None, "side": None}
     events = [json.loads(line) for line in (path / "journal.jsonl").read_text().splitlines()]
-    next(event for event in events if event["event"] == "trial").update(other)
+    next(event for event in events if event["event"] == "trial").update(mixed)
     (path / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     with pytest.raises(UllageError) as caught:
         RunFolder.open(path)
@@ -121,5 +121,5 @@ def test_designs_are_never_mixed(tmp_path: Path, design: Design) -> None:
 
 
 def test_sentences_of_a_duet(analysis: Analysis) -> None:
-    for said in sentences.answer(analysis):
-        assert "side by side" in said
+    for sentence in sentences.answer(analysis):
+        assert "side by side" in sentence

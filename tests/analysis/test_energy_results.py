@@ -55,16 +55,18 @@ def _load(trial: Trial) -> float:
 
 def _of(analysis: Analysis, environment: str, label: str = "wall") -> Energy:
     return next(
-        each for each in analysis.energy if (each.environment, each.label) == (environment, label)
+        energy
+        for energy in analysis.energy
+        if (energy.environment, energy.label) == (environment, label)
     )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    made = run(tmp_path_factory.mktemp("energy") / "run", workloads=(CPU, TIMED, CURVE_WORKLOAD))
-    metered(made, _load, idle=40.0, beside_s=8.0)
-    begin, _ = span(made, 8.0)
-    return rested(made, begin + 1, begin + 6)
+    folder = run(tmp_path_factory.mktemp("energy") / "run", workloads=(CPU, TIMED, CURVE_WORKLOAD))
+    metered(folder, _load, idle=40.0, beside_s=8.0)
+    begin, _ = span(folder, 8.0)
+    return rested(folder, begin + 1, begin + 6)
 
 
 @pytest.fixture(scope="module")
@@ -74,31 +76,31 @@ def analysis(folder: RunFolder) -> Analysis:
 
 def test_energy_power_and_energy_above_idle_of_a_trial(analysis: Analysis) -> None:
     for key in ("native", "container", "vm"):
-        found = _of(analysis, key)
-        assert found.above_idle is not None
+        energy = _of(analysis, key)
+        assert energy.above_idle is not None
         seconds = CPU.duration_s
         watts = POWERS[key]
         # Half a reading at each edge, where the power is between idle and the load.
-        assert found.mean_power.values.median == pytest.approx(watts, rel=0.03)
-        assert found.energy.values.median == pytest.approx(watts * seconds, rel=0.03)
-        assert found.above_idle.values.median == pytest.approx((watts - 40) * seconds, rel=0.05)
-        assert (found.trials, found.having) == (12, 12)
-        assert (found.method, found.scope) == ("measured", "wall")
+        assert energy.mean_power.values.median == pytest.approx(watts, rel=0.03)
+        assert energy.energy.values.median == pytest.approx(watts * seconds, rel=0.03)
+        assert energy.above_idle.values.median == pytest.approx((watts - 40) * seconds, rel=0.05)
+        assert (energy.trials, energy.having) == (12, 12)
+        assert (energy.method, energy.scope) == ("measured", "wall")
     assert analysis.energy_notes == ()
 
 
 def test_ratios_are_paired_and_hold_the_truth(analysis: Analysis) -> None:
     assert _of(analysis, "native").energy.ratio is None
-    found = _of(analysis, "container").mean_power
-    assert found.ratio is not None
-    assert found.budget is not None
-    assert found.ratio.estimate == pytest.approx(1.3, rel=0.02)
-    assert found.budget.low <= found.ratio.low <= found.ratio.high <= found.budget.high
+    energy = _of(analysis, "container").mean_power
+    assert energy.ratio is not None
+    assert energy.budget is not None
+    assert energy.ratio.estimate == pytest.approx(1.3, rel=0.02)
+    assert energy.budget.low <= energy.ratio.low <= energy.ratio.high <= energy.budget.high
 
 
 def test_energy_of_a_unit_of_work_and_its_delay(folder: RunFolder, analysis: Analysis) -> None:
-    rated = [each for each in analysis.energy if each.work == "1"]
-    timed = [each for each in analysis.energy if each.work == "run"]
+    rated = [energy for energy in analysis.energy if energy.work == "1"]
+    timed = [energy for energy in analysis.energy if energy.work == "run"]
     assert len(rated) == len(timed) == 4
     for energy in (*rated, *timed):
         assert energy.per_unit is not None
@@ -129,9 +131,11 @@ def test_verdicts_are_a_family_of_their_own(folder: RunFolder, analysis: Analysi
 
 
 def test_a_curve_has_an_energy_and_no_unit_of_work(analysis: Analysis) -> None:
-    found = [each for each in analysis.energy if each.workload == CURVE_WORKLOAD.key]
-    assert len(found) == 4
-    assert {(each.metric, each.work, each.per_unit) for each in found} == {(None, None, None)}
+    of_curve = [energy for energy in analysis.energy if energy.workload == CURVE_WORKLOAD.key]
+    assert len(of_curve) == 4
+    assert {(energy.metric, energy.work, energy.per_unit) for energy in of_curve} == {
+        (None, None, None)
+    }
     assert "No accuracy is stated for wall: none is in." in words.note(analysis)
     assert all(row[5] == "(measured at the wall)" for row in words.rows(analysis)[-4:])
 
@@ -139,20 +143,20 @@ def test_a_curve_has_an_energy_and_no_unit_of_work(analysis: Analysis) -> None:
 def test_a_longer_meter_window_does_not_change_a_run(tmp_path: Path) -> None:
     results = []
     for longer_s in (2.0, 97.0):
-        made = metered(run(tmp_path / f"{longer_s:.0f}", blocks=3), _load, beside_s=longer_s)
-        begin, _ = span(made, 0.0)
-        at = made.trials[0].start_ns
+        folder = metered(run(tmp_path / f"{longer_s:.0f}", blocks=3), _load, beside_s=longer_s)
+        begin, _ = span(folder, 0.0)
+        at = folder.trials[0].start_ns
         assert begin == at / S
-        results.append(analysed(made).energy)
-    short, long = ([each.energy.values.median for each in found] for found in results)
+        results.append(analysed(folder).energy)
+    short, long = ([energy.energy.values.median for energy in analysis] for analysis in results)
     # The readings stand at other instants, so they may differ by what sampling does.
     assert long == pytest.approx(short, rel=0.05)
 
 
 def _two_sessions(path: Path) -> RunFolder:
     """A run that was resumed: the second session's tag is another, and so is its clock's start."""
-    made = run(path, blocks=6, pause=(3, 4000.0))
-    journal = made.path / "journal.jsonl"
+    folder = run(path, blocks=6, pause=(3, 4000.0))
+    journal = folder.path / "journal.jsonl"
     lines = journal.read_text().splitlines()
     second = next(n for n, line in enumerate(lines) if '"resumed":true' in line)
     lines[second] = lines[second].replace("u1a2b3c4", "u5e6f7a8")
@@ -161,50 +165,54 @@ def _two_sessions(path: Path) -> RunFolder:
 
 
 def test_a_trial_is_of_the_session_that_started_before_it(tmp_path: Path) -> None:
-    made = _two_sessions(tmp_path / "run")
-    first, second = made.sessions
-    begin, end = span(made)
+    folder = _two_sessions(tmp_path / "run")
+    first, second = folder.sessions
+    begin, end = span(folder)
     lines: list[Line] = []
     for session, watts in ((first, 100.0), (second, 150.0)):
         lines.append(opened(channel(), session=session.tag, every_s=0.5))
         lines += [reading(t, wall=watts) for t in np.arange(begin, end, 0.5)]
-    write(made.path / "meters" / "wall.jsonl", lines, torn=b'{"event":"read')
-    (found,) = energies_of(made)
-    powers = [each.mean_w for each in found.trials.values() if isinstance(each, TrialEnergy)]
-    split = next(n for n, t in enumerate(made.trials) if t.start_ns >= second.start_ns)
-    assert len(powers) == len(made.trials)
+    write(folder.path / "meters" / "wall.jsonl", lines, torn=b'{"event":"read')
+    (of_meter,) = energies_of(folder)
+    powers = [
+        energy.mean_w for energy in of_meter.trials.values() if isinstance(energy, TrialEnergy)
+    ]
+    split = next(n for n, t in enumerate(folder.trials) if t.start_ns >= second.start_ns)
+    assert len(powers) == len(folder.trials)
     assert powers == pytest.approx([100.0] * split + [150.0] * (len(powers) - split))
 
 
 def test_a_session_without_the_meter_has_no_energy(tmp_path: Path) -> None:
-    made = _two_sessions(tmp_path / "run")
-    metered(made, _load)
-    (found,) = energies_of(made)
-    codes = [each.code if isinstance(each, Missing) else "" for each in found.trials.values()]
+    folder = _two_sessions(tmp_path / "run")
+    metered(folder, _load)
+    (of_meter,) = energies_of(folder)
+    codes = [
+        energy.code if isinstance(energy, Missing) else "" for energy in of_meter.trials.values()
+    ]
     assert set(codes) == {"", "not-recorded"}
-    (note,) = analysed(made).energy_notes
+    (note,) = analysed(folder).energy_notes
     assert note.code == "energy-missing"
     assert "not-recorded" in note.message
 
 
 def test_trials_in_which_the_meter_failed_lack_it_and_keep_their_figures(tmp_path: Path) -> None:
-    made = run(tmp_path / "run")
-    trials = [trial for trial in made.trials if trial.environment == "container"]
-    metered(made, _load)
-    file = made.path / "meters" / "wall.jsonl"
+    folder = run(tmp_path / "run")
+    trials = [trial for trial in folder.trials if trial.environment == "container"]
+    metered(folder, _load)
+    file = folder.path / "meters" / "wall.jsonl"
     lines = file.read_text().splitlines(keepends=True)
     for trial in trials[:3]:
         at = (trial.start_ns + trial.end_ns) // 2
         place = next(n for n, line in enumerate(lines) if n and json.loads(line)["at_ns"] > at)
         lines.insert(place, fault(at / S).model_dump_json() + "\n")
     file.write_text("".join(lines))
-    analysis = analysed(made)
-    found = _of(analysis, "container")
-    assert (found.trials, found.having) == (12, 9)
-    assert found.per_unit is not None
-    assert found.per_unit.verdict is None
-    assert found.per_unit.ratio is not None
-    assert found.per_unit.ratio.n == 9
+    analysis = analysed(folder)
+    energy = _of(analysis, "container")
+    assert (energy.trials, energy.having) == (12, 9)
+    assert energy.per_unit is not None
+    assert energy.per_unit.verdict is None
+    assert energy.per_unit.ratio is not None
+    assert energy.per_unit.ratio.n == 9
     (note,) = analysis.energy_notes
     assert note.code == "energy-missing"
     assert all(trial.trial in note.message for trial in trials[:3])
@@ -214,8 +222,8 @@ def test_trials_in_which_the_meter_failed_lack_it_and_keep_their_figures(tmp_pat
 
 
 def test_packages_add_up_and_methods_never_do(tmp_path: Path) -> None:
-    made = run(tmp_path / "run", blocks=6)
-    begin, end = span(made)
+    folder = run(tmp_path / "run", blocks=6)
+    begin, end = span(folder)
     at = np.arange(begin, end, 0.1)
     of = (
         counter("package-0"),
@@ -236,12 +244,12 @@ def test_packages_add_up_and_methods_never_do(tmp_path: Path) -> None:
         )
         for t in at
     ]
-    write(made.path / "meters" / "cpu.jsonl", lines)
-    analysis = analysed(made)
+    write(folder.path / "meters" / "cpu.jsonl", lines)
+    analysis = analysed(folder)
     powers = {
-        (each.method, each.scope): each.mean_power.values.median
-        for each in analysis.energy
-        if each.environment == "native"
+        (energy.method, energy.scope): energy.mean_power.values.median
+        for energy in analysis.energy
+        if energy.environment == "native"
     }
     assert powers == {
         ("measured", "package"): pytest.approx(50),
@@ -249,8 +257,8 @@ def test_packages_add_up_and_methods_never_do(tmp_path: Path) -> None:
         ("estimated", "package"): pytest.approx(80),
         ("attributed", "guest"): pytest.approx(11),
     }
-    estimated = [each for each in analysis.energy if each.method == "estimated"]
-    assert {each.per_unit.verdict for each in estimated if each.per_unit} == {None}
+    estimated = [energy for energy in analysis.energy if energy.method == "estimated"]
+    assert {energy.per_unit.verdict for energy in estimated if energy.per_unit} == {None}
     (note,) = analysis.energy_notes
     assert note.code == "energy-of-a-guest"
     assert "cpu (rapl) tells of one guest or process" in note.message
@@ -258,9 +266,9 @@ def test_packages_add_up_and_methods_never_do(tmp_path: Path) -> None:
 
 
 def test_no_trial_of_a_duet_has_an_energy_of_its_own(tmp_path: Path) -> None:
-    made = run(tmp_path / "run", design="duet")
-    metered(made, lambda _: 100.0)
-    analysis = analysed(made)
+    folder = run(tmp_path / "run", design="duet")
+    metered(folder, lambda _: 100.0)
+    analysis = analysed(folder)
     assert analysis.energy == ()
     (note,) = analysis.energy_notes
     assert note.code == "energy-shared"
@@ -274,10 +282,10 @@ def test_no_trial_of_a_duet_has_an_energy_of_its_own(tmp_path: Path) -> None:
 def test_two_meters_of_the_same_that_disagree(
     tmp_path: Path, accuracy: float | None, factor: float, disagree: bool
 ) -> None:
-    made = run(tmp_path / "run", blocks=4)
-    metered(made, _load, label="one", accuracy=accuracy)
-    metered(made, lambda t: factor * _load(t), idle=40 * factor, label="two", accuracy=accuracy)
-    codes = [note.code for note in analysed(made).energy_notes]
+    folder = run(tmp_path / "run", blocks=4)
+    metered(folder, _load, label="one", accuracy=accuracy)
+    metered(folder, lambda t: factor * _load(t), idle=40 * factor, label="two", accuracy=accuracy)
+    codes = [note.code for note in analysed(folder).energy_notes]
     assert codes == (["meters-disagree"] if disagree else [])
 
 
@@ -285,29 +293,29 @@ def test_two_meters_of_the_same_that_disagree(
 def test_processors_never_take_more_than_the_wall(
     tmp_path: Path, watts: float, disagree: bool
 ) -> None:
-    made = run(tmp_path / "run", blocks=4)
-    metered(made, lambda _: 100.0, idle=100.0)
-    begin, end = span(made)
+    folder = run(tmp_path / "run", blocks=4)
+    metered(folder, lambda _: 100.0, idle=100.0)
+    begin, end = span(folder)
     lines: list[Line] = [opened(counter(), label="cpu", meter="rapl", every_s=0.1)]
     lines += [reading(t, package_0=watts * (t - begin)) for t in np.arange(begin, end, 0.1)]
-    write(made.path / "meters" / "cpu.jsonl", lines)
-    notes = analysed(made).energy_notes
+    write(folder.path / "meters" / "cpu.jsonl", lines)
+    notes = analysed(folder).energy_notes
     assert [note.code for note in notes] == (["meters-disagree"] if disagree else [])
 
 
 def test_a_meter_that_the_plan_names_and_nothing_was_read_of_is_said(tmp_path: Path) -> None:
-    made = run(tmp_path / "run", blocks=4)
+    folder = run(tmp_path / "run", blocks=4)
     record = EnergyMeterRecord(label="bmc", meter="ipmi", options={}, every_s=1.0)
-    resolved = made.resolved.model_copy(update={"energy_meters": (record,)})
-    (made.path / "resolved.json").write_text(resolved.model_dump_json())
-    (note,) = analysed(made).energy_notes
+    resolved = folder.resolved.model_copy(update={"energy_meters": (record,)})
+    (folder.path / "resolved.json").write_text(resolved.model_dump_json())
+    (note,) = analysed(folder).energy_notes
     assert (note.code, note.label) == ("meter-absent", "bmc")
 
 
 def test_the_accuracy_cancels_in_a_ratio_as_far_as_powers_are_alike(tmp_path: Path) -> None:
-    made = run(tmp_path / "run", blocks=6)
-    metered(made, _load, accuracy=0.05, resolution=0.5)
-    analysis = analysed(made)
+    folder = run(tmp_path / "run", blocks=6)
+    metered(folder, _load, accuracy=0.05, resolution=0.5)
+    analysis = analysed(folder)
 
     def parts(key: str) -> dict[str, float]:
         budget = _of(analysis, key).energy.budget
@@ -326,31 +334,31 @@ def test_the_accuracy_cancels_in_a_ratio_as_far_as_powers_are_alike(tmp_path: Pa
 
 
 def test_a_part_that_idle_takes_is_the_same_on_both_sides(tmp_path: Path) -> None:
-    made = run(tmp_path / "run", blocks=6)
-    metered(made, _load, resolution=4.0, beside_s=8.0)
-    begin, _ = span(made, 8.0)
-    found = _of(analysed(rested(made, begin + 1, begin + 6)), "vm").above_idle
-    assert found is not None
-    assert found.budget is not None
-    assert {p.source for p in found.budget.components} == {"meter-resolution", "meter-idle"}
+    folder = run(tmp_path / "run", blocks=6)
+    metered(folder, _load, resolution=4.0, beside_s=8.0)
+    begin, _ = span(folder, 8.0)
+    energy = _of(analysed(rested(folder, begin + 1, begin + 6)), "vm").above_idle
+    assert energy is not None
+    assert energy.budget is not None
+    assert {p.source for p in energy.budget.components} == {"meter-resolution", "meter-idle"}
 
 
 def test_a_malformed_file_is_told_with_its_line(tmp_path: Path) -> None:
-    made = metered(run(tmp_path / "run", blocks=3), _load)
-    file = made.path / "meters" / "wall.jsonl"
+    folder = metered(run(tmp_path / "run", blocks=3), _load)
+    file = folder.path / "meters" / "wall.jsonl"
     file.write_text(file.read_text().replace('"event":"reading"', '"event":"raeding"', 2))
     with pytest.raises(UllageError, match=r"wall\.jsonl, line 2") as caught:
-        analysed(made)
+        analysed(folder)
     assert caught.value.kind is errors.ENERGY_READINGS_BAD
 
 
 def test_a_file_that_leads_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
-    made = metered(run(tmp_path / "run", blocks=3), _load)
-    file = made.path / "meters" / "wall.jsonl"
+    folder = metered(run(tmp_path / "run", blocks=3), _load)
+    file = folder.path / "meters" / "wall.jsonl"
     file.rename(tmp_path / "elsewhere.jsonl")
     file.symlink_to(tmp_path / "elsewhere.jsonl")
     with pytest.raises(UllageError) as caught:
-        analysed(made)
+        analysed(folder)
     assert caught.value.kind is errors.RUN_BAD_FORMAT
 
 
@@ -364,10 +372,12 @@ def test_teams_side_by_side_share_the_joules(tmp_path: Path) -> None:
             event["instances"] = dict.fromkeys(("a", "b"), event["metrics"])
         lines.append(json.dumps(event) + "\n")
     journal.write_text("".join(lines))
-    one, two = (_of(analysed(metered(made, _load)), "native") for made in (alone, teams))
-    assert one.per_unit is not None
+    alone_energy, two = (
+        _of(analysed(metered(folder, _load)), "native") for folder in (alone, teams)
+    )
+    assert alone_energy.per_unit is not None
     assert two.per_unit is not None
-    assert two.per_unit.values.median == pytest.approx(one.per_unit.values.median / 2)
+    assert two.per_unit.values.median == pytest.approx(alone_energy.per_unit.values.median / 2)
 
 
 def test_names_of_environments_say_emulation(analysis: Analysis) -> None:

@@ -25,10 +25,10 @@ def test_a_power_and_a_counter_of_the_same_are_not_added(tmp_path: Path) -> None
         *(reading(t, wall=100.0, wall_energy=100.0 * (t - begin)) for t in at),
     ]
     write(folder.path / "meters" / "wall.jsonl", lines)
-    (found,) = trials.metered(folder)
-    for each in found.trials.values():
-        assert isinstance(each, trials.TrialEnergy)
-        assert each.mean_w == pytest.approx(100.0)
+    (of_meter,) = trials.metered(folder)
+    for energy in of_meter.trials.values():
+        assert isinstance(energy, trials.TrialEnergy)
+        assert energy.mean_w == pytest.approx(100.0)
 
 
 def test_packages_still_add_up() -> None:
@@ -37,19 +37,19 @@ def test_packages_still_add_up() -> None:
 
 
 def test_a_latency_is_no_piece_of_work() -> None:
-    found = {
+    units = {
         (w.name, m.name): money.work(m.unit, m.better, part=m.part)
         for w in WORKLOADS
         for m in w.metrics
         if m.primary and m.unit == "s"
     }
     for name in ("flood-ping", "httperf", "web-latency"):
-        assert {work for (workload, _), work in found.items() if workload == name} == {None}
-    assert found["command", "seconds"] == money.RUN
+        assert {work for (workload, _), work in units.items() if workload == name} == {None}
+    assert units["command", "seconds"] == money.RUN
 
 
 @pytest.mark.parametrize(
-    ("lengths", "every_s", "each"),
+    ("lengths", "every_s", "readings"),
     [
         ([5, 5, 10, 5, 5, 6, 5, 5], 1.0, 5),
         ([30, 32, 31, 30, 32, 31, 30, 32], 1.0, 1),
@@ -57,9 +57,9 @@ def test_a_latency_is_no_piece_of_work() -> None:
         ([5, 5, 5], 1.0, 1),
     ],
 )
-def test_a_steady_load_is_no_slow_meter(lengths: list[int], every_s: float, each: int) -> None:
+def test_a_steady_load_is_no_slow_meter(lengths: list[int], every_s: float, readings: int) -> None:
     raw = np.concatenate([np.full(n, 100.0 + 50 * (i % 2)) for i, n in enumerate(lengths)])
-    assert renewal.stands(np.append(raw, 7.0), every_s) == each
+    assert renewal.stands(np.append(raw, 7.0), every_s) == readings
 
 
 def stretch(at_s: float, epoch_s: float) -> Stretch:
@@ -68,9 +68,9 @@ def stretch(at_s: float, epoch_s: float) -> Stretch:
 
 
 def test_only_the_last_boot_is_told() -> None:
-    before, one, two = stretch(1000, 2000), stretch(500, 9000), stretch(700, 9200.5)
-    assert meter_readings.of_last_boot((before, one, two)) == (one, two)
-    assert meter_readings.of_last_boot((one, two)) == (one, two)
+    before, first, two = stretch(1000, 2000), stretch(500, 9000), stretch(700, 9200.5)
+    assert meter_readings.of_last_boot((before, first, two)) == (first, two)
+    assert meter_readings.of_last_boot((first, two)) == (first, two)
     later = stretch(800, 9900)
-    assert meter_readings.of_last_boot((one, two, later)) == (later,)
+    assert meter_readings.of_last_boot((first, two, later)) == (later,)
     assert meter_readings.of_last_boot(()) == ()

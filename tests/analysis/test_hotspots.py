@@ -25,7 +25,7 @@ CALL: Place = ("programs", "sysbench", "kernel", "do_syscall_64")
 SLEEP: Place = ("hypervisor", "qemu", "kernel", "do_sys_poll")
 
 
-def made(path: Path, **more: Any) -> RunFolder:
+def folder_of(path: Path, **more: Any) -> RunFolder:
     """A run without tables, whose trials are 10 s long and went well."""
     options: dict[str, Any] = {"blocks": 4, "workloads": (CPU,), "failures": [], "raw": False}
     options |= more
@@ -40,20 +40,20 @@ def with_tables(
 ) -> RunFolder:
     """The same with the same table for each trial but for its places."""
     for trial in folder.trials:
-        if found := places(trial):
-            put(folder, trial, table(trial, found, **more).model_dump_json())
+        if seconds_by_place := places(trial):
+            put(folder, trial, table(trial, seconds_by_place, **more).model_dump_json())
     return folder
 
 
 def test_a_run_without_tables_has_no_cells(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run")
+    folder = folder_of(tmp_path / "run")
     assert hotspots.cells(folder) == hotspots.RunHotspots((), 0)
     assert hotspots.lines(folder) == []
 
 
 def test_means_over_the_trials_that_went_well(tmp_path: Path) -> None:
     """Each trial weighs the same; a place that one of them has not counts as none there."""
-    folder = made(tmp_path / "run", failures=[(0, "native", CPU.key)])
+    folder = folder_of(tmp_path / "run", failures=[(0, "native", CPU.key)])
 
     def places(trial: Trial) -> dict[Place, float]:
         if trial.environment != "native":
@@ -70,43 +70,43 @@ def test_means_over_the_trials_that_went_well(tmp_path: Path) -> None:
     assert (cell.trials, cell.cpus, cell.course) == (2, 2, None)
     assert cell.busy == pytest.approx(0.9)
     assert cell.groups == pytest.approx({"programs": 0.9})
-    assert [(each.object, each.symbol) for each in cell.hotspots] == [WORK[2:], CALL[2:]]
-    assert [each.cpus for each in cell.hotspots] == pytest.approx([0.75, 0.15])
+    assert [(hotspot.object, hotspot.symbol) for hotspot in cell.hotspots] == [WORK[2:], CALL[2:]]
+    assert [hotspot.cpus for hotspot in cell.hotspots] == pytest.approx([0.75, 0.15])
     assert cell.elsewhere == pytest.approx(0)
 
 
 def test_what_is_in_no_row_is_told_as_a_share(tmp_path: Path) -> None:
     """Of rows that the table did not keep, and of those that are not told."""
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     many = {("programs", "p", "f", f"f{n:02}"): 0.02 * (n + 1) for n in range(20)}
-    with_tables(folder, lambda trial: many, rest=5 * HZ)
+    with_tables(folder, lambda trial: many, uncounted=5 * HZ)
     for cell in hotspots.cells(folder).cells:
         assert len(cell.hotspots) == hotspots.MOST_ROWS
         assert cell.hotspots[0].symbol == "f19"
         assert cell.busy == pytest.approx(sum(many.values()) + 0.5)
         assert cell.elsewhere == pytest.approx(sum(sorted(many.values())[:8]) + 0.5)
-        told = sum(each.cpus for each in cell.hotspots)
-        assert told + cell.elsewhere == pytest.approx(cell.busy)
+        in_rows = sum(hotspot.cpus for hotspot in cell.hotspots)
+        assert in_rows + cell.elsewhere == pytest.approx(cell.busy)
 
 
 def test_others_on_the_host_are_one_place(tmp_path: Path) -> None:
     """However many they are, they hide nothing."""
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     others: dict[Place, float] = {("others", f"p{n}", "", ""): 0.1 + n / 100 for n in range(20)}
     others["others", "p0", "kernel", ""] = 1.0
     with_tables(folder, lambda trial: others | {WORK: 0.5})
     for cell in hotspots.cells(folder).cells:
-        one, work = cell.hotspots
-        assert (one.group, one.program) == ("others", "p0, p19, p18, …")
-        assert one.cpus == pytest.approx(sum(others.values()))
+        elsewhere, work = cell.hotspots
+        assert (elsewhere.group, elsewhere.program) == ("others", "p0, p19, p18, …")
+        assert elsewhere.cpus == pytest.approx(sum(others.values()))
         assert work.object == WORK[2]
         assert work.cpus == pytest.approx(0.5)
 
 
 def test_the_trial_that_is_shown_is_the_median_one(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", blocks=5)
+    folder = folder_of(tmp_path / "run", blocks=5)
     with_tables(folder, lambda trial: {WORK: 1.0}, over_time={"programs": [100] * 5 + [50] * 5})
-    metric = next(each.name for each in CPU.metrics if each.primary)
+    metric = next(metric.name for metric in CPU.metrics if metric.primary)
     for cell in hotspots.cells(folder).cells:
         mine = [t for t in folder.trials if t.environment == cell.environment]
         ordered = sorted(mine, key=lambda trial: float(str(trial.metrics[metric])))
@@ -117,7 +117,7 @@ def test_the_trial_that_is_shown_is_the_median_one(tmp_path: Path) -> None:
 
 
 def test_of_a_curve_the_middle_one_in_time_is_shown(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", workloads=(CURVE_WORKLOAD,))
+    folder = folder_of(tmp_path / "run", workloads=(CURVE_WORKLOAD,))
     with_tables(folder, lambda trial: {WORK: 1.0}, over_time={"programs": [100] * 10})
     for cell in hotspots.cells(folder).cells:
         mine = [t.trial for t in folder.trials if t.environment == cell.environment]
@@ -127,7 +127,7 @@ def test_of_a_curve_the_middle_one_in_time_is_shown(tmp_path: Path) -> None:
 
 def test_which_core_it_was(tmp_path: Path) -> None:
     """Means over the trials that tell; of groups that only some of them saw too."""
-    folder = made(tmp_path / "run", blocks=3)
+    folder = folder_of(tmp_path / "run", blocks=3)
     for trial in folder.trials:
         by_core = {
             0: {"programs": [900, 0, 100]},
@@ -149,7 +149,7 @@ def test_which_core_it_was(tmp_path: Path) -> None:
 
 
 def test_of_many_cores_the_busiest_are_told(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     by_core = {"programs": [10 * n for n in range(30)]}
     with_tables(folder, lambda trial: {WORK: 1.0}, by_core=by_core)
     cell = hotspots.cells(folder).cells[0]
@@ -159,7 +159,7 @@ def test_of_many_cores_the_busiest_are_told(tmp_path: Path) -> None:
 
 
 def test_a_run_without_cores_says_nothing_of_them(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     with_tables(folder, lambda trial: {WORK: 1.0})
     assert not any(cell.cores for cell in hotspots.cells(folder).cells)
     assert not any("by core" in line for line in hotspots.lines(folder))
@@ -167,7 +167,7 @@ def test_a_run_without_cores_says_nothing_of_them(tmp_path: Path) -> None:
 
 def test_cores_over_time_are_told(tmp_path: Path) -> None:
     """Of one trial, on the terminal too: a character is a part, and its height the share."""
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     shares = (0, 0.06, 0.2, 0.3, 0.55, 0.8, 0.95, 1.1)
     steps = [HZ * share for share in shares]
     courses: dict[tuple[int, str], list[float]] = {
@@ -177,22 +177,22 @@ def test_cores_over_time_are_told(tmp_path: Path) -> None:
     }
     for trial in folder.trials:
         length = (trial.end_ns - trial.start_ns) / 8e9
-        scaled = {who: [round(n * length) for n in samples] for who, samples in courses.items()}
-        found = table(trial, {WORK: 1.0}, {"programs": [HZ] * 8}, cores_over_time=scaled)
-        put(folder, trial, found.model_dump_json())
+        scaled = {group: [round(n * length) for n in samples] for group, samples in courses.items()}
+        symbols = table(trial, {WORK: 1.0}, {"programs": [HZ] * 8}, cores_over_time=scaled)
+        put(folder, trial, symbols.model_dump_json())
     cell = hotspots.cells(folder).cells[0]
     assert cell.course is not None
     cores = cell.course.cores
     assert cores is not None
     assert (cores.parts, cores.busiest()) == (8, [0, 10])
     assert cores.busy(10) == pytest.approx(shares, abs=0.01)
-    told = hotspots.lines(folder)
-    at = told.index(f"  over 10 s of trial {cell.course.trial}, core by core:")
-    assert told[at + 1 : at + 3] == ["     0 |████████|", "    10 | ▁▂▃▅▇██|"]
+    lines = hotspots.lines(folder)
+    at = lines.index(f"  over 10 s of trial {cell.course.trial}, core by core:")
+    assert lines[at + 1 : at + 3] == ["     0 |████████|", "    10 | ▁▂▃▅▇██|"]
 
 
 def test_a_large_hosts_terminal_has_the_busiest(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     courses = {(core, "programs"): [core] * 10 for core in range(1, 257)}
     over = {"programs": [9] * 10}
     with_tables(folder, lambda trial: {WORK: 1.0}, over_time=over, cores_over_time=courses)
@@ -202,18 +202,18 @@ def test_a_large_hosts_terminal_has_the_busiest(tmp_path: Path) -> None:
 
 
 def test_a_duet_is_told_by_partner(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", design="duet")
-    found = hotspots.cells(with_tables(folder, lambda trial: {WORK: 1.0})).cells
+    folder = folder_of(tmp_path / "run", design="duet")
+    cells = hotspots.cells(with_tables(folder, lambda trial: {WORK: 1.0})).cells
     others = [environment for environment in ENVIRONMENTS if environment is not NATIVE]
-    labels = {cell.label for cell in found}
+    labels = {cell.label for cell in cells}
     assert labels == {f"{NATIVE.label} beside {e.label}" for e in others} | {
         f"{e.label} beside {NATIVE.label}" for e in others
     }
-    assert all(cell.trials == 4 for cell in found)
+    assert all(cell.trials == 4 for cell in cells)
 
 
 def test_a_large_run_is_cut_and_says_so(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", blocks=1, workloads=WORKLOADS)
+    folder = folder_of(tmp_path / "run", blocks=1, workloads=WORKLOADS)
     with_tables(folder, lambda trial: {WORK: 1.0})
     many = len(ENVIRONMENTS) * len(WORKLOADS)
     run = hotspots.cells(folder, most=3)
@@ -223,7 +223,7 @@ def test_a_large_run_is_cut_and_says_so(tmp_path: Path) -> None:
 
 
 def test_the_terminal_has_the_first_places(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run")
+    folder = folder_of(tmp_path / "run")
     with_tables(folder, lambda trial: {WORK: 0.75, SLEEP: 0.1} if trial.environment == "vm" else {})
     done = commandkit.ullage("show", str(folder.path), "--details", environment={"NO_COLOR": "1"})
     vm = ENVIRONMENTS[-1].label
@@ -235,7 +235,7 @@ def test_the_terminal_has_the_first_places(tmp_path: Path) -> None:
 
 
 def test_what_a_table_says_is_made_harmless(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     nasty = "\x1b[2J\u202e" + "x" * 500
     with_tables(folder, lambda trial: {(nasty, nasty, nasty, nasty): 1.0})
     text = "\n".join(hotspots.lines(folder))
@@ -288,7 +288,7 @@ def parts(*samples: Any, group: str = "vcpu") -> dict[str, Any]:
     ],
 )
 def test_a_series_that_is_none_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
-    folder = made(tmp_path / "run", blocks=1)
+    folder = folder_of(tmp_path / "run", blocks=1)
     trial = folder.trials[0]
     good = json.loads(table(trial, {WORK: 1.0}).model_dump_json()) | GOOD
     put(folder, trial, json.dumps(good))

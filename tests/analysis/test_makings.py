@@ -40,10 +40,10 @@ def _cpu(analysis: Analysis, environment: str = "lxc") -> Comparison:
 
 def _means(c: Comparison) -> list[float]:
     """Of the log-ratios of each making, computed here."""
-    found: dict[int, list[float]] = {}
+    by_making: dict[int, list[float]] = {}
     for point in c.points:
-        found.setdefault(point.generation, []).append(math.log(point.ratio))
-    return [float(np.mean(x)) for x in found.values()]
+        by_making.setdefault(point.generation, []).append(math.log(point.ratio))
+    return [float(np.mean(x)) for x in by_making.values()]
 
 
 def test_the_interval_rests_on_the_makings(nested: Analysis) -> None:
@@ -51,19 +51,19 @@ def test_the_interval_rests_on_the_makings(nested: Analysis) -> None:
     for c in (*nested.comparisons, *nested.again):
         if c.interval is None:
             continue
-        known = t_interval(_means(c), 0.95)
-        assert (c.interval.low, c.interval.high) == pytest.approx((known.low, known.high))
+        reference = t_interval(_means(c), 0.95)
+        assert (c.interval.low, c.interval.high) == pytest.approx((reference.low, reference.high))
         assert c.interval.n == c.generations == 7
         assert (c.pairs, len(c.points), c.precision) == (28, 28, "intermediate")
-        for other in (c.bootstrap, c.robust):
-            assert other is not None
-            assert other.n == 7
+        for check in (c.bootstrap, c.robust):
+            assert check is not None
+            assert check.n == 7
 
 
 def test_the_floor_and_the_barrels_rest_on_them_too(nested: Analysis) -> None:
     null = _cpu(nested, "native~again")
-    known = t_interval(_means(null), 0.95)
-    reach = max(abs(math.log(known.low)), abs(math.log(known.high)))
+    reference = t_interval(_means(null), 0.95)
+    reach = max(abs(math.log(reference.low)), abs(math.log(reference.high)))
     assert _cpu(nested).floor == pytest.approx(math.exp(reach))
     (barrel,) = [r for r in nested.resources if (r.environment, r.resource) == ("lxc", "cpu")]
     assert (barrel.generations, barrel.pairs, barrel.precision) == (7, 28, "intermediate")
@@ -88,9 +88,9 @@ def test_more_of_the_same_instances_prove_nothing(tmp_path: Path) -> None:
 
 
 def test_what_would_settle_it_is_told_in_blocks(nested: Analysis) -> None:
-    told = [c for c in nested.primary() if c.blocks_to_settle is not None]
-    assert told
-    for c in told:
+    unsettled = [c for c in nested.primary() if c.blocks_to_settle is not None]
+    assert unsettled
+    for c in unsettled:
         assert c.makings_to_settle is not None
         assert c.blocks_to_settle == 4 * c.makings_to_settle
 
@@ -113,12 +113,12 @@ def test_one_making_is_a_claim_about_these_instances(tmp_path: Path) -> None:
 
 def test_outliers_are_flagged_by_pair_and_left_out_within_the_makings(tmp_path: Path) -> None:
     heavy = _run(tmp_path / "run", tails="heavy", between_sd=0.0, seed=5, blocks=80, blocks_each=8)
-    found = [c for c in heavy.comparisons if c.without_outliers is not None]
-    assert found
-    for c in found:
-        kept = c.model_copy(update={"points": tuple(p for p in c.points if not p.outlier)})
+    flagged = [c for c in heavy.comparisons if c.without_outliers is not None]
+    assert flagged
+    for c in flagged:
+        without = c.model_copy(update={"points": tuple(p for p in c.points if not p.outlier)})
         assert c.without_outliers is not None
-        assert c.without_outliers.high == pytest.approx(t_interval(_means(kept), 0.95).high)
+        assert c.without_outliers.high == pytest.approx(t_interval(_means(without), 0.95).high)
         assert c.without_outliers.n == 10
 
 
@@ -169,8 +169,8 @@ def test_repeats_within_an_instance_are_never_counted_as_n(tmp_path: Path) -> No
 
 
 def test_the_words_and_the_table_say_it(nested: Analysis) -> None:
-    said = sentences.answer(nested)
-    assert all("7 makings of the instances (28 blocks)" in s for s in said[:3])
+    answer = sentences.answer(nested)
+    assert all("7 makings of the instances (28 blocks)" in s for s in answer[:3])
     text = "\n".join(lines(nested))
     assert "levels: 7 makings of the instances, anew after every 4 blocks" in text
     assert "covers: intermediate precision: what instances made anew on this host" in text

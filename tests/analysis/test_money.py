@@ -36,8 +36,8 @@ TIMED = WORKLOADS[0].model_copy(
 
 def _priced(**prices: Price) -> tuple[EnvironmentRecord, ...]:
     return tuple(
-        each.model_copy(update={"price": prices.get(each.key.partition("~")[0])})
-        for each in ENVIRONMENTS
+        environment.model_copy(update={"price": prices.get(environment.key.partition("~")[0])})
+        for environment in ENVIRONMENTS
     )
 
 
@@ -48,8 +48,8 @@ def _run(
     **more: Any,
 ) -> RunFolder:
     options = {"noise_sd": 0.02, "failures": [], "raw": False, **more}
-    made = make_run(path, environments=environments, workloads=workloads, **options)
-    return RunFolder.open(made)
+    folder = make_run(path, environments=environments, workloads=workloads, **options)
+    return RunFolder.open(folder)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,8 @@ def analysis(folder: RunFolder) -> Analysis:
 
 
 def _cost(analysis: Analysis, environment: str, workload: str) -> Cost:
-    (found,) = [c for c in analysis.money if (c.environment, c.workload) == (environment, workload)]
-    return found
+    (cost,) = [c for c in analysis.money if (c.environment, c.workload) == (environment, workload)]
+    return cost
 
 
 def test_only_what_has_a_price_has_costs(analysis: Analysis) -> None:
@@ -91,8 +91,8 @@ def test_a_time_costs_the_price_times_the_time(analysis: Analysis) -> None:
     assert c.environment_values is not None
     assert cost.unit == "run"
     for mine, theirs in (("cost", "median"), ("low", "median_low"), ("high", "median_high")):
-        wanted = 0.72 / 3600 * getattr(c.environment_values, theirs)
-        assert getattr(cost, mine) == pytest.approx(wanted)
+        expected = 0.72 / 3600 * getattr(c.environment_values, theirs)
+        assert getattr(cost, mine) == pytest.approx(expected)
 
 
 def test_the_ratio_is_that_of_the_figures_times_that_of_the_prices(analysis: Analysis) -> None:
@@ -108,9 +108,9 @@ def test_the_ratio_is_that_of_the_figures_times_that_of_the_prices(analysis: Ana
 
 def test_other_currencies_have_no_ratio(tmp_path: Path) -> None:
     usd = Price(per_hour=0.36, currency="USD")
-    found = overhead.analyse(_run(tmp_path / "run", _priced(native=EUR, vm=usd, lxc=EUR)))
-    assert _cost(found, "vm", CPU.key).ratio is None
-    assert _cost(found, "lxc", CPU.key).ratio is not None
+    analysis = overhead.analyse(_run(tmp_path / "run", _priced(native=EUR, vm=usd, lxc=EUR)))
+    assert _cost(analysis, "vm", CPU.key).ratio is None
+    assert _cost(analysis, "lxc", CPU.key).ratio is not None
     alone = overhead.analyse(_run(tmp_path / "alone", _priced(vm=usd)))
     assert {cost.environment for cost in alone.money} == {"vm"}
     assert _cost(alone, "vm", CPU.key).ratio is None
@@ -118,10 +118,10 @@ def test_other_currencies_have_no_ratio(tmp_path: Path) -> None:
 
 def test_without_a_price_nothing_is_shown(tmp_path: Path) -> None:
     folder = _run(tmp_path / "run", ENVIRONMENTS, blocks=3)
-    found = overhead.analyse(folder)
-    assert (found.money, energy.table(found), money.rows(found)) == ((), None, [])
-    assert "What the work costs" not in page.render(folder, found)
-    assert {row["cost"] for row in export.rows(found)} == {None}
+    analysis = overhead.analyse(folder)
+    assert (analysis.money, energy.table(analysis), money.rows(analysis)) == ((), None, [])
+    assert "What the work costs" not in page.render(folder, analysis)
+    assert {row["cost"] for row in export.rows(analysis)} == {None}
 
 
 def test_what_is_no_work_per_time_has_no_cost(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_what_is_no_work_per_time_has_no_cost(tmp_path: Path) -> None:
     )
     failures = [(block, "vm", MEMORY.key) for block in range(3)]
     environments = _priced(native=EUR, vm=EUR, lxc=EUR)
-    found = overhead.analyse(_run(tmp_path / "run", environments, works, failures=failures))
-    assert {(c.environment, c.workload) for c in found.money} == {
+    analysis = overhead.analyse(_run(tmp_path / "run", environments, works, failures=failures))
+    assert {(c.environment, c.workload) for c in analysis.money} == {
         ("native", MEMORY.key),
         ("lxc", MEMORY.key),
     }
@@ -164,9 +164,9 @@ def test_all_instances_that_did_the_work_together_are_paid(
 
     def two(event: dict[str, Any]) -> None:
         if event["event"] == "trial" and event["environment"] == "vm":
-            other = {**event["roles"][0], "role": "second", "instance": "vm-1"}
+            second_role = {**event["roles"][0], "role": "second", "instance": "vm-1"}
             client = {**event["roles"][0], "role": "client", "instance": "host-0"}
-            event["roles"] += [other, client]
+            event["roles"] += [second_role, client]
             if not together:
                 event["instances"] = {"vm-0": event["metrics"], "vm-1": event["metrics"]}
 
@@ -187,9 +187,9 @@ def test_show_prints_them(
     monkeypatch.setattr(sys, "argv", ["ullage", "show", str(folder.path)])
     with pytest.raises(SystemExit):
         main.main()
-    told = capsys.readouterr().out
-    assert "billion units" in told
-    assert "Price times the median time of the work" in told
+    output = capsys.readouterr().out
+    assert "billion units" in output
+    assert "Price times the median time of the work" in output
 
 
 def test_costs_are_told_for_the_same_amount_of_work(analysis: Analysis) -> None:

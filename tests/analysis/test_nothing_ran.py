@@ -30,7 +30,7 @@ def ended(place: Path, **how: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "expected"),
     [
         (
             {"reason": "failed", "message": FAILED},
@@ -47,19 +47,19 @@ def ended(place: Path, **how: str) -> Path:
     ],
     ids=["failed", "unsaid", "interrupted", "budget", "killed"],
 )
-def test_show_says_why_in_one_sentence(tmp_path: Path, how: dict[str, str], said: str) -> None:
+def test_show_says_why_in_one_sentence(tmp_path: Path, how: dict[str, str], expected: str) -> None:
     run = ended(tmp_path, **how)
     done = ullage("show", str(run), cwd=tmp_path)
     assert done.code == 0, done.stderr
-    assert done.stdout == f"{said}\n"
+    assert done.stdout == f"{expected}\n"
     analysis = overhead.analyse(RunFolder.open(run))
-    assert sentences.answer(analysis, strong=True) == [said]
+    assert sentences.answer(analysis, strong=True) == [expected]
     assert len(answer.answer(analysis)) == 1
     assert ullage("report", str(run), cwd=tmp_path).code == 0
 
 
 def test_a_long_reason_is_cut(tmp_path: Path) -> None:
     run = ended(tmp_path, reason="failed", message="no " * 600)
-    (said,) = sentences.answer(overhead.analyse(RunFolder.open(run)))
-    assert len(said) < 700
-    assert "more characters" in said
+    (sentence,) = sentences.answer(overhead.analyse(RunFolder.open(run)))
+    assert len(sentence) < 700
+    assert "more characters" in sentence

@@ -68,8 +68,8 @@ def test_rates_and_times_point_the_same_way(analyse: Make) -> None:
 def test_the_interval_is_over_the_pairs_of_the_blocks(analyse: Make) -> None:
     c = _find(analyse(), "container", NETWORK.key)
     assert c.interval is not None
-    known = t_interval([math.log(p.ratio) for p in c.points], 0.95)
-    assert (c.interval.low, c.interval.high) == pytest.approx((known.low, known.high))
+    reference = t_interval([math.log(p.ratio) for p in c.points], 0.95)
+    assert (c.interval.low, c.interval.high) == pytest.approx((reference.low, reference.high))
     assert [p.block for p in c.points] == list(range(12))
 
 
@@ -245,9 +245,9 @@ def test_a_second_copy_of_an_environment_raises_its_floor_only(tmp_path: Path) -
         raw=False,
     )
     analysis = _alter(run, change)
-    mine, other = _find(analysis, "container", CPU.key), _find(analysis, "lxc", CPU.key)
+    mine, lxc = _find(analysis, "container", CPU.key), _find(analysis, "lxc", CPU.key)
     assert mine.floor == pytest.approx(1.3, rel=0.02)
-    assert other.floor == pytest.approx(1.0, abs=0.02)
+    assert lxc.floor == pytest.approx(1.0, abs=0.02)
     assert _find(analysis, "container~again", CPU.key).baseline == "container"
     assert analysis.family == 3
 
@@ -341,11 +341,11 @@ def test_a_curve_that_differs_both_ways_is_not_equivalent(tmp_path: Path) -> Non
         raw=False,
     )
     analysis = _alter(run, change)
-    c, other = _find(analysis, "lxc", "netpipe"), _find(analysis, "container", "netpipe")
+    c, container = _find(analysis, "lxc", "netpipe"), _find(analysis, "container", "netpipe")
     assert c.ratio == pytest.approx(1.0, abs=0.01)
     assert c.verdict == "inconclusive"
     assert "curve-mixed" in _codes(c)
-    assert other.verdict == "equivalent"
+    assert container.verdict == "equivalent"
 
 
 def test_the_same_run_gives_the_same_answer(analyse: Make) -> None:

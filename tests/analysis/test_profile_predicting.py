@@ -30,9 +30,9 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
 
 
 def ratio(analysis: Analysis, key: str, resource: str) -> float:
-    found = next(s for s in analysis.resources if (s.environment, s.resource) == (key, resource))
-    assert found.ratio is not None
-    return found.ratio
+    summary = next(s for s in analysis.resources if (s.environment, s.resource) == (key, resource))
+    assert summary.ratio is not None
+    return summary.ratio
 
 
 def certain(analysis: Analysis, ratios: Mapping[str, float], *, n: int = 6) -> Analysis:
@@ -41,20 +41,20 @@ def certain(analysis: Analysis, ratios: Mapping[str, float], *, n: int = 6) -> A
 
     def summary(resource: str, value: float) -> ResourceSummary:
         span = IntervalEstimate(value, value, value, 0.95, n, "t")
-        known = {"resource": resource, "ratio": value, "interval": span}
-        return pattern.model_copy(update=known)
+        fields = {"resource": resource, "ratio": value, "interval": span}
+        return pattern.model_copy(update=fields)
 
     return analysis.model_copy(
         update={
-            "resources": tuple(summary(*each) for each in ratios.items()),
+            "resources": tuple(summary(*pair) for pair in ratios.items()),
             "comparisons": tuple(c for c in analysis.comparisons if c.environment == "vm"),
         }
     )
 
 
-def only(found: tuple[Prediction, ...]) -> Prediction:
-    (one,) = found
-    return one
+def only(predictions: tuple[Prediction, ...]) -> Prediction:
+    (prediction,) = predictions
+    return prediction
 
 
 ONES = {"cpu": 1.0, "memory": 1.0, "disk": 1.0}
@@ -68,8 +68,8 @@ def test_where_everything_lasts_as_long_the_overhead_is_one_and_sure(
     analysis: Analysis, parts: np.ndarray[tuple[int], np.dtype[np.float64]], sd: tuple[float, ...]
 ) -> None:
     shares = dict(zip(ONES, map(float, parts), strict=True))
-    found = predict(made_profile(shares, sd=sd), certain(analysis, ONES))
-    span = only(found.predictions).overhead
+    predicted = predict(made_profile(shares, sd=sd), certain(analysis, ONES))
+    span = only(predicted.predictions).overhead
     assert (span.estimate, span.low, span.high) == (1.0, 1.0, 1.0)
 
 
@@ -77,8 +77,8 @@ def test_a_weight_of_nothing_that_is_not_sure_counts_with_its_own_ratio(
     analysis: Analysis,
 ) -> None:
     shares = {"cpu": 0.5, "memory": 0.0, "disk": 0.0}
-    made = made_profile(shares, sd=(0.0, 0.0, 0.08))
-    slow = only(predict(made, certain(analysis, ONES | {"disk": 3.0})).predictions).overhead
+    measured = made_profile(shares, sd=(0.0, 0.0, 0.08))
+    slow = only(predict(measured, certain(analysis, ONES | {"disk": 3.0})).predictions).overhead
     assert (slow.estimate, slow.low) == (1.0, 1.0)
     # Student's 97.5 % point with 5 degrees of freedom.
     assert slow.high == pytest.approx(1 + 2 * 2.571 * 0.08, rel=0.05)
@@ -87,14 +87,14 @@ def test_a_weight_of_nothing_that_is_not_sure_counts_with_its_own_ratio(
 def test_a_weight_of_nothing_without_a_ratio_stays_in_the_rest(analysis: Analysis) -> None:
     shares = {"cpu": 0.5, "memory": 0.0, "disk": 0.0}
     run = certain(analysis, {"cpu": 1.0})
-    found = only(predict(made_profile(shares, sd=(0.0, 0.08, 0.08)), run).predictions)
-    assert (found.overhead.low, found.overhead.high, found.rest) == (1.0, 1.0, 0.5)
+    prediction = only(predict(made_profile(shares, sd=(0.0, 0.08, 0.08)), run).predictions)
+    assert (prediction.overhead.low, prediction.overhead.high, prediction.rest) == (1.0, 1.0, 0.5)
 
 
 def test_bursts_may_be_the_cpus_or_not(analysis: Analysis) -> None:
     run = certain(analysis, {"cpu": 3.0})
-    made = made_profile({"cpu": 0.6}, sd=0.0, bursts=0.4)
-    span = only(predict(made, run).predictions).overhead
+    measured = made_profile({"cpu": 0.6}, sd=0.0, bursts=0.4)
+    span = only(predict(measured, run).predictions).overhead
     assert span.estimate == pytest.approx(1 + 0.6 * 2)
     # The share is anything between 0.2 and 0.6; 95 % of that are drawn.
     assert span.low == pytest.approx(1 + 0.21 * 2, abs=0.01)
@@ -107,10 +107,10 @@ def test_two_weights_of_inseparable_resources_are_tried_in_every_combination(
     analysis: Analysis,
 ) -> None:
     ratios = {"cpu": 3.0, "memory": 1.0, "disk": 1.0, "network": 5.0}
-    made = made_profile({"cpu+memory": 0.5, "disk+network": 0.5}, sd=0.0)
-    span = only(predict(made, certain(analysis, ratios)).predictions).overhead
-    each = [0.5 * one + 0.5 * other for one, other in product((3.0, 1.0), (1.0, 5.0))]
-    assert (span.low, span.high) == pytest.approx((min(each), max(each)))
+    measured = made_profile({"cpu+memory": 0.5, "disk+network": 0.5}, sd=0.0)
+    span = only(predict(measured, certain(analysis, ratios)).predictions).overhead
+    means = [0.5 * a + 0.5 * b for a, b in product((3.0, 1.0), (1.0, 5.0))]
+    assert (span.low, span.high) == pytest.approx((min(means), max(means)))
 
 
 def test_two_blocks_of_a_run_give_a_wide_interval_that_is_a_number(analysis: Analysis) -> None:
@@ -119,25 +119,29 @@ def test_two_blocks_of_a_run_give_a_wide_interval_that_is_a_number(analysis: Ana
         s.model_copy(update={"interval": IntervalEstimate(1.0, 0.02, 50.0, 0.95, 2, "t")})
         for s in run.resources
     )
-    made = made_profile({"cpu": 0.5, "memory": 0.0, "disk": 0.0}, sd=(0.0, 0.08, 0.0))
-    span = only(predict(made, run.model_copy(update={"resources": wide})).predictions).overhead
+    measured = made_profile({"cpu": 0.5, "memory": 0.0, "disk": 0.0}, sd=(0.0, 0.08, 0.0))
+    span = only(predict(measured, run.model_copy(update={"resources": wide})).predictions).overhead
     assert span.low < 0.6
     assert 10 < span.high < 1000
 
 
 def test_the_prediction_is_the_weighted_sum_and_the_rest_is_as_it_was(analysis: Analysis) -> None:
-    found = predict(made_profile({"cpu": 0.5, "disk": 0.3}), analysis)
-    assert {each.environment for each in found.predictions} == {
-        each.environment for each in analysis.resources
+    predicted = predict(made_profile({"cpu": 0.5, "disk": 0.3}), analysis)
+    assert {prediction.environment for prediction in predicted.predictions} == {
+        summary.environment for summary in analysis.resources
     }
-    for each in found.predictions:
-        cpu, disk = (ratio(analysis, each.environment, r) for r in ("cpu", "disk"))
-        assert each.overhead.estimate == pytest.approx(0.5 * cpu + 0.3 * disk + 0.2)
-        assert each.overhead.low < each.overhead.estimate < each.overhead.high
-        assert each.rest == pytest.approx(0.2)
-        assert sum(p.contribution for p in each.parts) + each.rest == pytest.approx(
-            each.overhead.estimate
+    for of_environment in predicted.predictions:
+        cpu, disk = (ratio(analysis, of_environment.environment, r) for r in ("cpu", "disk"))
+        assert of_environment.overhead.estimate == pytest.approx(0.5 * cpu + 0.3 * disk + 0.2)
+        assert (
+            of_environment.overhead.low
+            < of_environment.overhead.estimate
+            < of_environment.overhead.high
         )
+        assert of_environment.rest == pytest.approx(0.2)
+        assert sum(
+            p.contribution for p in of_environment.parts
+        ) + of_environment.rest == pytest.approx(of_environment.overhead.estimate)
     assert TRUTH
 
 
@@ -145,24 +149,27 @@ def test_it_is_the_same_each_time_and_wider_with_less_sure_weights(analysis: Ana
     narrow = predict(made_profile({"cpu": 0.5, "disk": 0.3}, sd=0.01), analysis)
     assert narrow == predict(made_profile({"cpu": 0.5, "disk": 0.3}, sd=0.01), analysis)
     wide = predict(made_profile({"cpu": 0.5, "disk": 0.3}, sd=0.1), analysis)
-    for one, other in zip(narrow.predictions, wide.predictions, strict=True):
-        if one.environment == "vm":
-            assert other.overhead.high - other.overhead.low > one.overhead.high - one.overhead.low
+    for first, second in zip(narrow.predictions, wide.predictions, strict=True):
+        if first.environment == "vm":
+            assert (
+                second.overhead.high - second.overhead.low
+                > first.overhead.high - first.overhead.low
+            )
 
 
 def test_with_the_weight_on_one_resource_it_is_that_ratio_and_its_interval(
     analysis: Analysis,
 ) -> None:
-    found = predict(made_profile({"cpu": 1.0}, sd=0.0), analysis)
-    for each in found.predictions:
+    predicted = predict(made_profile({"cpu": 1.0}, sd=0.0), analysis)
+    for prediction in predicted.predictions:
         summary = next(
             s
             for s in analysis.resources
-            if (s.environment, s.resource) == (each.environment, "cpu")
+            if (s.environment, s.resource) == (prediction.environment, "cpu")
         )
         assert summary.interval is not None
-        assert each.overhead.estimate == pytest.approx(summary.interval.estimate)
-        logs = np.log([each.overhead.low, each.overhead.high])
+        assert prediction.overhead.estimate == pytest.approx(summary.interval.estimate)
+        logs = np.log([prediction.overhead.low, prediction.overhead.high])
         expected = np.log([summary.interval.low, summary.interval.high])
         # 20,000 draws: a bound scatters by some percent of the width.
         width = float(expected[1] - expected[0])
@@ -170,12 +177,12 @@ def test_with_the_weight_on_one_resource_it_is_that_ratio_and_its_interval(
 
 
 def test_what_could_not_be_told_apart_may_be_either(analysis: Analysis) -> None:
-    found = predict(made_profile({"cpu+disk": 0.8}, sd=0.0), analysis)
-    for each in found.predictions:
-        ratios = [ratio(analysis, each.environment, r) for r in ("cpu", "disk")]
-        assert each.overhead.estimate == pytest.approx(0.8 * float(np.mean(ratios)) + 0.2)
-        assert each.overhead.low <= 0.8 * min(ratios) + 0.2
-        assert each.overhead.high >= 0.8 * max(ratios) + 0.2
+    predicted = predict(made_profile({"cpu+disk": 0.8}, sd=0.0), analysis)
+    for prediction in predicted.predictions:
+        ratios = [ratio(analysis, prediction.environment, r) for r in ("cpu", "disk")]
+        assert prediction.overhead.estimate == pytest.approx(0.8 * float(np.mean(ratios)) + 0.2)
+        assert prediction.overhead.low <= 0.8 * min(ratios) + 0.2
+        assert prediction.overhead.high >= 0.8 * max(ratios) + 0.2
 
 
 def test_a_resource_without_a_ratio_is_refused_and_one_without_a_weight_is_not(
@@ -220,5 +227,5 @@ def test_an_unsound_ratio_is_refused(analysis: Analysis) -> None:
 
 def test_the_run_folder_is_enough(tmp_path: Path) -> None:
     again = make_run(tmp_path / "run", raw=False, blocks=5)
-    found = predict(made_profile({"cpu": 0.9}), overhead.analyse(RunFolder.open(again)))
-    assert found.baseline_label == "native"
+    predicted = predict(made_profile({"cpu": 0.9}), overhead.analyse(RunFolder.open(again)))
+    assert predicted.baseline_label == "native"

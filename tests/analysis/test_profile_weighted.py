@@ -83,15 +83,15 @@ def folder(
             ),
             *(
                 WorkloadRecord(
-                    key=PROBE + each,
-                    workload=PROBE + each,
-                    resource=each,
+                    key=PROBE + resource,
+                    workload=PROBE + resource,
+                    resource=resource,
                     title="x",
                     parameters={},
                     metrics=(SECONDS,),
                     duration_s=1,
                 )
-                for each in THREE
+                for resource in THREE
             ),
         ),
     )
@@ -110,60 +110,60 @@ def failed(environment: str, workload: str, blocks: set[int]) -> Spoil:
     return spoil
 
 
-def shares(found: Profile) -> dict[str, float]:
-    return {weight.name: weight.share.estimate for weight in found.weights}
+def shares(measured: Profile) -> dict[str, float]:
+    return {weight.name: weight.share.estimate for weight in measured.weights}
 
 
 def test_known_weights_come_out_of_a_run_folder() -> None:
-    found = profile(folder((0.5, 0.1, 0.3)), survey(unused={"network": "it sent no packet"}))
+    measured = profile(folder((0.5, 0.1, 0.3)), survey(unused={"network": "it sent no packet"}))
     expected = {"cpu": 0.5, "memory": 0.1, "disk": 0.3, "network": 0.0}
-    assert shares(found) == pytest.approx(expected, abs=0.06)
-    assert found.rest.estimate == pytest.approx(0.1, abs=0.06)
-    assert (found.blocks, found.dropped, found.normalised) == (6, 0, False)
-    for weight in found.weights:
+    assert shares(measured) == pytest.approx(expected, abs=0.06)
+    assert measured.rest.estimate == pytest.approx(0.1, abs=0.06)
+    assert (measured.blocks, measured.dropped, measured.normalised) == (6, 0, False)
+    for weight in measured.weights:
         assert 0 <= weight.share.low <= weight.share.estimate <= weight.share.high <= 1
-    assert len(found.covariance) == len(found.weights)
-    assert {(s.hindrance, s.of) for s in found.slowdowns} == {
+    assert len(measured.covariance) == len(measured.weights)
+    assert {(s.hindrance, s.of) for s in measured.slowdowns} == {
         (h, q) for h in THREE for q in (None, *THREE)
     }
-    assert "Network: it sent no packet." in words.notes(found)
+    assert "Network: it sent no packet." in words.notes(measured)
 
 
 def test_what_sleeps_waits_for_nothing_that_was_slowed() -> None:
-    found = profile(folder((0.0, 0.0, 0.0)), survey())
-    assert found.rest.estimate == pytest.approx(1.0, abs=0.03)
-    assert found.rest.high == 1.0
+    measured = profile(folder((0.0, 0.0, 0.0)), survey())
+    assert measured.rest.estimate == pytest.approx(1.0, abs=0.03)
+    assert measured.rest.high == 1.0
 
 
 def test_weights_over_one_are_divided_by_their_sum() -> None:
-    found = profile(folder((0.9, 0.0, 0.6)), survey())
-    assert found.normalised
-    assert found.total.estimate == pytest.approx(1.5, abs=0.1)
-    assert sum(shares(found).values()) == pytest.approx(1.0)
-    assert found.rest.estimate == 0.0
-    (said,) = (note for note in words.notes(found) if "divided by that" in note)
-    assert said.startswith("Together they came to 1.")
+    measured = profile(folder((0.9, 0.0, 0.6)), survey())
+    assert measured.normalised
+    assert measured.total.estimate == pytest.approx(1.5, abs=0.1)
+    assert sum(shares(measured).values()) == pytest.approx(1.0)
+    assert measured.rest.estimate == 0.0
+    (sentence,) = (note for note in words.notes(measured) if "divided by that" in note)
+    assert sentence.startswith("Together they came to 1.")
 
 
 def test_a_block_with_a_failed_trial_is_left_out_and_counted() -> None:
     spoil = failed("disk", COMMAND, {3})
-    found = profile(folder((0.5, 0.1, 0.3), blocks=12, spoil=spoil), survey())
-    assert (found.blocks, found.dropped) == (11, 1)
-    assert "1 block left out, in which a trial failed." in list(words.notes(found))
+    measured = profile(folder((0.5, 0.1, 0.3), blocks=12, spoil=spoil), survey())
+    assert (measured.blocks, measured.dropped) == (11, 1)
+    assert "1 block left out, in which a trial failed." in list(words.notes(measured))
 
 
 @pytest.mark.parametrize(
-    ("environment", "workload", "said"),
+    ("environment", "workload", "expected"),
     [
         ("disk", COMMAND, "3 of 6 trials of the command failed with disk slowed: it ended with 7"),
         (UNDISTURBED, "probe-cpu", "3 of 6 trials of the probe-cpu failed: it ended with 7"),
     ],
 )
-def test_too_many_failures_give_no_weights(environment: str, workload: str, said: str) -> None:
+def test_too_many_failures_give_no_weights(environment: str, workload: str, expected: str) -> None:
     with pytest.raises(UllageError) as caught:
         profile(folder((0.5, 0.1, 0.3), spoil=failed(environment, workload, {1, 2, 4})), survey())
     assert caught.value.kind is errors.PROFILE_NO_FIGURE
-    assert said in caught.value.message
+    assert expected in caught.value.message
 
 
 def test_one_block_gives_no_weights() -> None:
@@ -176,10 +176,10 @@ def test_one_block_gives_no_weights() -> None:
 def test_a_hindrance_that_does_nothing_is_no_hindrance() -> None:
     weak = CROSS.copy()
     weak[1] = 1.0
-    found = profile(folder((0.5, 0.1, 0.3), cross=weak), survey())
-    assert set(shares(found)) == {"cpu", "disk"}
-    assert "which is not surely slower" in found.survey.absent["memory"]
-    assert any(note.startswith("Memory has no weight: ") for note in words.notes(found))
+    measured = profile(folder((0.5, 0.1, 0.3), cross=weak), survey())
+    assert set(shares(measured)) == {"cpu", "disk"}
+    assert "which is not surely slower" in measured.survey.absent["memory"]
+    assert any(note.startswith("Memory has no weight: ") for note in words.notes(measured))
 
 
 @pytest.mark.parametrize("lost", ["cpu", "disk"])
@@ -199,16 +199,16 @@ def test_nothing_slowed_is_nothing_known() -> None:
 
 
 def test_the_line_to_paste_adds_up_to_one_and_says_what_it_lacks() -> None:
-    found = profile(folder((0.5, 0.1, 0.3)), survey())
-    line = words.weights_line(found)
+    measured = profile(folder((0.5, 0.1, 0.3)), survey())
+    line = words.weights_line(measured)
     assert line is not None
-    parts = [float(each.partition("=")[2]) for each in line.split(",")]
+    parts = [float(assignment.partition("=")[2]) for assignment in line.split(",")]
     assert sum(parts) == pytest.approx(1.0)
-    assert words.paste(found, None) == f"ullage weigh RUN --weights {line}"
-    assert "that no resource slows" in str(words.left_out(found))
-    rest = profile(folder((0.0, 0.0, 0.0), noise=0.0), survey())
-    assert words.weights_line(rest) is None
-    assert "nothing to weigh" in words.paste(rest, None)
+    assert words.paste(measured, None) == f"ullage weigh RUN --weights {line}"
+    assert "that no resource slows" in str(words.left_out(measured))
+    asleep = profile(folder((0.0, 0.0, 0.0), noise=0.0), survey())
+    assert words.weights_line(asleep) is None
+    assert "nothing to weigh" in words.paste(asleep, None)
 
 
 def test_work_in_bursts_that_a_quota_misses_is_the_cpus() -> None:
@@ -222,22 +222,22 @@ def test_work_in_bursts_that_a_quota_misses_is_the_cpus() -> None:
 
 
 def test_work_while_something_else_is_waited_for_is_not_counted_twice() -> None:
-    beside = profile(folder((0.1, 0.0, 0.9)), survey(cpu_seconds=1.2))
-    assert beside.bursts == pytest.approx(0.0, abs=0.05)
-    told = profile(folder((0.8, 0.0, 0.1)), survey(cpu_seconds=1.6))
-    assert not any("in bursts" in note for note in words.notes(told))
+    waiting = profile(folder((0.1, 0.0, 0.9)), survey(cpu_seconds=1.2))
+    assert waiting.bursts == pytest.approx(0.0, abs=0.05)
+    plain = profile(folder((0.8, 0.0, 0.1)), survey(cpu_seconds=1.6))
+    assert not any("in bursts" in note for note in words.notes(plain))
 
 
 def test_work_that_was_done_the_first_time_is_said() -> None:
-    found = profile(folder((0.5, 0.1, 0.3)), survey(seconds=0.2, first_seconds=3.0))
-    assert any("it had nothing left to do" in note for note in words.notes(found))
+    measured = profile(folder((0.5, 0.1, 0.3)), survey(seconds=0.2, first_seconds=3.0))
+    assert any("it had nothing left to do" in note for note in words.notes(measured))
 
 
 def test_a_saved_profile_is_the_same_one(tmp_path: Path) -> None:
-    found = profile(folder((0.5, 0.1, 0.3)), survey())
+    measured = profile(folder((0.5, 0.1, 0.3)), survey())
     file = tmp_path / "p.json"
-    file.write_text(found.model_dump_json())
-    assert load(file) == found
+    file.write_text(measured.model_dump_json())
+    assert load(file) == measured
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2}', "[1]", "\x00", " " * (5 << 20)])
@@ -257,7 +257,7 @@ DISK = CPU | {"resources": ["disk"]}
 
 
 @pytest.mark.parametrize(
-    ("spoilt", "said"),
+    ("spoilt", "expected"),
     [
         ({"covariance": [[1e-4, 0.0]]}, "the covariance has not 2 rows and columns"),
         ({"covariance": [[1e-4], [1e-4]]}, "the covariance has not 2 rows and columns"),
@@ -277,15 +277,15 @@ DISK = CPU | {"resources": ["disk"]}
     ],
 )
 def test_a_profile_that_nothing_can_be_drawn_from_is_refused(
-    tmp_path: Path, spoilt: dict[str, object], said: str
+    tmp_path: Path, spoilt: dict[str, object], expected: str
 ) -> None:
     file = tmp_path / "p.json"
-    made = json.loads(made_profile({"cpu": 0.5, "disk": 0.5}).model_dump_json())
-    file.write_text(json.dumps(made))
+    document = json.loads(made_profile({"cpu": 0.5, "disk": 0.5}).model_dump_json())
+    file.write_text(json.dumps(document))
     assert load(file).blocks == 6
-    file.write_text(json.dumps(made | spoilt))
+    file.write_text(json.dumps(document | spoilt))
     with pytest.raises(UllageError) as caught:
         load(file)
     assert caught.value.kind is errors.PROFILE_BAD_FILE
-    assert said in caught.value.message
+    assert expected in caught.value.message
     assert "Value error" not in caught.value.message

@@ -31,22 +31,22 @@ def _find(analysis: Analysis, environment: str, workload: str) -> Comparison:
 def test_one_barrel_for_each_environment_and_resource(tmp_path: Path) -> None:
     analysis = _run(tmp_path)
     assert len(analysis.resources) == 12
-    one = next(r for r in analysis.resources if (r.environment, r.resource) == ("vm", "disk"))
+    summary = next(r for r in analysis.resources if (r.environment, r.resource) == ("vm", "disk"))
     c = _find(analysis, "vm", DISK.key)
-    assert (one.ratio, one.interval, one.verdict) == (c.ratio, c.interval, c.verdict)
+    assert (summary.ratio, summary.interval, summary.verdict) == (c.ratio, c.interval, c.verdict)
 
 
 def test_several_workloads_of_a_resource_are_one_geometric_mean(tmp_path: Path) -> None:
     twice = CPU.model_copy(update={"key": "sysbench-cpu[threads=2]"})
     truth = {("lxc", CPU.key): 1.21, ("vm", CPU.key): 4.0, ("vm", twice.key): 9.0}
     analysis = _run(tmp_path, workloads=[CPU, twice], truth=truth, failures=[])
-    found = {r.environment: r for r in analysis.resources}
-    assert found["lxc"].ratio == pytest.approx(1.1, rel=0.02)
-    assert found["lxc"].verdict == "mixed"
-    assert found["vm"].ratio == pytest.approx(6.0, rel=0.02)
-    assert found["vm"].verdict == "worse"
-    assert found["container"].verdict == "equivalent"
-    assert found["vm"].interval is not None
+    by_environment = {r.environment: r for r in analysis.resources}
+    assert by_environment["lxc"].ratio == pytest.approx(1.1, rel=0.02)
+    assert by_environment["lxc"].verdict == "mixed"
+    assert by_environment["vm"].ratio == pytest.approx(6.0, rel=0.02)
+    assert by_environment["vm"].verdict == "worse"
+    assert by_environment["container"].verdict == "equivalent"
+    assert by_environment["vm"].interval is not None
     by_block = np.mean(
         [
             [math.log(p.ratio) for p in _find(analysis, "vm", w).points]
@@ -54,4 +54,4 @@ def test_several_workloads_of_a_resource_are_one_geometric_mean(tmp_path: Path) 
         ],
         axis=0,
     )
-    assert found["vm"].interval.high == pytest.approx(t_interval(by_block, 0.95).high)
+    assert by_environment["vm"].interval.high == pytest.approx(t_interval(by_block, 0.95).high)

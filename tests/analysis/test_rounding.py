@@ -13,7 +13,7 @@ def _interval(estimate: float, low: float, high: float) -> Interval:
 
 
 @pytest.mark.parametrize(
-    ("interval", "told"),
+    ("interval", "expected"),
     [
         ((1.12, 1.08, 1.17), ("1.12", "1.08", "1.17")),
         ((1.0042, 0.9871, 1.0213), ("1.004", "0.987", "1.022")),
@@ -32,9 +32,9 @@ def _interval(estimate: float, low: float, high: float) -> Interval:
     ],
 )
 def test_as_many_digits_as_the_interval_bears(
-    interval: tuple[float, float, float], told: tuple[str, str, str]
+    interval: tuple[float, float, float], expected: tuple[str, str, str]
 ) -> None:
-    assert rounding.ratio(_interval(*interval)) == told
+    assert rounding.ratio(_interval(*interval)) == expected
 
 
 def test_a_ratio_is_never_printed_as_nothing() -> None:

@@ -36,32 +36,32 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @given(logs, logs)
 def test_the_difference_is_welchs(mine: list[float], theirs: list[float]) -> None:
     a, b = moments(mine), moments(theirs)
-    found = difference(a, b)
-    assert found.mean == pytest.approx(a.mean - b.mean)
+    moments_of_change = difference(a, b)
+    assert moments_of_change.mean == pytest.approx(a.mean - b.mean)
     if min(a.deviation, b.deviation) < 1e-6:
         return
-    known = stats.ttest_ind(mine, theirs, equal_var=False)
-    assert found.mean / found.error == pytest.approx(known.statistic)
-    assert known.df - 1 < found.df <= known.df + 1e-6
+    reference = stats.ttest_ind(mine, theirs, equal_var=False)
+    assert moments_of_change.mean / moments_of_change.error == pytest.approx(reference.statistic)
+    assert reference.df - 1 < moments_of_change.df <= reference.df + 1e-6
 
 
-def by_cell(found: Changes) -> dict[tuple[str, str], str | None]:
-    return {(c.environment, c.workload): c.verdict for c in found.changes}
+def by_cell(changes: Changes) -> dict[tuple[str, str], str | None]:
+    return {(c.environment, c.workload): c.verdict for c in changes.changes}
 
 
 def test_a_change_is_found_and_nothing_else(tmp_path: Path, first: Run) -> None:
     truth = {**TRUTH, CELL: TRUTH[CELL] * 1.3}
     later = run(tmp_path / "later", seed=2, blocks=30, noise_sd=0.05, truth=truth)
-    found = compare(first, [later])
-    verdicts = by_cell(found)
+    changes = compare(first, [later])
+    verdicts = by_cell(changes)
     assert verdicts.pop(CELL) == "worse"
     assert set(verdicts.values()) <= {"inconclusive", "equivalent"}
-    changed = next(c for c in found.changes if (c.environment, c.workload) == CELL)
+    changed = next(c for c in changes.changes if (c.environment, c.workload) == CELL)
     assert changed.change is not None
     assert changed.change.low < 1.3 < changed.change.high
-    told = compare_show.sentence(found, changed)
-    assert told.startswith("container (crun) in TCP, 1 stream costs 1.")
-    assert "more in later than in first (95 % interval 1." in told
+    text = compare_show.sentence(changes, changed)
+    assert text.startswith("container (crun) in TCP, 1 stream costs 1.")
+    assert "more in later than in first (95 % interval 1." in text
     back = compare(later, [first])
     assert by_cell(back)[CELL] == "better"
 
@@ -78,10 +78,10 @@ def test_overheads_change_less_than_the_floors_of_both(tmp_path: Path, first: Ru
         mine, theirs = (
             next(
                 x.floor
-                for x in each.analysis.primary()
+                for x in changed_run.analysis.primary()
                 if (x.environment, x.workload) == (c.environment, c.workload)
             )
-            for each in (first, later)
+            for changed_run in (first, later)
         )
         assert mine is not None and theirs is not None
         assert c.floor == pytest.approx(mine * theirs)
@@ -107,13 +107,13 @@ def test_a_curve_has_no_verdict(tmp_path: Path) -> None:
 
 def test_few_blocks_are_no_verdict_and_say_so(tmp_path: Path, first: Run) -> None:
     later = run(tmp_path / "later", blocks=1)
-    found = compare(first, [later])
-    assert {c.verdict for c in found.changes} == {None}
-    assert {c.change for c in found.changes} == {None}
-    assert all(c.no_verdict for c in found.changes)
+    changes = compare(first, [later])
+    assert {c.verdict for c in changes.changes} == {None}
+    assert {c.change for c in changes.changes} == {None}
+    assert all(c.no_verdict for c in changes.changes)
     assert (
-        "no verdict in later" in compare_show.answer(found)[0]
-        or "no change" in compare_show.answer(found)[0]
+        "no verdict in later" in compare_show.answer(changes)[0]
+        or "no change" in compare_show.answer(changes)[0]
     )
 
 
@@ -124,14 +124,14 @@ def other_parameters(path: Path) -> Run:
 
 
 def test_work_that_is_not_the_same_is_left_out(tmp_path: Path, first: Run) -> None:
-    found = compare(first, [other_parameters(tmp_path / "later")])
-    assert WORKLOADS[0].key not in {c.workload for c in found.changes}
-    assert any("other parameters (x)" in text for text in found.left_out)
+    changes = compare(first, [other_parameters(tmp_path / "later")])
+    assert WORKLOADS[0].key not in {c.workload for c in changes.changes}
+    assert any("other parameters (x)" in text for text in changes.left_out)
 
 
 def without_anything_shared(path: Path) -> Run:
-    other = WORKLOADS[0].model_copy(update={"key": "mine"})
-    return run(path, workloads=(other,), truth={})
+    renamed = WORKLOADS[0].model_copy(update={"key": "mine"})
+    return run(path, workloads=(renamed,), truth={})
 
 
 def on_another_baseline(path: Path) -> Run:
@@ -146,7 +146,7 @@ def beside_each_other(path: Path) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("made", "reason"),
+    ("make_run", "reason"),
     [
         (without_anything_shared, "share no environment"),
         (on_another_baseline, "baselines are not alike"),
@@ -154,10 +154,10 @@ def beside_each_other(path: Path) -> Run:
     ],
 )
 def test_runs_that_are_not_alike_are_refused(
-    tmp_path: Path, first: Run, made: Callable[[Path], Run], reason: str
+    tmp_path: Path, first: Run, make_run: Callable[[Path], Run], reason: str
 ) -> None:
     with pytest.raises(errors.UllageError, match=reason) as caught:
-        compare(first, [made(tmp_path / "later")])
+        compare(first, [make_run(tmp_path / "later")])
     assert caught.value.kind is errors.RUNS_NOT_ALIKE
 
 
@@ -168,9 +168,9 @@ def test_what_else_differs_is_told(tmp_path: Path, first: Run) -> None:
         else e
         for e in ENVIRONMENTS
     ]
-    found = compare(first, [run(tmp_path / "later", environments=changed)])
-    assert found.differs == ("later: other treatments of container than in first: kernel",)
-    assert any("native itself in CPU" in text for text in found.baselines)
+    changes = compare(first, [run(tmp_path / "later", environments=changed)])
+    assert changes.differs == ("later: other treatments of container than in first: kernel",)
+    assert any("native itself in CPU" in text for text in changes.baselines)
 
 
 def ullage(*argv: str) -> Done:
@@ -182,13 +182,13 @@ def test_the_command(tmp_path: Path, first: Run) -> None:
     runs = (str(first.folder.path), str(later.folder.path))
     done = ullage(*runs, "--json", "--out", str(tmp_path / "changes.csv"))
     assert done.code == 0, done.stderr
-    known = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
     rows = (tmp_path / "changes.csv").read_text().splitlines()
-    assert len(rows) == 1 + len(known["changes"])
-    assert math.isfinite(known["changes"][0]["change"]["estimate"])
-    shown = ullage(*runs)
-    assert "overhead of" in shown.stdout
-    assert "native itself" in shown.stderr
+    assert len(rows) == 1 + len(answer["changes"])
+    assert math.isfinite(answer["changes"][0]["change"]["estimate"])
+    printed = ullage(*runs)
+    assert "overhead of" in printed.stdout
+    assert "native itself" in printed.stderr
     refused = ullage(*runs, "--margin", "3%")
     assert refused.code == 2
     assert "--margin is for a table" in refused.stderr

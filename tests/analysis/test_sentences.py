@@ -35,7 +35,7 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
 
 
 @pytest.fixture(scope="module")
-def one(calm: Analysis) -> Comparison:
+def compared(calm: Analysis) -> Comparison:
     """A comparison to alter."""
     return next(c for c in calm.comparisons if c.primary and c.environment == "container")
 
@@ -74,10 +74,10 @@ def test_what_is_open_says_what_would_settle_it(noisy: Analysis) -> None:
 
 
 def _changed(
-    analysis: Analysis, which: Callable[[Comparison], bool], change: Callable[..., Comparison]
+    analysis: Analysis, chosen: Callable[[Comparison], bool], change: Callable[..., Comparison]
 ) -> Analysis:
     """The same with some comparisons altered, and the resources that they are alone in."""
-    comparisons = tuple(change(c) if which(c) else c for c in analysis.comparisons)
+    comparisons = tuple(change(c) if chosen(c) else c for c in analysis.comparisons)
     verdicts = {(c.environment, c.resource): c for c in comparisons if c.primary}
     resources = tuple(
         r.model_copy(update={"verdict": verdicts[r.environment, r.resource].verdict})
@@ -88,7 +88,7 @@ def _changed(
 
 def test_the_sentence_of_the_issue(calm: Analysis) -> None:
     """Worse in memory, equivalent in CPU, undecided in disk: as short as it can be said."""
-    told: dict[str, tuple[float, float, dict[str, Any]]] = {
+    intervals: dict[str, tuple[float, float, dict[str, Any]]] = {
         "memory": (1.27, 1.36, {"verdict": "worse", "why": "difference"}),
         "cpu": (0.99, 1.01, {"verdict": "equivalent", "why": "within-margin"}),
         "disk": (
@@ -100,7 +100,7 @@ def test_the_sentence_of_the_issue(calm: Analysis) -> None:
     }
 
     def change(c: Comparison) -> Comparison:
-        low, high, more = told[c.resource]
+        low, high, more = intervals[c.resource]
         return _with(c, low, high, pairs=12, **more)
 
     changed = _changed(calm, lambda c: c.environment == "vm" and c.primary, change)
@@ -132,9 +132,9 @@ def test_makings_of_the_instances_are_what_counts(calm: Analysis) -> None:
         return _with(c, 0.9, 1.2, verdict="inconclusive", **more, **nested)
 
     changed = _changed(calm, lambda c: c.environment == "container" and c.primary, change)
-    said = sentences.answer(changed)[0]
-    assert "(95 % interval 1.27 to 1.36, 7 makings of the instances (28 blocks))" in said
-    assert "disk (0.90 to 1.20: about 3 more makings (12 blocks))" in said
+    sentence = sentences.answer(changed)[0]
+    assert "(95 % interval 1.27 to 1.36, 7 makings of the instances (28 blocks))" in sentence
+    assert "disk (0.90 to 1.20: about 3 more makings (12 blocks))" in sentence
     few = _with(
         changed.comparisons[0],
         0.9,
@@ -240,12 +240,12 @@ def test_strong_marks_are_asked_for(calm: Analysis) -> None:
     ],
 )
 def test_every_verdict_has_its_words(
-    calm: Analysis, one: Comparison, low: float, high: float, more: dict[str, Any], text: str
+    calm: Analysis, compared: Comparison, low: float, high: float, more: dict[str, Any], text: str
 ) -> None:
-    said = sentences.comparison_sentence(calm, _with(one, low, high, **more))
-    assert text in said
-    assert "container (crun)" in said
-    assert said.endswith(".")
+    sentence = sentences.comparison_sentence(calm, _with(compared, low, high, **more))
+    assert text in sentence
+    assert "container (crun)" in sentence
+    assert sentence.endswith(".")
 
 
 def _budget(low: float, high: float) -> Budget:
@@ -261,19 +261,19 @@ def _budget(low: float, high: float) -> Budget:
 
 
 def test_what_the_instruments_add_is_said_when_it_can_be_seen(
-    calm: Analysis, one: Comparison
+    calm: Analysis, compared: Comparison
 ) -> None:
     more = {"verdict": "worse", "budget": _budget(1.05, 1.2)}
-    said = sentences.comparison_sentence(calm, _with(one, 1.08, 1.17, **more))
-    assert said.endswith(
+    sentence = sentences.comparison_sentence(calm, _with(compared, 1.08, 1.17, **more))
+    assert sentence.endswith(
         "(95 % interval 1.08 to 1.17, 12 blocks, 1.05 to 1.20 with the instruments' part)."
     )
     more = {"verdict": "worse", "budget": _budget(1.0803, 1.1697)}
-    small = _with(one, 1.0805, 1.1693, **more)
+    small = _with(compared, 1.0805, 1.1693, **more)
     assert "instruments" not in sentences.comparison_sentence(calm, small)
     more = {"verdict": "better", "budget": _budget(0.5, 0.8)}
-    said = sentences.comparison_sentence(calm, _with(one, 0.55, 0.7, **more))
-    assert "1.42 to 1.82, 12 blocks, 1.2 to 2.0 with the instruments' part" in said
+    sentence = sentences.comparison_sentence(calm, _with(compared, 0.55, 0.7, **more))
+    assert "1.42 to 1.82, 12 blocks, 1.2 to 2.0 with the instruments' part" in sentence
 
 
 def test_a_duet_is_named_in_every_sentence(calm: Analysis) -> None:
@@ -282,8 +282,8 @@ def test_a_duet_is_named_in_every_sentence(calm: Analysis) -> None:
     assert all(s.startswith("On this machine, while both run side by side, ") for s in environments)
     assert floor.startswith("Native against itself, side by side, may differ")
     for c in (*duet.comparisons, *duet.again):
-        said = sentences.comparison_sentence(duet, c)
-        assert said.startswith("While both run side by side, ")
+        sentence = sentences.comparison_sentence(duet, c)
+        assert sentence.startswith("While both run side by side, ")
 
 
 def test_serious_doubts_about_verdicts_are_in_the_answer(calm: Analysis) -> None:
@@ -295,8 +295,8 @@ def test_serious_doubts_about_verdicts_are_in_the_answer(calm: Analysis) -> None
 
     few = _changed(calm, lambda c: c.primary and c.environment == "lxc", change)
     assert sentences.care(few) == ("Read with care, 4 of 12 verdicts may not hold: drift (4).")
-    one = _changed(calm, lambda c: c.primary and c.workload == CPU.key and c.emulated, change)
-    assert sentences.answer(one)[3] == (
+    doubtful = _changed(calm, lambda c: c.primary and c.workload == CPU.key and c.emulated, change)
+    assert sentences.answer(doubtful)[3] == (
         "Read with care, 1 of 12 verdicts may not hold: qemu-tcg (emulated) in CPU, 1 thread "
         "(drift)."
     )
@@ -320,15 +320,15 @@ def test_a_secondary_metric_is_told_without_a_verdict(calm: Analysis) -> None:
     )
 
 
-def test_without_figures(calm: Analysis, one: Comparison) -> None:
-    nothing = one.model_copy(
+def test_without_figures(calm: Analysis, compared: Comparison) -> None:
+    nothing = compared.model_copy(
         update={"interval": None, "ratio": None, "verdict": None, "why": None, "primary": False}
     )
     assert sentences.comparison_sentence(calm, nothing).endswith("has no ratio.")
 
 
-def test_emulation_is_always_named(calm: Analysis, one: Comparison) -> None:
-    plain = one.model_copy(update={"environment_label": "qemu", "emulated": True})
+def test_emulation_is_always_named(calm: Analysis, compared: Comparison) -> None:
+    plain = compared.model_copy(update={"environment_label": "qemu", "emulated": True})
     assert "qemu (emulated)" in sentences.comparison_sentence(calm, plain)
     twice = plain.model_copy(update={"environment_label": "qemu-tcg (emulated)"})
     assert sentences.comparison_sentence(calm, twice).count("emulated") == 1
@@ -342,9 +342,9 @@ def test_allowed_inequality_stands_in_every_sentence(tmp_path: Path) -> None:
     )
     analysis = _analysis(tmp_path, environments=[NATIVE, AGAIN, small, LXC], allowed=["memory"])
     named = "container (crun) (with unequal cpus and memory, as the plan allows)"
-    said = sentences.answer(analysis)
-    assert named in said[0]
-    assert "unequal" not in said[1]
+    texts = sentences.answer(analysis)
+    assert named in texts[0]
+    assert "unequal" not in texts[1]
     for c in analysis.comparisons:
         expected = c.environment == "container"
         assert (named in sentences.comparison_sentence(analysis, c)) is expected
@@ -364,30 +364,30 @@ def test_figures_of_one_resource_that_disagree_are_told_apart(tmp_path: Path) ->
 def test_a_gain_is_a_gain(tmp_path: Path) -> None:
     truth = {("lxc", CPU.key): 0.8, ("vm", CPU.key): 3.0}
     analysis = _analysis(tmp_path, workloads=WORKLOADS[:2], truth=truth, noise_sd=0.01, failures=[])
-    said = sentences.answer(analysis)[1]
-    assert re.search(r"LXC is 1\.2\d+× better than native in CPU \(95 % ", said)
-    assert said.endswith("; memory is equivalent within 2 %.")
+    sentence = sentences.answer(analysis)[1]
+    assert re.search(r"LXC is 1\.2\d+× better than native in CPU \(95 % ", sentence)
+    assert sentence.endswith("; memory is equivalent within 2 %.")
 
 
 def test_a_floor_that_the_apparatus_failed(calm: Analysis) -> None:
-    said = sentences.floor_sentence(calm.model_copy(update={"again_differing": 1}))
-    assert said is not None
-    assert "1 of 4 such comparisons show a difference where there is none" in said
+    sentence = sentences.floor_sentence(calm.model_copy(update={"again_differing": 1}))
+    assert sentence is not None
+    assert "1 of 4 such comparisons show a difference where there is none" in sentence
     assert sentences.floor_sentence(calm.model_copy(update={"again_total": 0})) is None
 
 
 @pytest.mark.parametrize(
-    ("floor", "told"), [(1.0201, "2.1 %"), (1.02, "2.0 %"), (1.114, "12 %"), (2.31, "2.4×")]
+    ("floor", "expected"), [(1.0201, "2.1 %"), (1.02, "2.0 %"), (1.114, "12 %"), (2.31, "2.4×")]
 )
-def test_a_floor_is_rounded_up(floor: float, told: str) -> None:
-    assert words.floor_words(floor) == told
+def test_a_floor_is_rounded_up(floor: float, expected: str) -> None:
+    assert words.floor_words(floor) == expected
 
 
 def test_a_guests_words_are_in_no_sentence(calm: Analysis) -> None:
-    each = [sentences.comparison_sentence(calm, c) for c in calm.comparisons]
-    said = [*sentences.answer(calm), *each]
-    assert SCRIPT not in "".join(said)
-    assert "<" not in "".join(said)
+    of_comparisons = [sentences.comparison_sentence(calm, c) for c in calm.comparisons]
+    texts = [*sentences.answer(calm), *of_comparisons]
+    assert SCRIPT not in "".join(texts)
+    assert "<" not in "".join(texts)
 
 
 def test_curves_have_sentences(tmp_path: Path) -> None:

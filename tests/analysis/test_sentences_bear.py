@@ -45,25 +45,25 @@ def judged(draw: st.DrawFn) -> dict[str, Any]:
     margin = draw(st.sampled_from([0.01, 0.02, 0.1]))
     systematic = draw(st.just(0.0) | st.floats(0, 0.05))
     case = FamilyMember(m, p_values(m, margin), floor, m if floor else None, systematic=systematic)
-    found = judge([case], margin, 0.95)[0]
+    judgement = judge([case], margin, 0.95)[0]
     half = intervals.t_quantile(0.975, m.df) * m.error
     low, high = math.exp(mean - half), math.exp(mean + half)
     bare = intervals.IntervalEstimate(math.exp(mean), low, high, 0.95, n, "t")
     nested = draw(st.booleans())
-    each = draw(st.integers(1, 5)) if nested else 1
+    per_making = draw(st.integers(1, 5)) if nested else 1
     return {
         "interval": stored(bare),
         "ratio": bare.estimate,
         "precision": "intermediate" if nested else "repeatability",
         "generations": n if nested else 1,
-        "pairs": n * each,
-        "verdict": found.verdict,
-        "why": found.why,
+        "pairs": n * per_making,
+        "verdict": judgement.verdict,
+        "why": judgement.why,
         "no_verdict": None,
         "floor": floor.ratio if floor else None,
         "floor_biased": bool(floor and floor.biased),
-        "blocks_to_settle": found.blocks_to_settle and found.blocks_to_settle * each,
-        "makings_to_settle": found.blocks_to_settle if nested else None,
+        "blocks_to_settle": judgement.blocks_to_settle and judgement.blocks_to_settle * per_making,
+        "makings_to_settle": judgement.blocks_to_settle if nested else None,
         "budget": None,
         "emulated": draw(st.booleans()),
         "environment_label": "other",
@@ -72,77 +72,81 @@ def judged(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def _filled(
-    analysis: Analysis, found: list[dict[str, Any]], design: str
+    analysis: Analysis, judgements: list[dict[str, Any]], design: str
 ) -> tuple[Analysis, list[Comparison]]:
     """An analysis of one environment with these comparisons, one for each resource."""
     of = [c for c in analysis.primary() if c.environment == "lxc"]
-    known = [{k: v for k, v in each.items() if k != "margin"} for each in found]
-    emulated = {"emulated": found[0]["emulated"]}
-    comparisons = [c.model_copy(update=each | emulated) for c, each in zip(of, known, strict=False)]
+    updates = [{k: v for k, v in fields.items() if k != "margin"} for fields in judgements]
+    emulated = {"emulated": judgements[0]["emulated"]}
+    comparisons = [
+        c.model_copy(update=update | emulated) for c, update in zip(of, updates, strict=False)
+    ]
     summaries = {r.resource: r for r in analysis.resources if r.environment == "lxc"}
-    kept = ("interval", "ratio", "verdict", "precision", "generations", "pairs")
+    copied = ("interval", "ratio", "verdict", "precision", "generations", "pairs")
     resources = tuple(
         summaries[c.resource].model_copy(
-            update={k: getattr(c, k) for k in kept} | emulated | {"environment_label": "other"}
+            update={k: getattr(c, k) for k in copied} | emulated | {"environment_label": "other"}
         )
         for c in comparisons
     )
-    more = {"design": design, "margin": found[0]["margin"]}
+    more = {"design": design, "margin": judgements[0]["margin"]}
     whole = {"comparisons": tuple(comparisons), "resources": resources, **more}
     return analysis.model_copy(update=whole), comparisons
 
 
-def _printed(said: str) -> list[tuple[float, float]]:
-    return [(float(a), float(b)) for a, b in re.findall(rf"({NUMBER}) to ({NUMBER})", said)]
+def _printed(sentence: str) -> list[tuple[float, float]]:
+    return [(float(a), float(b)) for a, b in re.findall(rf"({NUMBER}) to ({NUMBER})", sentence)]
 
 
-def _seen(c: Comparison) -> Interval:
+def _printed_interval(c: Comparison) -> Interval:
     assert c.interval is not None
     return inverse(c.interval) if c.verdict == "better" else c.interval
 
 
-@given(found=judged(), design=st.sampled_from(["solo", "duet"]))
-def test_one_comparison(analysis: Analysis, found: dict[str, Any], design: str) -> None:
-    whole, (c, *_) = _filled(analysis, [found], design)
-    said = sentences.comparison_sentence(whole, c)
+@given(update=judged(), design=st.sampled_from(["solo", "duet"]))
+def test_one_comparison(analysis: Analysis, update: dict[str, Any], design: str) -> None:
+    whole, (c, *_) = _filled(analysis, [update], design)
+    sentence = sentences.comparison_sentence(whole, c)
     for verdict, claim in (
         ("worse", "× worse than native in"),
         ("better", "× better than native in"),
         ("equivalent", "is equivalent to native within"),
         ("inconclusive", "is inconclusive"),
     ):
-        assert (claim in said) is (c.verdict == verdict), said
-    (low, high), *_ = _printed(said)
-    seen = _seen(c)
-    assert low <= seen.low + 1e-6
-    assert high >= seen.high - 1e-6
+        assert (claim in sentence) is (c.verdict == verdict), sentence
+    (low, high), *_ = _printed(sentence)
+    interval = _printed_interval(c)
+    assert low <= interval.low + 1e-6
+    assert high >= interval.high - 1e-6
     if c.verdict in ("worse", "better"):
         assert low > 1
     if c.verdict == "equivalent":
         assert 1 / (1 + whole.margin) - 0.01 < low <= high < 1 + whole.margin + 0.01
-        assert f"within {share(whole.margin)}" in said
-    assert f"95 % interval {words.between(seen)}, {words.counted(c)}" in said
-    assert ("(emulated)" in said) is c.emulated
-    assert ("side by side" in said) is (design == "duet")
+        assert f"within {share(whole.margin)}" in sentence
+    assert f"95 % interval {words.between(interval)}, {words.counted(c)}" in sentence
+    assert ("(emulated)" in sentence) is c.emulated
+    assert ("side by side" in sentence) is (design == "duet")
 
 
-@given(found=st.lists(judged(), min_size=1, max_size=4), design=st.sampled_from(["solo", "duet"]))
-def test_one_environment(analysis: Analysis, found: list[dict[str, Any]], design: str) -> None:
-    whole, comparisons = _filled(analysis, found, design)
-    said = sentences.answer(whole)[0]
+@given(
+    judgements=st.lists(judged(), min_size=1, max_size=4), design=st.sampled_from(["solo", "duet"])
+)
+def test_one_environment(analysis: Analysis, judgements: list[dict[str, Any]], design: str) -> None:
+    whole, comparisons = _filled(analysis, judgements, design)
+    sentence = sentences.answer(whole)[0]
     verdicts = [c.verdict for c in comparisons]
-    sizes = re.findall(rf"({NUMBER})×", said)
+    sizes = re.findall(rf"({NUMBER})×", sentence)
     assert len(sizes) == verdicts.count("worse") + verdicts.count("better")
-    assert ("worse" in said) is ("worse" in verdicts)
-    assert ("better" in said) is ("better" in verdicts)
-    assert ("equivalent" in said) is ("equivalent" in verdicts)
-    opened = "inconclusive" in said or "nothing is decided yet" in said
+    assert ("worse" in sentence) is ("worse" in verdicts)
+    assert ("better" in sentence) is ("better" in verdicts)
+    assert ("equivalent" in sentence) is ("equivalent" in verdicts)
+    opened = "inconclusive" in sentence or "nothing is decided yet" in sentence
     assert opened is ("inconclusive" in verdicts)
-    assert "95 %" in said
-    assert ("side by side" in said) is (design == "duet")
-    assert ("(emulated)" in said) is comparisons[0].emulated
+    assert "95 %" in sentence
+    assert ("side by side" in sentence) is (design == "duet")
+    assert ("(emulated)" in sentence) is comparisons[0].emulated
     for c in comparisons:
-        assert len(re.findall(rf"\b{words.RESOURCES[c.resource]}\b", said)) == 1
-        assert words.counted(c) in said
+        assert len(re.findall(rf"\b{words.RESOURCES[c.resource]}\b", sentence)) == 1
+        assert words.counted(c) in sentence
         if c.verdict != "equivalent":
-            assert words.between(_seen(c)) in said
+            assert words.between(_printed_interval(c)) in sentence

@@ -12,24 +12,24 @@ from ullage.stats.interval import t_interval
 EXACT = [1.0 + 0.001 * x for x in (0.37, 0.11, 0.93, 0.58, 0.71, 0.29)]
 
 
-def sources(made: object) -> dict[str, float]:
-    return {part.source: part.standard for part in components(made)}  # type: ignore[arg-type]
+def sources(comparison: object) -> dict[str, float]:
+    return {part.source: part.standard for part in components(comparison)}  # type: ignore[arg-type]
 
 
 def test_fine_figures_of_one_clock_have_none() -> None:
-    made = draft(EXACT, EXACT)
-    assert components(made) == ()
-    assert systematic(made) == 0
+    comparison = draft(EXACT, EXACT)
+    assert components(comparison) == ()
+    assert systematic(comparison) == 0
 
 
 def test_a_coarse_step_counts_where_noise_does_not_average_it() -> None:
     """Figures of 0.23 and 0.24 ms: a step of 4.3 %, half a step off at most, to each side."""
     coarse = [0.24e-3, 0.23e-3, 0.23e-3, 0.23e-3, 0.23e-3, 0.23e-3, 0.23e-3]
-    made = draft(coarse, [0.2e-3 * x for x in (*EXACT, 1.0007)])
+    comparison = draft(coarse, [0.2e-3 * x for x in (*EXACT, 1.0007)])
     step = 0.01e-3 / np.mean(coarse)
-    assert sources(made) == {"resolution": pytest.approx(step / math.sqrt(12))}
-    assert "qemu-kvm come in steps of 10 µs, 4.32 % of their mean" in components(made)[0].text
-    assert systematic(made) == pytest.approx(step / math.sqrt(3))
+    assert sources(comparison) == {"resolution": pytest.approx(step / math.sqrt(12))}
+    assert "qemu-kvm come in steps of 10 µs, 4.32 % of their mean" in components(comparison)[0].text
+    assert systematic(comparison) == pytest.approx(step / math.sqrt(3))
 
 
 def test_a_coarse_step_under_noise_is_in_type_a_already() -> None:
@@ -47,17 +47,17 @@ def test_both_sides_count() -> None:
 def test_a_guests_clock_counts_for_what_it_timed() -> None:
     """11 ppm apart, known to 9 ppm: off by 20 ppm at most, evenly likely."""
     mine = {"instance": clock(drifted_ns=-11_000, unsure_ns=9_000)}
-    made = draft(EXACT, EXACT, mine=mine)
-    assert sources(made) == {"clock-rate": pytest.approx(20e-6 / math.sqrt(3))}
-    assert "within 20 ppm of the controller's" in components(made)[0].text
-    assert sources(draft(EXACT, EXACT, mine=mine, unit="B/s")) == sources(made)
+    comparison = draft(EXACT, EXACT, mine=mine)
+    assert sources(comparison) == {"clock-rate": pytest.approx(20e-6 / math.sqrt(3))}
+    assert "within 20 ppm of the controller's" in components(comparison)[0].text
+    assert sources(draft(EXACT, EXACT, mine=mine, unit="B/s")) == sources(comparison)
     assert components(draft(EXACT, EXACT, mine=mine, unit="B")) == ()
     assert components(draft(EXACT, EXACT, mine=mine, unit="1")) == ()
 
 
 def test_one_odd_trial_does_not_make_the_clock() -> None:
-    each = [{"instance": clock(drifted_ns=5_000 if n else SECOND // 100)} for n in range(6)]
-    assert sources(draft(EXACT, EXACT, each=each))["clock-rate"] == pytest.approx(
+    clocks = [{"instance": clock(drifted_ns=5_000 if n else SECOND // 100)} for n in range(6)]
+    assert sources(draft(EXACT, EXACT, fields=clocks))["clock-rate"] == pytest.approx(
         5e-6 / math.sqrt(3)
     )
 
@@ -65,63 +65,69 @@ def test_one_odd_trial_does_not_make_the_clock() -> None:
 def test_a_time_across_clocks_has_their_bound_and_not_their_rate() -> None:
     """Start and end within 50 µs each, of a second: 100 ppm. Their instants are corrected."""
     rough = [1.0, 1.25, 1.5, 1.1, 1.9, 1.7]
-    made = draft(
+    comparison = draft(
         rough,
         [v * 0.9 for v in rough],
-        each=[
+        fields=[
             {"roles": (role(v, bound_ns=50_000),), "instance": clock(drifted_ns=11_000)}
             for v in rough
         ],
     )
-    found = sources(made)
+    by_source = sources(comparison)
     median = float(np.median([100e-6 / v for v in rough]))
-    assert found == {"clock-bound": pytest.approx(median / math.sqrt(3))}
+    assert by_source == {"clock-bound": pytest.approx(median / math.sqrt(3))}
 
 
 def test_a_curve_has_its_clock_but_no_step() -> None:
     curves = [[(1.0, 3.0), (2.0, 4.0)]] * 7
-    made = draft(curves, curves, mine={"instance": clock(drifted_ns=20_000)})
-    assert set(sources(made)) == {"clock-rate"}
+    comparison = draft(curves, curves, mine={"instance": clock(drifted_ns=20_000)})
+    assert set(sources(comparison)) == {"clock-rate"}
 
 
 def test_the_budget_without_systematic_parts_is_the_interval() -> None:
     x = np.random.default_rng(2).normal(0.1, 0.03, 12)
-    found, t = budget(draft(np.exp(x), np.ones(12))), t_interval(x, 0.95)
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((t.low, t.high))
-    assert (found.type_b, found.precision, found.between) == (0, "repeatability", None)
-    assert found.within == pytest.approx(x.std(ddof=1))
+    uncertainty, t = budget(draft(np.exp(x), np.ones(12))), t_interval(x, 0.95)
+    assert uncertainty is not None
+    assert (uncertainty.low, uncertainty.high) == pytest.approx((t.low, t.high))
+    assert (uncertainty.type_b, uncertainty.precision, uncertainty.between) == (
+        0,
+        "repeatability",
+        None,
+    )
+    assert uncertainty.within == pytest.approx(x.std(ddof=1))
 
 
 def test_the_budget_with_them_is_wider() -> None:
     x = np.random.default_rng(3).normal(0.1, 0.001, 12)
     mine = {"instance": clock(drifted_ns=3_000_000)}
-    found = budget(draft(np.exp(x), np.ones(12), mine=mine))
-    assert found is not None
-    assert found.type_b == pytest.approx(0.003 / math.sqrt(3))
-    u = math.hypot(found.type_a, found.type_b)
-    assert found.expanded == pytest.approx(1.96 * u, rel=0.01), "mostly of Type B: k is near 1.96"
-    assert math.log(found.high / found.low) == pytest.approx(2 * found.expanded)
+    uncertainty = budget(draft(np.exp(x), np.ones(12), mine=mine))
+    assert uncertainty is not None
+    assert uncertainty.type_b == pytest.approx(0.003 / math.sqrt(3))
+    u = math.hypot(uncertainty.type_a, uncertainty.type_b)
+    assert uncertainty.expanded == pytest.approx(1.96 * u, rel=0.01), (
+        "mostly of Type B: k is near 1.96"
+    )
+    assert math.log(uncertainty.high / uncertainty.low) == pytest.approx(2 * uncertainty.expanded)
 
 
 def test_within_and_between_makings() -> None:
     """400 makings of 3 pairs: 2 % from pair to pair, and 5 % that making them anew adds."""
     rng = np.random.default_rng(4)
     x = np.repeat(rng.normal(0, 0.05, 400), 3) + rng.normal(0, 0.02, 1200)
-    found = budget(draft(np.exp(x), np.ones(1200), generations=[n // 3 for n in range(1200)]))
-    assert found is not None
-    assert found.precision == "intermediate"
-    assert found.within == pytest.approx(0.02, rel=0.07)
-    assert found.between == pytest.approx(0.05, rel=0.12)
-    assert found.type_a == pytest.approx(math.sqrt(0.05**2 / 400 + 0.02**2 / 1200), rel=0.12)
+    uncertainty = budget(draft(np.exp(x), np.ones(1200), generations=[n // 3 for n in range(1200)]))
+    assert uncertainty is not None
+    assert uncertainty.precision == "intermediate"
+    assert uncertainty.within == pytest.approx(0.02, rel=0.07)
+    assert uncertainty.between == pytest.approx(0.05, rel=0.12)
+    assert uncertainty.type_a == pytest.approx(math.sqrt(0.05**2 / 400 + 0.02**2 / 1200), rel=0.12)
 
 
 def test_one_block_a_making_does_not_tell_its_own_spread() -> None:
     x = np.random.default_rng(5).normal(0, 0.05, 8)
-    found = budget(draft(np.exp(x), np.ones(8), generations=list(range(8))))
-    assert found is not None
-    assert found.within is None
-    assert found.between == pytest.approx(x.std(ddof=1))
+    uncertainty = budget(draft(np.exp(x), np.ones(8), generations=list(range(8))))
+    assert uncertainty is not None
+    assert uncertainty.within is None
+    assert uncertainty.between == pytest.approx(x.std(ddof=1))
 
 
 def test_no_budget_of_one_pair_or_none() -> None:
@@ -136,16 +142,16 @@ def test_a_budget_beyond_all_numbers_is_none() -> None:
 
 
 def test_no_spread_and_a_clock_is_all_systematic() -> None:
-    found = budget(draft([2.0] * 6, [1.0] * 6, mine={"instance": clock(drifted_ns=10_000)}))
-    assert found is not None
-    assert found.type_a == 0
-    assert found.expanded == pytest.approx(1.959964 * 10e-6 / math.sqrt(3))
+    uncertainty = budget(draft([2.0] * 6, [1.0] * 6, mine={"instance": clock(drifted_ns=10_000)}))
+    assert uncertainty is not None
+    assert uncertainty.type_a == 0
+    assert uncertainty.expanded == pytest.approx(1.959964 * 10e-6 / math.sqrt(3))
 
 
 def test_it_is_doubted_when_the_margin_is_small_against_it() -> None:
     mine = {"instance": clock(drifted_ns=6_000_000)}
-    found = doubted(draft(EXACT, EXACT, mine=mine, margin=0.02))
-    assert found["systematic"].message.startswith(
+    doubts = doubted(draft(EXACT, EXACT, mine=mine, margin=0.02))
+    assert doubts["systematic"].message.startswith(
         "No number of blocks tells this ratio better than ± 0.693 % (margin 2 %); most of it: "
         "qemu-kvm times itself"
     )

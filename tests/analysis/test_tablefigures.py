@@ -26,16 +26,16 @@ def test_a_metric_with_two_units_or_directions(
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "expected"),
     [
         ("s", "ms", "convert all figures to one unit, 's' or 'ms'"),
         ("s", "MB", "what differs in kind needs a `metric` of its own"),
         ("s", "", "write the same unit in all rows of a metric"),
     ],
 )
-def test_what_to_do_about_two_units(tmp_path: Path, first: str, second: str, said: str) -> None:
+def test_what_to_do_about_two_units(tmp_path: Path, first: str, second: str, expected: str) -> None:
     file = csv(tmp_path, f"environment,value,unit\na,1,{first}\nb,1,{second}\n")
-    refused(errors.TABLE_CONTRADICTS, file, "row 2", said, better="lower")
+    refused(errors.TABLE_CONTRADICTS, file, "row 2", expected, better="lower")
 
 
 def test_a_direction_that_is_none(tmp_path: Path) -> None:

@@ -60,11 +60,11 @@ def test_inverted_intervals_give_the_p_values_of_t(seed: int, n: int, shift: flo
             low, high = (float(v) for v in np.exp([m.mean - half, m.mean + half]))
         return IntervalEstimate(math.exp(m.mean), low, high, confidence, n, "t")
 
-    found, exact = by_inversion(at, 0.02, n), p_values(m, 0.02)
-    assert found.difference == pytest.approx(max(exact.difference, 1e-12), rel=1e-3)
+    inverted, exact = by_inversion(at, 0.02, n), p_values(m, 0.02)
+    assert inverted.difference == pytest.approx(max(exact.difference, 1e-12), rel=1e-3)
     # Beyond the margin the two one-sided tests have no level under 1/2 that rejects.
     expected = max(exact.equivalence, 1e-12) if exact.equivalence < 0.5 else 1.0
-    assert found.equivalence == pytest.approx(expected, rel=1e-3)
+    assert inverted.equivalence == pytest.approx(expected, rel=1e-3)
 
 
 def test_zeros_in_costs_without_blocks(tmp_path: Path) -> None:
@@ -117,18 +117,18 @@ def test_a_quantile_that_the_values_cannot_bound_says_how_many_could(
 
 
 @pytest.mark.parametrize(
-    ("columns", "asked", "said"),
+    ("columns", "options", "expected"),
     [
         (noisy(12), {"method": "fieller"}, "blocks are paired"),
         (separate(20, 20, 1.1)[0], {"method": "delta", "quantile": 0.5}, "a quantile is compared"),
     ],
 )
 def test_a_method_that_is_not_used_is_said(
-    tmp_path: Path, columns: Columns, asked: dict[str, Any], said: str
+    tmp_path: Path, columns: Columns, options: dict[str, Any], expected: str
 ) -> None:
-    unused = f"`--method {asked['method']}` is not used: {said}"
-    assert any(note.startswith(unused) for note in analysed(tmp_path, columns, **asked).notes)
-    usual = analysed(tmp_path, columns, **{**asked, "method": "welch"})
+    unused = f"`--method {options['method']}` is not used: {expected}"
+    assert any(note.startswith(unused) for note in analysed(tmp_path, columns, **options).notes)
+    usual = analysed(tmp_path, columns, **{**options, "method": "welch"})
     assert not any("--method" in note for note in usual.notes)
 
 
@@ -154,12 +154,12 @@ def test_what_settles_generations_without_blocks_is_makings(tmp_path: Path) -> N
         "value": np.repeat(instances, 5) * rng.lognormal(0, 0.01, 80),
     }
     c = only(analysed(tmp_path, columns))
-    wanted = c.makings_to_settle
+    expected = c.makings_to_settle
     assert c.verdict == "inconclusive"
-    assert wanted is not None
-    assert wanted > 1
-    assert c.blocks_to_settle == 5 * wanted, "five values of each making"
-    assert words.settles(c) == f"about {count(wanted)} more makings on each side"
+    assert expected is not None
+    assert expected > 1
+    assert c.blocks_to_settle == 5 * expected, "five values of each making"
+    assert words.settles(c) == f"about {count(expected)} more makings on each side"
     never = c.model_copy(update={"blocks_to_settle": None, "makings_to_settle": None})
     assert words.settles(never) == "no practical number of makings would settle it"
     del columns["generation"]
@@ -182,10 +182,10 @@ def test_a_quantile(tmp_path: Path) -> None:
 def test_a_quantile_of_several_generations_is_no_verdict(tmp_path: Path) -> None:
     """Six instances that differ by 20 %, a hundred rows of each: rows taken as independent lie."""
     rng = np.random.default_rng(0)
-    made = np.repeat(rng.lognormal(0, 0.2, 12), 100)
+    levels = np.repeat(rng.lognormal(0, 0.2, 12), 100)
     columns = {
         "environment": ["native"] * 600 + ["vm"] * 600,
-        "value": made * rng.lognormal(0, 0.01, 1200),
+        "value": levels * rng.lognormal(0, 0.01, 1200),
     }
     assert only(analysed(tmp_path, columns, quantile=0.5)).verdict in ("worse", "better")
     columns["generation"] = [f"g{at // 100}" for at in range(1200)]

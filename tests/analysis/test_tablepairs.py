@@ -57,9 +57,9 @@ def test_blocks_that_begin_anew_in_each_generation(tmp_path: Path) -> None:
     columns, _ = nested()
     expected = only(analysed(tmp_path, columns))
     columns["block"] = [block % 5 for block in columns["block"]]
-    found = only(analysed(tmp_path, columns))
-    assert found.interval == expected.interval
-    assert found.pairs == 40
+    comparison = only(analysed(tmp_path, columns))
+    assert comparison.interval == expected.interval
+    assert comparison.pairs == 40
 
 
 @pytest.mark.parametrize("single", ["native", "vm"])
@@ -67,8 +67,8 @@ def test_one_side_was_made_once(tmp_path: Path, single: str) -> None:
     columns, _ = nested()
     expected = only(analysed(tmp_path, columns))
     columns["generation"] = [
-        "the one" if name == single else each
-        for name, each in zip(columns["environment"], columns["generation"], strict=True)
+        "the one" if name == single else generation
+        for name, generation in zip(columns["environment"], columns["generation"], strict=True)
     ]
     assert only(analysed(tmp_path, columns)).interval == expected.interval
 
@@ -77,8 +77,8 @@ def test_instances_of_their_own_on_each_side(tmp_path: Path) -> None:
     columns, _ = nested()
     expected = only(analysed(tmp_path, columns))
     columns["generation"] = [
-        f"{name}-{each}"
-        for name, each in zip(columns["environment"], columns["generation"], strict=True)
+        f"{name}-{generation}"
+        for name, generation in zip(columns["environment"], columns["generation"], strict=True)
     ]
     assert only(analysed(tmp_path, columns)).interval == expected.interval
 

@@ -32,9 +32,9 @@ def test_an_error_comes_through(run: Run) -> None:
     ("rows", "number", "parts"), [(10_000_000, 1, by_threads), (1000, 3, in_turn)]
 )
 def test_the_shape_of_the_table_decides(rows: int, number: int, parts: Run) -> None:
-    cells, given = go_over(rows, [lambda: "cell"] * 2, [lambda run: run] * number)
+    cells, ways = go_over(rows, [lambda: "cell"] * 2, [lambda run: run] * number)
     assert cells == ["cell"] * 2
-    assert given == [parts] * number
+    assert ways == [parts] * number
 
 
 def test_processes_and_threads_find_the_same(
@@ -42,9 +42,9 @@ def test_processes_and_threads_find_the_same(
 ) -> None:
     columns: Columns = {"environment": [], "workload": [], "block": [], "value": []}
     for at in range(5):
-        one = noisy(15, 1.03, seed=at)
+        noise = noisy(15, 1.03, seed=at)
         columns["workload"] += [f"w{at}"] * 30
-        for key, values in one.items():
+        for key, values in noise.items():
             columns[key] += values
     expected = analysed(tmp_path, columns)
     monkeypatch.setattr(workers, "MANY", 5)

@@ -67,8 +67,8 @@ def test_the_order_of_the_rows_changes_nothing(
     rng = np.random.default_rng(seed)
     order = rng.permutation(24) if shuffled else np.argsort(columns["block"], kind="stable")
     turned = {key: [values[at] for at in order] for key, values in columns.items()}
-    found = analysed(folder, turned).analysis
-    ours, theirs = only_of(found), only_of(expected)
+    analysis = analysed(folder, turned).analysis
+    ours, theirs = only_of(analysis), only_of(expected)
     assert ours.model_dump() == theirs.model_dump()
 
 
@@ -78,18 +78,20 @@ def only_of(analysis: Any) -> Comparison:
 
 @pytest.mark.parametrize("blocks_each", [None, 3])
 def test_a_run_reads_the_same_from_its_samples(tmp_path: Path, blocks_each: int | None) -> None:
-    made = make_run(tmp_path, blocks=24, failures=(), blocks_each=blocks_each, between_sd=0.02)
-    folder = RunFolder.open(made)
+    run_folder = make_run(
+        tmp_path, blocks=24, failures=(), blocks_each=blocks_each, between_sd=0.02
+    )
+    folder = RunFolder.open(run_folder)
     expected = overhead.analyse(folder)
     parquet.write(folder)
     sheet = table.read(folder.path / "samples.parquet")
-    found = tabular.analyse(sheet, TableRequest("native", Criteria(0.02, 0.95))).analysis
-    told = {(c.environment_label, c.workload, c.metric): c for c in found.comparisons}
+    analysis = tabular.analyse(sheet, TableRequest("native", Criteria(0.02, 0.95))).analysis
+    by_key = {(c.environment_label, c.workload, c.metric): c for c in analysis.comparisons}
     compared = 0
     for c in expected.comparisons:
         if c.interval is None or c.coordinate is not None or not c.primary:
             continue
-        same = told[c.environment_label, c.workload, c.metric]
+        same = by_key[c.environment_label, c.workload, c.metric]
         assert same.interval is not None
         assert same.interval.model_dump() == pytest.approx(c.interval.model_dump())
         assert (same.floor, same.p_difference) == pytest.approx((c.floor, c.p_difference))
@@ -97,7 +99,7 @@ def test_a_run_reads_the_same_from_its_samples(tmp_path: Path, blocks_each: int 
         assert (same.pairs, same.dropped, same.emulated) == (c.pairs, c.dropped, c.emulated)
         compared += 1
     assert compared >= 4
-    assert found.again_total == expected.again_total > 0
+    assert analysis.again_total == expected.again_total > 0
 
 
 def test_missing_figures_and_blocks_drop_their_pairs_and_are_counted(tmp_path: Path) -> None:
@@ -195,8 +197,8 @@ def test_drift_dependence_and_outliers_are_doubts(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     native = rng.lognormal(0, 0.01, 60)
     slope = native * np.exp(np.linspace(0, 0.2, 60) + rng.normal(0, 0.01, 60))
-    found = codes(only(analysed(tmp_path, paired(native.tolist(), slope.tolist()))))
-    assert {"drift", "autocorrelated"} <= found
+    doubts = codes(only(analysed(tmp_path, paired(native.tolist(), slope.tolist()))))
+    assert {"drift", "autocorrelated"} <= doubts
     quiet = noisy(60)
     assert not {"drift", "autocorrelated", "outliers"} & codes(only(analysed(tmp_path, quiet)))
     quiet["value"][60 + 17] *= 1000
@@ -229,9 +231,9 @@ def test_a_million_blocks(tmp_path: Path) -> None:
 def test_a_family_is_corrected_together(tmp_path: Path) -> None:
     columns: Columns = {"environment": [], "workload": [], "block": [], "value": []}
     for at in range(20):
-        one = noisy(15, 1.03, seed=at)
+        noise = noisy(15, 1.03, seed=at)
         columns["workload"] += [f"w{at}"] * 30
-        for key, values in one.items():
+        for key, values in noise.items():
             columns[key] += values
     answer = analysed(tmp_path, columns)
     raw = np.array([c.p_difference for c in answer.analysis.comparisons])
@@ -280,9 +282,9 @@ def test_what_the_baseline_did_not_do_is_said(tmp_path: Path) -> None:
 
 
 def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
-    for wanted in ({"baseline": "nativ"}, {"again": {"copy": "native"}}):
+    for request_fields in ({"baseline": "nativ"}, {"again": {"copy": "native"}}):
         with pytest.raises(UllageError) as caught:
-            analysed(tmp_path, noisy(5), **wanted)
+            analysed(tmp_path, noisy(5), **request_fields)
         assert caught.value.kind is errors.TABLE_NO_ENVIRONMENT
 
 

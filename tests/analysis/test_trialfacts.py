@@ -55,8 +55,8 @@ def test_who_has_none_is_not_named(run: Path) -> None:
 
 def test_show_details_prints_them(run: Path) -> None:
     wide = {"COLUMNS": "200", "NO_COLOR": "1"}
-    said = commandkit.ullage("show", str(run), "--details", environment=wide).stdout
-    assert "  limit: the servers' CPUs (2 of 5); none found" in said
+    output = commandkit.ullage("show", str(run), "--details", environment=wide).stdout
+    assert "  limit: the servers' CPUs (2 of 5); none found" in output
     assert "limit: " not in commandkit.ullage("show", str(run), environment=wide).stdout
 
 

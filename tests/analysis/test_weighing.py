@@ -22,9 +22,9 @@ S2 = {"cpu": 0.1, "memory": 0.2, "disk": 0.6, "network": 0.1}
 Make = Callable[..., Weighing]
 
 
-def _weigh(path: Path, **asked: Any) -> Weighing:
+def _weigh(path: Path, **options: Any) -> Weighing:
     folder = RunFolder.open(path)
-    return weigh(folder, overhead.analyse(folder), WeighRequest(**{"weights": S2, **asked}))
+    return weigh(folder, overhead.analyse(folder), WeighRequest(**{"weights": S2, **options}))
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def _resolved(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
 
 
 def test_a_machine_is_the_weighted_sum_of_its_ratios(exact: Path) -> None:
-    found = _weigh(exact)
-    assert [m.environment for m in found.machines] == ["container", "lxc", "vm"]
-    vm = found.machines[-1]
+    weighing = _weigh(exact)
+    assert [m.environment for m in weighing.machines] == ["container", "lxc", "vm"]
+    vm = weighing.machines[-1]
     assert vm.emulated
     assert vm.label == "qemu-tcg (emulated)"
     assert vm.total.overhead == pytest.approx(0.1 * 6.9 + 0.2 * 2.4 + 0.6 * 3.1 + 0.1 * 8.2, 1e-3)
@@ -68,24 +68,24 @@ def test_a_machine_is_the_weighted_sum_of_its_ratios(exact: Path) -> None:
     assert vm.total.interval is not None
     assert vm.total.interval.low <= vm.total.overhead <= vm.total.interval.high
     assert (vm.total.blocks, vm.total.dropped) == (12, 0)
-    assert (found.nodes, found.system) == ((), None)
+    assert (weighing.nodes, weighing.system) == ((), None)
 
 
 def test_with_one_resource_it_is_the_ratio_of_show(noisy: Path) -> None:
     folder = RunFolder.open(noisy)
     analysis = overhead.analyse(folder)
-    found = weigh(folder, analysis, WeighRequest({"cpu": 1.0}))
-    for machine in found.machines:
-        (shown,) = [
+    weighing = weigh(folder, analysis, WeighRequest({"cpu": 1.0}))
+    for machine in weighing.machines:
+        (comparison,) = [
             r
             for r in analysis.resources
             if (r.environment, r.resource) == (machine.environment, "cpu")
         ]
-        assert shown.interval is not None
+        assert comparison.interval is not None
         assert machine.total.interval is not None
         for name in ("estimate", "low", "high"):
-            wanted = getattr(shown.interval, name)
-            assert getattr(machine.total.interval, name) == pytest.approx(wanted)
+            expected = getattr(comparison.interval, name)
+            assert getattr(machine.total.interval, name) == pytest.approx(expected)
 
 
 def test_several_workloads_of_a_resource_count_by_their_geometric_mean(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_resources_without_a_common_block_are_refused(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", raw=False, failures=[], blocks=1)
     lines = (path / "journal.jsonl").read_text().splitlines(keepends=True)
     first = next(json.loads(x)["workload"] for x in lines if json.loads(x)["event"] == "trial")
-    kept = [x for x in lines if json.loads(x).get("workload", first) == first]
-    (path / "journal.jsonl").write_text("".join(kept))
+    remaining = [x for x in lines if json.loads(x).get("workload", first) == first]
+    (path / "journal.jsonl").write_text("".join(remaining))
     with pytest.raises(UllageError) as caught:
         _weigh(path)
     assert caught.value.kind is errors.WEIGH_NO_FIGURE
@@ -154,7 +154,7 @@ def test_resources_without_a_common_block_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"environments": ("vn",)},
         {"environments": ("native",)},
@@ -164,16 +164,16 @@ def test_resources_without_a_common_block_are_refused(tmp_path: Path) -> None:
         {"shares": {("vn", "disk"): 0.5}},
     ],
 )
-def test_an_environment_that_is_not_there_is_refused(exact: Path, asked: dict[str, Any]) -> None:
+def test_an_environment_that_is_not_there_is_refused(exact: Path, options: dict[str, Any]) -> None:
     with pytest.raises(UllageError) as caught:
-        _weigh(exact, **asked)
+        _weigh(exact, **options)
     assert caught.value.kind is errors.WEIGH_NO_ENVIRONMENT
 
 
 def test_a_node_adds_what_its_instances_have_of_it(exact: Path) -> None:
     """Two CPUs, of which each instance has one; 1 GiB of 25.2 GB; equal parts of all else."""
-    found = _weigh(exact, nodes={"a": {"vm": 1, "container": 1}})
-    (node,) = found.nodes
+    weighing = _weigh(exact, nodes={"a": {"vm": 1, "container": 1}})
+    (node,) = weighing.nodes
     memory = (1 << 30) / 25_200_000_000
     vm = 0.1 * 6.9 / 2 + 0.2 * 2.4 * memory + 0.6 * 3.1 / 2 + 0.1 * 8.2 / 2
     container = 0.1 / 2 + 0.2 * memory + 0.6 / 2 + 0.1 * 1.12 / 2
@@ -196,11 +196,11 @@ def test_a_node_adds_what_its_instances_have_of_it(exact: Path) -> None:
 
 def test_copies_count_as_often_as_they_are_there(exact: Path) -> None:
     half = {(None, r): 0.25 for r in S2}
-    one, four = (
+    single, four = (
         _weigh(exact, nodes={"a": {"vm": copies}}, shares=half).nodes[0] for copies in (1, 4)
     )
-    assert four.total.overhead == pytest.approx(4 * one.total.overhead)
-    assert four.mean.overhead == pytest.approx(one.mean.overhead)
+    assert four.total.overhead == pytest.approx(4 * single.total.overhead)
+    assert four.mean.overhead == pytest.approx(single.mean.overhead)
     assert four.mean.overhead == pytest.approx(_weigh(exact).machines[-1].total.overhead)
     assert {p.share_from for p in four.parts} == {"given"}
     assert four.shares["cpu"] == pytest.approx(1)
@@ -209,22 +209,26 @@ def test_copies_count_as_often_as_they_are_there(exact: Path) -> None:
 
 
 def test_a_system_is_the_sum_of_its_nodes(exact: Path) -> None:
-    found = _weigh(exact, nodes={"a": {"vm": 2}, "b": {"container": 1, "lxc": 1}})
-    assert found.system is not None
-    assert found.system.total.overhead == pytest.approx(sum(n.total.overhead for n in found.nodes))
-    counts = [sum(p.coefficient for p in node.parts) for node in found.nodes]
-    mean = sum(n.mean.overhead * c for n, c in zip(found.nodes, counts, strict=True)) / sum(counts)
-    assert found.system.mean.overhead == pytest.approx(mean)
+    weighing = _weigh(exact, nodes={"a": {"vm": 2}, "b": {"container": 1, "lxc": 1}})
+    assert weighing.system is not None
+    assert weighing.system.total.overhead == pytest.approx(
+        sum(n.total.overhead for n in weighing.nodes)
+    )
+    counts = [sum(p.coefficient for p in node.parts) for node in weighing.nodes]
+    mean = sum(n.mean.overhead * c for n, c in zip(weighing.nodes, counts, strict=True)) / sum(
+        counts
+    )
+    assert weighing.system.mean.overhead == pytest.approx(mean)
 
 
 def test_what_several_nodes_share_is_not_averaged_away(noisy: Path) -> None:
     """Two nodes of the same environment are one figure counted twice, and no surer for it."""
-    found = _weigh(noisy, nodes={"a": {"vm": 1}, "b": {"vm": 1}})
-    assert found.system is not None
-    one, both = found.nodes[0].mean.interval, found.system.mean.interval
-    assert one is not None
+    weighing = _weigh(noisy, nodes={"a": {"vm": 1}, "b": {"vm": 1}})
+    assert weighing.system is not None
+    single, both = weighing.nodes[0].mean.interval, weighing.system.mean.interval
+    assert single is not None
     assert both is not None
-    assert both.high / both.low == pytest.approx(one.high / one.low)
+    assert both.high / both.low == pytest.approx(single.high / single.low)
 
 
 def _with_instances(path: Path, slow: float) -> Path:
@@ -236,11 +240,13 @@ def _with_instances(path: Path, slow: float) -> Path:
 
     def figures(event: dict[str, Any]) -> None:
         if event["event"] == "trial" and event["status"] == "ok":
-            other = slow if event["environment"] == "vm" else 1.0
+            slowness = slow if event["environment"] == "vm" else 1.0
             own = event["metrics"]
             event["instances"] = {
                 f"{event['environment']}-0": own,
-                f"{event['environment']}-1": {name: value / other for name, value in own.items()},
+                f"{event['environment']}-1": {
+                    name: value / slowness for name, value in own.items()
+                },
             }
 
     return _rewrite(_resolved(path, two), figures)
@@ -249,8 +255,8 @@ def _with_instances(path: Path, slow: float) -> Path:
 def test_instances_that_ran_together_make_a_measured_node(tmp_path: Path) -> None:
     """Each has ratios of its own: S2.3 as it is written."""
     path = make_run(tmp_path / "run", raw=False, failures=[], noise_sd=1e-4)
-    found = _weigh(_with_instances(path, 2.0), environments=("vm",), weights={"cpu": 1.0})
-    (node,) = found.nodes
+    weighing = _weigh(_with_instances(path, 2.0), environments=("vm",), weights={"cpu": 1.0})
+    (node,) = weighing.nodes
     assert (node.name, node.kind) == ("vm", "measured")
     assert [part.instance for part in node.parts] == ["vm-0", "vm-1"]
     ratios = [part.total.overhead for part in node.parts]
@@ -267,10 +273,10 @@ def test_a_trial_over_all_instances_counts_for_each(tmp_path: Path) -> None:
         for environment in data["environments"]:
             environment["nuisances"]["instances"] = "4"
 
-    found = _weigh(_resolved(path, four), environments=("vm",), weights={"cpu": 1.0})
-    (part,) = found.nodes[0].parts
+    weighing = _weigh(_resolved(path, four), environments=("vm",), weights={"cpu": 1.0})
+    (part,) = weighing.nodes[0].parts
     assert (part.instance, part.copies, part.share) == (None, 4, 0.5)
-    assert found.nodes[0].shares == {"cpu": pytest.approx(2)}
+    assert weighing.nodes[0].shares == {"cpu": pytest.approx(2)}
 
 
 @pytest.mark.parametrize(
@@ -294,14 +300,14 @@ def test_shares_follow_the_limits(
         for environment in data["environments"]:
             environment["nuisances"].update(nuisances)
 
-    found = _weigh(_resolved(path, change), nodes={"a": {"vm": 5}})
-    given = {p.resource: p.share for p in found.nodes[0].parts if p.resource in shares}
-    assert given == pytest.approx(shares, rel=2e-3)
+    weighing = _weigh(_resolved(path, change), nodes={"a": {"vm": 5}})
+    of_node = {p.resource: p.share for p in weighing.nodes[0].parts if p.resource in shares}
+    assert of_node == pytest.approx(shares, rel=2e-3)
 
 
 def test_json_has_no_infinities(noisy: Path) -> None:
-    found = _weigh(noisy, nodes={"a": {"vm": 2}, "b": {"lxc": 1}})
-    text = json.dumps(found.model_dump(mode="json"), allow_nan=False)
-    assert Weighing.model_validate_json(text) == found
-    assert math.isfinite(found.machines[0].total.overhead)
-    assert len(ENVIRONMENTS) - 2 == len(found.machines)
+    weighing = _weigh(noisy, nodes={"a": {"vm": 2}, "b": {"lxc": 1}})
+    text = json.dumps(weighing.model_dump(mode="json"), allow_nan=False)
+    assert Weighing.model_validate_json(text) == weighing
+    assert math.isfinite(weighing.machines[0].total.overhead)
+    assert len(ENVIRONMENTS) - 2 == len(weighing.machines)

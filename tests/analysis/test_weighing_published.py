@@ -49,11 +49,11 @@ Figures = Mapping[str, tuple[WorkloadRecord, Mapping[str, float]]]
 
 def _figures(threads: str) -> Figures:
     """Everything that was measured with so many threads; the network locally, with its link."""
-    found: dict[str, tuple[WorkloadRecord, dict[str, float]]] = {}
+    by_workload: dict[str, tuple[WorkloadRecord, dict[str, float]]] = {}
 
     def add(key: str, resource: Resource, unit: str, machine: str, value: float) -> None:
         record = _workload(key, resource, "time" if unit == "s" else "rate", unit)
-        found.setdefault(key, (record, {}))[1][machine] = value
+        by_workload.setdefault(key, (record, {}))[1][machine] = value
 
     for row in _rows("cpu"):
         if row["threads"] == threads:
@@ -70,7 +70,7 @@ def _figures(threads: str) -> Figures:
         if row["placement"] == "local":
             machine = {"link": "physical"}.get(row["machine"], row["machine"])
             add("network", "network", "bit/s", machine, float(row["rate_Mbps"]) * 1e6)
-    return found
+    return by_workload
 
 
 def _environment(key: str, instances: int) -> EnvironmentRecord:
@@ -93,7 +93,7 @@ def _weighed(path: Path, figures: Figures, weights: Mapping[Resource, float]) ->
         margin=0.02,
         resources={},
         blocks={"min": 1, "max": 1},
-        environments=tuple(_environment(each, 1) for each in machines),
+        environments=tuple(_environment(machine, 1) for machine in machines),
         workloads=tuple(record for record, _ in figures.values()),
         host={"cpus": 4, "memory_bytes": 8 << 30},
     )
@@ -127,8 +127,8 @@ def _weighed(path: Path, figures: Figures, weights: Mapping[Resource, float]) ->
     )
 
 
-def _by_machine(found: Weighing) -> dict[str, float]:
-    return {machine.environment: machine.total.overhead for machine in found.machines}
+def _by_machine(weighing: Weighing) -> dict[str, float]:
+    return {machine.environment: machine.total.overhead for machine in weighing.machines}
 
 
 CPU: dict[str, Sequence[float]] = {
@@ -153,8 +153,8 @@ NETWORK: Sequence[float] = (0.9390, 0.8798, 0.4191, 0.5580)
 @pytest.mark.parametrize("threads", CPU)
 def test_their_cpu_overhead_is_time_over_time(tmp_path: Path, threads: str) -> None:
     figures = {k: v for k, v in _figures(threads).items() if v[0].resource == "cpu"}
-    found = _by_machine(_weighed(tmp_path / "run", figures, {"cpu": 1.0}))
-    assert [round(found[guest], 4) for guest in GUESTS] == list(CPU[threads])
+    overheads = _by_machine(_weighed(tmp_path / "run", figures, {"cpu": 1.0}))
+    assert [round(overheads[guest], 4) for guest in GUESTS] == list(CPU[threads])
 
 
 @pytest.mark.parametrize("threads", DISK)
@@ -162,30 +162,30 @@ def test_their_disk_overhead_is_rate_over_rate_to_one_in_ten_thousand(
     tmp_path: Path, threads: str
 ) -> None:
     figures = {k: v for k, v in _figures(threads).items() if v[0].resource == "disk"}
-    found = _by_machine(_weighed(tmp_path / "run", figures, {"disk": 1.0}))
-    assert [round(found[guest], 4) for guest in GUESTS] == list(DISK[threads])
+    overheads = _by_machine(_weighed(tmp_path / "run", figures, {"disk": 1.0}))
+    assert [round(overheads[guest], 4) for guest in GUESTS] == list(DISK[threads])
 
 
 def test_their_network_overhead_is_against_the_nominal_link(tmp_path: Path) -> None:
     figures = {k: v for k, v in _figures("1").items() if v[0].resource == "network"}
-    found = _by_machine(_weighed(tmp_path / "run", figures, {"network": 1.0}))
-    assert [round(found[guest], 4) for guest in GUESTS] == list(NETWORK)
+    overheads = _by_machine(_weighed(tmp_path / "run", figures, {"network": 1.0}))
+    assert [round(overheads[guest], 4) for guest in GUESTS] == list(NETWORK)
 
 
 def test_their_memory_counts_by_the_geometric_mean_of_its_block_sizes(tmp_path: Path) -> None:
     """An "overhead" of 0.16 in Debian: what was compared there was operating systems."""
     figures = {k: v for k, v in _figures("1").items() if v[0].resource == "memory"}
-    found = _by_machine(_weighed(tmp_path / "run", figures, {"memory": 1.0}))
-    assert [round(found[guest], 4) for guest in GUESTS] == [1.5231, 1.6813, 0.1638, 0.1686]
+    overheads = _by_machine(_weighed(tmp_path / "run", figures, {"memory": 1.0}))
+    assert [round(overheads[guest], 4) for guest in GUESTS] == [1.5231, 1.6813, 0.1638, 0.1686]
 
 
 def test_a_machine_that_is_for_everything(tmp_path: Path) -> None:
     """S2.2 with 10 % CPU, 20 % memory, 60 % disk and 10 % network; S2.3 with four of them."""
     weights: dict[Resource, float] = {"cpu": 0.1, "memory": 0.2, "disk": 0.6, "network": 0.1}
     weighed = _weighed(tmp_path / "run", _figures("1"), weights)
-    found = _by_machine(weighed)
-    assert [round(found[guest], 4) for guest in GUESTS] == [0.5156, 0.5761, 0.6868, 0.8724]
+    overheads = _by_machine(weighed)
+    assert [round(overheads[guest], 4) for guest in GUESTS] == [0.5156, 0.5761, 0.6868, 0.8724]
     (node,) = weighed.nodes
     assert {machine.total.interval for machine in weighed.machines} == {None}
-    assert node.mean.overhead == pytest.approx(found[GUESTS[0]])
-    assert node.total.overhead == pytest.approx(found[GUESTS[0]])
+    assert node.mean.overhead == pytest.approx(overheads[GUESTS[0]])
+    assert node.total.overhead == pytest.approx(overheads[GUESTS[0]])

@@ -15,9 +15,9 @@ from ullage.common.errors import UllageError
 
 
 def test_weights_are_parts_or_percentages() -> None:
-    wanted = {"cpu": 0.1, "memory": 0.2, "disk": 0.6, "network": 0.1}
-    assert weights("cpu=0.1,memory=0.2,disk=0.6,network=0.1") == wanted
-    assert weights(" cpu = 10%, memory=20 % ,disk=60%,network=0.1") == wanted
+    expected = {"cpu": 0.1, "memory": 0.2, "disk": 0.6, "network": 0.1}
+    assert weights("cpu=0.1,memory=0.2,disk=0.6,network=0.1") == expected
+    assert weights(" cpu = 10%, memory=20 % ,disk=60%,network=0.1") == expected
     assert weights("cpu=1") == {"cpu": 1.0}
     # In binary these would add up to a little less than 1.
     assert sum(weights("cpu=0.7,memory=0.1,disk=0.1,network=0.1").values()) < 1
@@ -36,21 +36,21 @@ def test_weights_that_do_not_add_up_are_refused_with_those_that_do() -> None:
         st.sampled_from(RESOURCES), st.decimals(0, 1000, places=3), min_size=1, max_size=5
     )
 )
-def test_what_is_offered_adds_up_and_keeps_the_proportions(found: dict[str, Decimal]) -> None:
-    total = sum(found.values())
-    text = ",".join(f"{name}={value}" for name, value in found.items())
+def test_what_is_offered_adds_up_and_keeps_the_proportions(drawn: dict[str, Decimal]) -> None:
+    total = sum(drawn.values())
+    text = ",".join(f"{name}={value}" for name, value in drawn.items())
     if total == 0:
         with pytest.raises(ValueError, match="every weight is 0"):
             weights(text)
         return
     try:
-        made = weights(text)
+        parsed = weights(text)
     except UllageError as error:
         offered = str(error.facts["corrected"])
-        made = weights(offered)
-    assert list(made) == list(found)
-    for name, value in found.items():
-        assert made[name] == pytest.approx(float(value / total), abs=1.1e-6)  # type: ignore[index]
+        parsed = weights(offered)
+    assert list(parsed) == list(drawn)
+    for name, value in drawn.items():
+        assert parsed[name] == pytest.approx(float(value / total), abs=1.1e-6)  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_shares_are_of_one_environment_or_of_all() -> None:
 
 
 def test_an_environment_may_have_weights_of_its_own() -> None:
-    wanted = WeighRequest({"cpu": 0.5, "disk": 0.5, "other": 0.0}, own={"vm": {"cpu": 1.0}})
-    assert wanted.of("container") == {"cpu": 0.5, "disk": 0.5}
-    assert wanted.of("vm") == {"cpu": 1.0}
-    assert list(wanted.named()) == ["vm"]
+    request = WeighRequest({"cpu": 0.5, "disk": 0.5, "other": 0.0}, own={"vm": {"cpu": 1.0}})
+    assert request.of("container") == {"cpu": 0.5, "disk": 0.5}
+    assert request.of("vm") == {"cpu": 1.0}
+    assert list(request.named()) == ["vm"]

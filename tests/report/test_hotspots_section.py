@@ -96,7 +96,7 @@ def test_a_fold_for_each_workload(tmp_path: Path) -> None:
 def test_what_tables_did_not_keep_is_a_column(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", 0, workloads=(CPU,))
     for trial in folder.trials:
-        put(folder, trial, table(trial, {WORK: 1.0}, rest=HZ).model_dump_json())
+        put(folder, trial, table(trial, {WORK: 1.0}, uncounted=HZ).model_dump_json())
     section = hotspots.section(folder, overhead.analyse(folder), Specs())
     assert section is not None
     (by_group, *_) = section.workloads[0].tables

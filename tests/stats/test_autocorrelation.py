@@ -42,13 +42,13 @@ def test_the_approximation_is_as_good_as_it_says() -> None:
     """Of nine values, against all their orders."""
     orders = np.array(list(itertools.permutations(range(9))), dtype=np.int16)
     apart = (np.diff(orders, axis=1) ** 2).sum(axis=1)
-    seen = np.sort(apart)
+    observed = np.sort(apart)
     for value in np.unique(apart)[:60]:
         order = orders[np.flatnonzero(apart == value)[0]]
-        exact = np.searchsorted(seen, value, side="right") / seen.size
-        told = autocorrelation(order).p_value
-        assert exact / told <= 1.08
-        assert exact / told >= (0.95 if exact > 0.005 else 0.5)
+        exact = np.searchsorted(observed, value, side="right") / observed.size
+        predicted = autocorrelation(order).p_value
+        assert exact / predicted <= 1.08
+        assert exact / predicted >= (0.95 if exact > 0.005 else 0.5)
 
 
 @pytest.mark.parametrize("draw", ["standard_normal", "standard_cauchy", "standard_exponential"])
@@ -62,8 +62,8 @@ def test_no_more_alarms_than_the_level_whatever_the_distribution(draw: str) -> N
 
 def test_the_known_correlation_comes_out() -> None:
     rng = np.random.default_rng(5)
-    found = [autocorrelation(x).rho for x in ar1(rng, 0.5, (2000, 30))]
-    assert np.mean(found) == pytest.approx(0.5, abs=0.03), "uncorrected it is 0.41"
+    correlations = [autocorrelation(x).rho for x in ar1(rng, 0.5, (2000, 30))]
+    assert np.mean(correlations) == pytest.approx(0.5, abs=0.03), "uncorrected it is 0.41"
 
 
 def test_the_effective_number_is_what_the_mean_varies_by() -> None:
@@ -83,39 +83,39 @@ def test_it_is_found_when_it_is_there() -> None:
 
 def test_the_widened_interval() -> None:
     x = [0.0, 0.5, 0.3, 0.2, 0.1, 0.6, 0.9, 0.7, 0.2, 0.4]
-    found = autocorrelation(x)
+    dependence = autocorrelation(x)
     d = np.array(x) - np.mean(x)
     r = float(d[:-1] @ d[1:] / (d @ d))
     rho = (10 * r + 1) / 7
     m = 10 * (1 - rho) / (1 + rho)
-    assert (found.rho, found.effective) == pytest.approx((rho, m))
+    assert (dependence.rho, dependence.effective) == pytest.approx((rho, m))
     assert 2 < m < 10
     t = [float(known.t.ppf(0.975, df)) for df in (m - 1, 9)]
-    assert found.widening(0.95) == pytest.approx(t[0] / t[1] * math.sqrt(10 / m))
+    assert dependence.widening(0.95) == pytest.approx(t[0] / t[1] * math.sqrt(10 / m))
 
 
 @given(SERIES)
 def test_any_series_gets_an_answer(values: list[float]) -> None:
-    found = autocorrelation(values)
-    assert -1 <= found.rho <= 1
-    assert 0 <= found.p_value <= 1
-    assert 1 <= found.effective <= found.n == len(values)
-    assert found.widening(0.95) >= 1
+    dependence = autocorrelation(values)
+    assert -1 <= dependence.rho <= 1
+    assert 0 <= dependence.p_value <= 1
+    assert 1 <= dependence.effective <= dependence.n == len(values)
+    assert dependence.widening(0.95) >= 1
 
 
 @given(SERIES, st.floats(-100, 100), st.sampled_from([2.0**k for k in range(-8, 9)]))
 def test_units_do_not_matter(values: list[float], shift: float, scale: float) -> None:
     x = np.round(values)  # so that shifting loses no digits
-    one, other = autocorrelation(x), autocorrelation(x * scale + round(shift))
-    assert one.p_value == pytest.approx(other.p_value)
-    assert one.rho == pytest.approx(other.rho, abs=1e-6)
+    first, second = autocorrelation(x), autocorrelation(x * scale + round(shift))
+    assert first.p_value == pytest.approx(second.p_value)
+    assert first.rho == pytest.approx(second.rho, abs=1e-6)
 
 
 def test_alternation_is_no_gain() -> None:
-    found = autocorrelation([1.0, 2.0] * 6)
-    assert found.rho < 0
-    assert (found.effective, found.widening(0.95)) == (12, 1)
-    assert found.p_value > 0.99
+    dependence = autocorrelation([1.0, 2.0] * 6)
+    assert dependence.rho < 0
+    assert (dependence.effective, dependence.widening(0.95)) == (12, 1)
+    assert dependence.p_value > 0.99
 
 
 def test_no_spread_no_correlation() -> None:

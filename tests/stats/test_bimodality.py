@@ -22,9 +22,9 @@ DIPTEST = [
 ]
 
 
-@pytest.mark.parametrize(("values", "known"), DIPTEST)
-def test_the_dip_is_that_of_others(values: list[float], known: float) -> None:
-    assert dip(values) == pytest.approx(known, abs=1e-6)
+@pytest.mark.parametrize(("values", "reference"), DIPTEST)
+def test_the_dip_is_that_of_others(values: list[float], reference: float) -> None:
+    assert dip(values) == pytest.approx(reference, abs=1e-6)
 
 
 def test_the_dip_of_a_large_sample_is_that_of_others() -> None:
@@ -38,7 +38,7 @@ def test_the_dip_of_a_large_sample_is_that_of_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "level", "known"),
+    ("n", "level", "reference"),
     [
         (10, 0.95, 0.139611395137099),
         (20, 0.95, 0.105130218270636),
@@ -46,10 +46,10 @@ def test_the_dip_of_a_large_sample_is_that_of_others() -> None:
         (200, 0.999, 0.0497198001867437),
     ],
 )
-def test_the_table_is_that_of_others(n: int, level: float, known: float) -> None:
+def test_the_table_is_that_of_others(n: int, level: float, reference: float) -> None:
     """`qDiptab` of Maechler's R package diptest, from a million samples too."""
     at = _QUANTILES[n][_LEVELS.index(level)] / math.sqrt(n)
-    assert at == pytest.approx(known, rel=0.006)
+    assert at == pytest.approx(reference, rel=0.006)
 
 
 @pytest.mark.parametrize("n", [6, 11, 40])
@@ -65,12 +65,12 @@ def test_of_uniform_values_the_p_value_is_uniform(n: int) -> None:
 @pytest.mark.parametrize("kind", ["normal", "t3", "skewed"])
 def test_one_group_raises_no_alarm(n: int, kind: str) -> None:
     rng, times = np.random.default_rng(9), 1000
-    made: Callable[[], np.ndarray] = {
+    makers: Callable[[], np.ndarray] = {
         "normal": lambda: rng.standard_normal(n),
         "t3": lambda: rng.standard_t(3, n),
         "skewed": lambda: rng.standard_exponential(n),
     }[kind]
-    alarms = sum(two_groups(made()).p_value <= 0.05 for _ in range(times))
+    alarms = sum(two_groups(makers()).p_value <= 0.05 for _ in range(times))
     assert alarms / times <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / times)
 
 
@@ -80,10 +80,10 @@ def test_two_groups_are_found_with_their_places(n: int, apart: float) -> None:
     for _ in range(100):
         x = rng.standard_normal(n)
         x[: n // 2] += apart
-        found = two_groups(rng.permutation(x))
-        hits += found.p_value <= 0.01
-        assert found.below == pytest.approx(0.5, abs=0.1)
-        assert found.high - found.low == pytest.approx(apart, abs=1.5)
+        groups = two_groups(rng.permutation(x))
+        hits += groups.p_value <= 0.01
+        assert groups.below == pytest.approx(0.5, abs=0.1)
+        assert groups.high - groups.low == pytest.approx(apart, abs=1.5)
     assert hits >= 80
 
 
@@ -95,19 +95,19 @@ def test_one_value_apart_is_no_group() -> None:
 @given(st.lists(st.integers(-1000, 1000), min_size=6, max_size=50))
 def test_it_does_not_depend_on_order_sign_place_or_scale(values: list[int]) -> None:
     x = np.array(values, dtype=np.float64)
-    found = dip(x)
-    assert 1 / (2 * x.size) - 1e-6 <= found <= 0.25 + 1e-6
-    assert dip(x[::-1]) == found
-    assert dip(-x) == pytest.approx(found, abs=1e-6)
-    assert dip(4 * x + 8) == pytest.approx(found, abs=1e-6)
+    statistic = dip(x)
+    assert 1 / (2 * x.size) - 1e-6 <= statistic <= 0.25 + 1e-6
+    assert dip(x[::-1]) == statistic
+    assert dip(-x) == pytest.approx(statistic, abs=1e-6)
+    assert dip(4 * x + 8) == pytest.approx(statistic, abs=1e-6)
 
 
 def test_of_many_values_some_are_looked_at() -> None:
     rng = np.random.default_rng(1)
     x = np.concatenate([rng.standard_normal(100_000), rng.standard_normal(100_000) + 6])
-    found = two_groups(rng.permutation(x))
-    assert found.p_value < 1e-4
-    assert found.below == pytest.approx(0.5, abs=0.05)
+    groups = two_groups(rng.permutation(x))
+    assert groups.p_value < 1e-4
+    assert groups.below == pytest.approx(0.5, abs=0.05)
     assert two_groups(rng.standard_normal(200_000)).p_value > 0.5
 
 

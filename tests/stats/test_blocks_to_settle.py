@@ -75,17 +75,15 @@ def test_a_curve_that_crosses_cannot_be_settled() -> None:
     ends = moments_of(0.03, 0.004, 20), moments_of(-0.03, 0.004, 20)
     middle = moments_of(0.0, 0.002, 20)
     p = p_values(ends[0], MARGIN)
-    found = judged(FamilyMember(middle, p, None, along=ends))
-    assert (found.verdict, found.blocks_to_settle) == (INC, None)
+    judgement = judged(FamilyMember(middle, p, None, along=ends))
+    assert (judgement.verdict, judgement.blocks_to_settle) == (INC, None)
 
 
 def test_a_curve_needs_what_its_weakest_coordinate_needs() -> None:
     middle, end = moments_of(0.0, 0.02, 8), moments_of(0.01, 0.04, 8)
     needed = [
-        blocks_to_settle(
-            FamilyMember(each, p_values(each, MARGIN), None, along=along), RULES, LEVELS
-        )
-        for each, along in ((middle, ()), (middle, (middle, end)))
+        blocks_to_settle(FamilyMember(m, p_values(m, MARGIN), None, along=along), RULES, LEVELS)
+        for m, along in ((middle, ()), (middle, (middle, end)))
     ]
     assert needed[0] is not None
     assert needed[1] is not None
@@ -104,25 +102,25 @@ def test_blocks_to_settle_a_difference_above_a_floor_reach_their_power(correlati
     case = FamilyMember(m, p_values(m, MARGIN), floor, null, correlation=correlation)
     more = blocks_to_settle(case, RULES, LEVELS)
     assert more is not None
-    n, campaigns, found = 6 + more, 1500, 0
+    n, campaigns, hits = 6 + more, 1500, 0
     for _ in range(campaigns):
-        base, other, again, second = rng.normal(0, spread / math.sqrt(2), (4, n))
+        base, environment, again, second = rng.normal(0, spread / math.sqrt(2), (4, n))
         a = again - (base if correlation == SHARED else second)
-        x = moments(effect + other - base)
-        made = noise_floor([t_interval(a, CONFIDENCE)], correlation)
-        found += judged(FamilyMember(x, p_values(x, MARGIN), made)).verdict == "worse"
+        x = moments(effect + environment - base)
+        again_floor = noise_floor([t_interval(a, CONFIDENCE)], correlation)
+        hits += judged(FamilyMember(x, p_values(x, MARGIN), again_floor)).verdict == "worse"
     # The fewest blocks with at least 0.8; one more is worth up to 0.03 here.
     error = 3 * math.sqrt(0.16 / campaigns)
-    assert 0.797 - error <= found / campaigns <= 0.83 + error
+    assert 0.797 - error <= hits / campaigns <= 0.83 + error
 
 
 def test_no_number_of_blocks_reduces_the_systematic_part() -> None:
     hidden = judged(case_of(1.05, 0.02, 12, systematic=0.06))
     assert (hidden.why, hidden.blocks_to_settle) == ("systematic", None)
-    shown = judged(case_of(1.05, 0.06, 12, systematic=0.04))
+    judgement = judged(case_of(1.05, 0.06, 12, systematic=0.04))
     plain = judged(case_of(1.05, 0.08, 12))
-    assert (shown.why, plain.why) == ("systematic", "interval-too-wide")
-    assert shown.blocks_to_settle is not None
+    assert (judgement.why, plain.why) == ("systematic", "interval-too-wide")
+    assert judgement.blocks_to_settle is not None
 
 
 def test_blocks_to_settle_allow_for_the_systematic_part() -> None:

@@ -16,8 +16,8 @@ UNCERTAINTY = st.floats(0, 10)
 
 def test_effective_degrees_of_the_gums_end_gauge() -> None:
     """GUM H.1.6: uncertainties in nm with their degrees of freedom give 16 (16.7 cut down)."""
-    found = effective_df([(25, 18), (9.7, 25.6), (2.9, 50), (16.6, 2)])
-    assert math.floor(found) == 16
+    degrees = effective_df([(25, 18), (9.7, 25.6), (2.9, 50), (16.6, 2)])
+    assert math.floor(degrees) == 16
 
 
 def test_effective_degrees_of_the_gums_second_example() -> None:
@@ -28,42 +28,42 @@ def test_effective_degrees_of_the_gums_second_example() -> None:
 def test_without_systematic_parts_it_is_the_t_interval() -> None:
     x = np.random.default_rng(1).normal(0.1, 0.05, 12)
     error = x.std(ddof=1) / math.sqrt(12)
-    found, t = combine(error, 11, [], x.mean(), 0.95), t_interval(x, 0.95)
-    assert (found.low, found.high) == pytest.approx((t.low, t.high))
-    assert found.df == pytest.approx(11)
-    assert found.type_b == 0
+    combined, t = combine(error, 11, [], x.mean(), 0.95), t_interval(x, 0.95)
+    assert (combined.low, combined.high) == pytest.approx((t.low, t.high))
+    assert combined.df == pytest.approx(11)
+    assert combined.type_b == 0
 
 
 def test_by_hand() -> None:
-    found = combine(0.03, 5, [0.04], 0.0, 0.95)
+    combined = combine(0.03, 5, [0.04], 0.0, 0.95)
     df = 0.05**4 / (0.03**4 / 5)
-    assert found.standard == pytest.approx(0.05)
-    assert found.df == pytest.approx(df)
-    assert found.factor == pytest.approx(float(known.t.ppf(0.975, df)))
-    assert found.expanded == pytest.approx(found.factor * 0.05)
-    assert found.high == pytest.approx(math.exp(found.expanded))
-    assert found.low == pytest.approx(1 / found.high)
+    assert combined.standard == pytest.approx(0.05)
+    assert combined.df == pytest.approx(df)
+    assert combined.factor == pytest.approx(float(known.t.ppf(0.975, df)))
+    assert combined.expanded == pytest.approx(combined.factor * 0.05)
+    assert combined.high == pytest.approx(math.exp(combined.expanded))
+    assert combined.low == pytest.approx(1 / combined.high)
 
 
 def test_only_systematic() -> None:
-    found = combine(0.0, 5, [0.03, 0.04], 0.0, 0.95)
-    assert math.isinf(found.df)
-    assert found.factor == pytest.approx(1.959964, abs=1e-6)
-    assert found.type_b == pytest.approx(0.05)
+    combined = combine(0.0, 5, [0.03, 0.04], 0.0, 0.95)
+    assert math.isinf(combined.df)
+    assert combined.factor == pytest.approx(1.959964, abs=1e-6)
+    assert combined.type_b == pytest.approx(0.05)
 
 
 def test_nothing_uncertain() -> None:
-    found = combine(0.0, 5, [], math.log(2), 0.95)
-    assert (found.low, found.high, found.expanded) == pytest.approx((2.0, 2.0, 0.0))
+    combined = combine(0.0, 5, [], math.log(2), 0.95)
+    assert (combined.low, combined.high, combined.expanded) == pytest.approx((2.0, 2.0, 0.0))
 
 
 @given(UNCERTAINTY, st.integers(1, 1000), st.lists(UNCERTAINTY, max_size=5))
 def test_more_parts_are_never_less(type_a: float, df: int, parts: list[float]) -> None:
-    found = combine(type_a, df, parts, 0.0, 0.95)
+    combined = combine(type_a, df, parts, 0.0, 0.95)
     more = combine(type_a, df, [*parts, 1.0], 0.0, 0.95)
-    assert found.df >= df * (1 - 1e-9)
-    assert more.standard > found.standard
-    assert found.standard == pytest.approx(math.hypot(found.type_a, found.type_b))
+    assert combined.df >= df * (1 - 1e-9)
+    assert more.standard > combined.standard
+    assert combined.standard == pytest.approx(math.hypot(combined.type_a, combined.type_b))
 
 
 @given(UNCERTAINTY, st.integers(1, 30), st.lists(UNCERTAINTY, max_size=5))
@@ -82,9 +82,9 @@ def test_together_they_cover() -> None:
     means, errors = x.mean(axis=1), x.std(axis=1, ddof=1) / math.sqrt(6)
     part = rectangular(0.1)
     both = zip(means, errors, strict=True)
-    held = sum(abs(m) <= combine(e, 5, [part], 0.0, 0.95).expanded for m, e in both)
+    covered = sum(abs(m) <= combine(e, 5, [part], 0.0, 0.95).expanded for m, e in both)
     alone = np.mean(np.abs(means) <= known.t.ppf(0.975, 5) * errors)
-    assert held / times >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / times)
+    assert covered / times >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / times)
     assert alone < 0.9, "what repeating does not show, an interval of repetitions does not hold"
 
 

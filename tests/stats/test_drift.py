@@ -20,10 +20,10 @@ def test_drift_is_scipys_spearman(n: int, decimals: int) -> None:
     rng = np.random.default_rng(2)
     t = rng.integers(0, 2 * n, n).astype(float)
     x = np.round(rng.normal(size=n) + t / n, decimals)
-    known = stats.spearmanr(t, x)
-    found = drift(t, x)
-    assert found.correlation == pytest.approx(known.statistic)
-    assert found.p_value == pytest.approx(known.pvalue)
+    reference = stats.spearmanr(t, x)
+    trend = drift(t, x)
+    assert trend.correlation == pytest.approx(reference.statistic)
+    assert trend.p_value == pytest.approx(reference.pvalue)
 
 
 @given(
@@ -31,11 +31,11 @@ def test_drift_is_scipys_spearman(n: int, decimals: int) -> None:
 )
 def test_ties_and_order_do_not_matter(pairs: list[tuple[int, int]]) -> None:
     t, x = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
-    found = drift(t, x)
+    trend = drift(t, x)
     if np.ptp(t) == 0 or np.ptp(x) == 0:
-        assert (found.correlation, found.p_value) == (0.0, 1.0)
+        assert (trend.correlation, trend.p_value) == (0.0, 1.0)
     else:
-        assert found.correlation == pytest.approx(stats.spearmanr(t, x).statistic, abs=1e-12)
+        assert trend.correlation == pytest.approx(stats.spearmanr(t, x).statistic, abs=1e-12)
 
 
 @pytest.mark.parametrize("x", [[1.0, 3, 2, 5, 4, 6], [1.0, 1, 2, 2, 2, 9], [6.0, 5, 4, 3, 2, 1]])
@@ -44,16 +44,16 @@ def test_few_values_are_judged_by_all_their_orders(x: list[float]) -> None:
     t = np.arange(6.0)
     observed = abs(stats.spearmanr(t, x).statistic)
     null = [abs(stats.pearsonr(t, order).statistic) for order in permutations(stats.rankdata(x))]
-    found = drift(t, x)
-    assert found.p_value == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
+    trend = drift(t, x)
+    assert trend.p_value == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
 
 
 @pytest.mark.parametrize(("sign", "rho"), [(1, 1.0), (-1, -1.0)])
 def test_a_straight_line_drifts_as_far_as_five_values_can_tell(sign: int, rho: float) -> None:
     """Two of 120 orders are as straight: no five values prove a drift at 1 %."""
-    found = drift([1, 2, 3, 4, 5], [sign * v for v in (2, 4, 6, 8, 10)])
-    assert found.correlation == pytest.approx(rho)
-    assert found.p_value == pytest.approx(2 / 120)
+    trend = drift([1, 2, 3, 4, 5], [sign * v for v in (2, 4, 6, 8, 10)])
+    assert trend.correlation == pytest.approx(rho)
+    assert trend.p_value == pytest.approx(2 / 120)
     assert drift(range(20), range(20)).p_value == 0
 
 

@@ -52,17 +52,20 @@ def test_in_a_duet_only_the_random_part_is_wider() -> None:
 
 def test_the_random_part_is_the_error_of_a_difference_of_means() -> None:
     rng = np.random.default_rng(41)
-    baselines, again, other = rng.standard_normal((2, 20_000)), *rng.standard_normal((2, 20_000))
+    baselines, again, environment = (
+        rng.standard_normal((2, 20_000)),
+        *rng.standard_normal((2, 20_000)),
+    )
     for second, correlation in ((0, 0.5), (1, 0.0)):
-        one, null = other - baselines[0], again - baselines[second]
-        seen = np.std(one - null) / np.std(null)
-        assert seen == pytest.approx(random_part(correlation), rel=0.03)
+        effect, null = environment - baselines[0], again - baselines[second]
+        observed = np.std(effect - null) / np.std(null)
+        assert observed == pytest.approx(random_part(correlation), rel=0.03)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=6, max_size=12))
 def test_floor_does_not_know_which_copy_is_first(x: list[float]) -> None:
-    one = noise_floor([t_interval(x, 0.95)])
-    other = noise_floor([t_interval([-v for v in x], 0.95)])
-    assert one is not None
-    assert other is not None
-    assert one.ratio == pytest.approx(other.ratio, rel=1e-9)
+    first = noise_floor([t_interval(x, 0.95)])
+    second = noise_floor([t_interval([-v for v in x], 0.95)])
+    assert first is not None
+    assert second is not None
+    assert first.ratio == pytest.approx(second.ratio, rel=1e-9)

@@ -106,11 +106,13 @@ def test_more_confidence_is_never_shorter(make: Make, x: list[float]) -> None:
 
 def test_t_interval_is_scipys() -> None:
     x = [0.1, 0.3, -0.05, 0.2, 0.15, 0.12]
-    known = stats.ttest_1samp(x, 0).confidence_interval(0.95)
-    found = t_interval(x, 0.95)
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx((known.low, known.high))
-    assert found.estimate == pytest.approx(stats.gmean(np.exp(x)))
-    assert found.n == 6
+    reference = stats.ttest_1samp(x, 0).confidence_interval(0.95)
+    interval = t_interval(x, 0.95)
+    assert (math.log(interval.low), math.log(interval.high)) == pytest.approx(
+        (reference.low, reference.high)
+    )
+    assert interval.estimate == pytest.approx(stats.gmean(np.exp(x)))
+    assert interval.n == 6
 
 
 def test_widening_multiplies_the_half_width() -> None:
@@ -122,12 +124,12 @@ def test_widening_multiplies_the_half_width() -> None:
 def test_bootstrap_is_scipys_bca() -> None:
     rng = np.random.default_rng(3)
     x = rng.exponential(0.2, 40)
-    known = stats.bootstrap(
+    reference = stats.bootstrap(
         (x,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(1)
     ).confidence_interval
-    found = bootstrap_interval(x, 0.95, seed=1, resamples=20_000)
-    assert math.log(found.low) == pytest.approx(known.low, abs=0.004)
-    assert math.log(found.high) == pytest.approx(known.high, abs=0.004)
+    interval = bootstrap_interval(x, 0.95, seed=1, resamples=20_000)
+    assert math.log(interval.low) == pytest.approx(reference.low, abs=0.004)
+    assert math.log(interval.high) == pytest.approx(reference.high, abs=0.004)
 
 
 def test_bootstrap_is_the_same_again_for_the_same_seed() -> None:
@@ -150,15 +152,15 @@ def test_the_analytic_bootstrap_is_the_drawn_one_at_the_switch(shape: str) -> No
         "log-normal": np.exp(rng.normal(size=n)),
         "t with 3 df": rng.standard_t(3, n),
     }[shape]
-    known = stats.bootstrap(
+    reference = stats.bootstrap(
         (x,), np.mean, n_resamples=40_000, method="BCa", rng=np.random.default_rng(2), batch=4000
     ).confidence_interval
-    found = bootstrap_interval(x, 0.95, seed=1)
-    assert "analytic" in found.method
+    interval = bootstrap_interval(x, 0.95, seed=1)
+    assert "analytic" in interval.method
     assert "analytic" not in bootstrap_interval(x[1:], 0.95, seed=1).method
     error = float(stats.sem(x))
-    assert math.log(found.low) == pytest.approx(known.low, abs=0.1 * error)
-    assert math.log(found.high) == pytest.approx(known.high, abs=0.1 * error)
+    assert math.log(interval.low) == pytest.approx(reference.low, abs=0.1 * error)
+    assert math.log(interval.high) == pytest.approx(reference.high, abs=0.1 * error)
 
 
 def test_the_analytic_bootstrap_covers_on_skewed_data() -> None:
@@ -166,12 +168,12 @@ def test_the_analytic_bootstrap_covers_on_skewed_data() -> None:
     rng, campaigns = np.random.default_rng(12), 4000
     missed = {"bootstrap": [0, 0], "t": [0, 0]}
     for row in rng.exponential(size=(campaigns, 300)):
-        for name, found in (
+        for name, interval in (
             ("bootstrap", bootstrap_interval(row, 0.95, seed=1)),
             ("t", t_interval(row, 0.95)),
         ):
-            missed[name][0] += found.low > math.e
-            missed[name][1] += found.high < math.e
+            missed[name][0] += interval.low > math.e
+            missed[name][1] += interval.high < math.e
     noise = 3 * math.sqrt(0.95 * 0.05 / campaigns)
     assert abs(sum(missed["bootstrap"]) / campaigns - 0.05) <= noise
     lopsided = {name: abs(low - high) for name, (low, high) in missed.items()}
@@ -181,15 +183,15 @@ def test_the_analytic_bootstrap_covers_on_skewed_data() -> None:
 def test_a_bound_of_the_bootstrap_beyond_its_pole_is_infinite_not_turned_round() -> None:
     x = np.zeros(ANALYTIC + 1)
     x[0] = 1.0
-    found = bootstrap_interval(x, 1 - 1e-12, seed=1)
-    assert found.low <= found.estimate < found.high == math.inf
+    interval = bootstrap_interval(x, 1 - 1e-12, seed=1)
+    assert interval.low <= interval.estimate < interval.high == math.inf
 
 
 def test_hodges_lehmann_inverts_wilcoxons_test() -> None:
     """Inside the interval the signed-rank test accepts, outside it rejects."""
     x = np.random.default_rng(4).normal(0.1, 0.2, 15)
-    found = hodges_lehmann(x, 0.95)
-    low, high = math.log(found.low), math.log(found.high)
+    interval = hodges_lehmann(x, 0.95)
+    low, high = math.log(interval.low), math.log(interval.high)
     for inside in (low + 1e-9, high - 1e-9):
         assert stats.wilcoxon(x - inside, method="exact").pvalue > 0.05
     for outside in (low - 1e-9, high + 1e-9):
@@ -198,11 +200,11 @@ def test_hodges_lehmann_inverts_wilcoxons_test() -> None:
 
 def test_hodges_lehmann_of_many_values_agrees_with_all_walsh_averages() -> None:
     x = np.random.default_rng(5).normal(0.1, 0.2, 1501)
-    found = hodges_lehmann(x, 0.95)
+    interval = hodges_lehmann(x, 0.95)
     walsh = np.sort((x[:, None] + x[None, :])[np.triu_indices(x.size)] / 2)
-    assert math.log(found.estimate) == pytest.approx(float(np.median(walsh)), abs=1e-7)
-    assert found.low < found.estimate < found.high
-    assert found.low == pytest.approx(t_interval(x, 0.95).low, rel=0.005)
+    assert math.log(interval.estimate) == pytest.approx(float(np.median(walsh)), abs=1e-7)
+    assert interval.low < interval.estimate < interval.high
+    assert interval.low == pytest.approx(t_interval(x, 0.95).low, rel=0.005)
 
 
 @pytest.mark.parametrize("n", [8, 12, 50, 60, 61, 150])
@@ -234,16 +236,16 @@ def test_thinning_hardly_moves_the_robust_interval(shape: str) -> None:
     """By under a fiftieth of its half-width: 40,001 values more than `THINNED`."""
     x = np.random.default_rng(13).normal(0.1, 0.2, THINNED + 40_001)
     x = {"normal": x, "log-normal": np.exp(5 * x), "rounded": np.round(x, 2)}[shape]
-    found = hodges_lehmann(x, 0.95)
-    assert "quantiles" in found.method
+    interval = hodges_lehmann(x, 0.95)
+    assert "quantiles" in interval.method
     n, total = x.size, x.size * (x.size + 1) // 2
     deviation = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
     depth = round(n * (n + 1) / 4 - 1.959964 * deviation)
     low, high, middle = order_statistics(np.sort(x), (depth, total + 1 - depth, total // 2))
     near = 0.02 * (high - low) / 2 + 1e-12
-    assert math.log(found.low) == pytest.approx(low, abs=near)
-    assert math.log(found.high) == pytest.approx(high, abs=near)
-    assert math.log(found.estimate) == pytest.approx(middle, abs=near)
+    assert math.log(interval.low) == pytest.approx(low, abs=near)
+    assert math.log(interval.high) == pytest.approx(high, abs=near)
+    assert math.log(interval.estimate) == pytest.approx(middle, abs=near)
 
 
 def test_one_wild_block_hardly_moves_the_robust_estimate() -> None:
@@ -257,8 +259,8 @@ def test_one_wild_block_hardly_moves_the_robust_estimate() -> None:
 def test_hodges_lehmann_needs_six_for_95_percent(n: int, enough: bool) -> None:
     x = [0.1 * i for i in range(n)]
     if enough:
-        found = hodges_lehmann(x, 0.95)
-        assert (found.low, found.high) == pytest.approx((math.exp(x[0]), math.exp(x[-1])))
+        interval = hodges_lehmann(x, 0.95)
+        assert (interval.low, interval.high) == pytest.approx((math.exp(x[0]), math.exp(x[-1])))
     else:
         with pytest.raises(TooFewError):
             hodges_lehmann(x, 0.95)
@@ -266,9 +268,9 @@ def test_hodges_lehmann_needs_six_for_95_percent(n: int, enough: bool) -> None:
 
 @ALL
 def test_equal_values_give_a_point(make: Make) -> None:
-    found = make([0.1] * 8, 0.95)
-    assert found.low == pytest.approx(found.high)
-    assert found.estimate == pytest.approx(math.exp(0.1))
+    interval = make([0.1] * 8, 0.95)
+    assert interval.low == pytest.approx(interval.high)
+    assert interval.estimate == pytest.approx(math.exp(0.1))
 
 
 def test_rounding_noise_is_not_spread() -> None:
@@ -284,9 +286,9 @@ def test_one_value_has_no_interval(make: Make, values: list[float]) -> None:
 
 @pytest.mark.parametrize("make", [_t, _bootstrap])
 def test_two_values_have_one(make: Make) -> None:
-    found = make([0.1, 0.3], 0.95)
-    assert found.estimate == pytest.approx(math.exp(0.2))
-    assert found.low < found.estimate < found.high
+    interval = make([0.1, 0.3], 0.95)
+    assert interval.estimate == pytest.approx(math.exp(0.2))
+    assert interval.low < interval.estimate < interval.high
 
 
 @ALL
@@ -298,8 +300,8 @@ def test_what_is_not_finite_is_refused(make: Make, bad: float) -> None:
 
 def test_a_ratio_beyond_floats_meets_no_target() -> None:
     for mean, estimate in ((-1400.0, 0.0), (1400.0, math.inf)):
-        found = t_interval([mean, mean + 1], 0.95)
-        assert (found.estimate, found.half_width) == (estimate, math.inf)
+        interval = t_interval([mean, mean + 1], 0.95)
+        assert (interval.estimate, interval.half_width) == (estimate, math.inf)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0])
@@ -326,12 +328,12 @@ def test_t_interval_covers_the_truth(tails: str) -> None:
 
 def test_a_million_blocks_are_no_trouble() -> None:
     x = np.random.default_rng(2).normal(0.1, 0.2, 1_000_000)
-    found = t_interval(x, 0.95)
-    assert not found.excludes(math.exp(0.1))
+    interval = t_interval(x, 0.95)
+    assert not interval.excludes(math.exp(0.1))
     assert bootstrap_interval(x, 0.95, seed=1).half_width == pytest.approx(
-        found.half_width, rel=0.01
+        interval.half_width, rel=0.01
     )
     # Of normal values the pseudo-median's standard error is √(π/3) times the mean's.
     assert hodges_lehmann(x, 0.95).half_width == pytest.approx(
-        found.half_width * math.sqrt(math.pi / 3), rel=0.01
+        interval.half_width * math.sqrt(math.pi / 3), rel=0.01
     )

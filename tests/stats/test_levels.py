@@ -31,23 +31,23 @@ def test_the_worked_examples_of_the_paper() -> None:
 def test_the_optimum_of_libkalibera() -> None:
     """Its own example: costs of 100, 20 and 3 seconds; 1.30 → 2 and 4.29 → 5 repetitions."""
     x = [3, 4, 3, 1.2, 3.1, 3, 0.2, 1, 1.5, 1, 2, 3]
-    found = components(x, np.repeat([0, 1], 6), np.tile(np.repeat([0, 1], 3), 2))
-    assert found.raw == pytest.approx((0.774722, 0.262778, 0.726667), abs=1e-6)
-    assert optimal_counts((100, 20, 3), found.variances) == (2, 5)
+    spreads = components(x, np.repeat([0, 1], 6), np.tile(np.repeat([0, 1], 3), 2))
+    assert spreads.raw == pytest.approx((0.774722, 0.262778, 0.726667), abs=1e-6)
+    assert optimal_counts((100, 20, 3), spreads.variances) == (2, 5)
 
 
 @given(st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=6), min_size=2, max_size=6))
 def test_two_levels_are_the_one_way_analysis_of_variance(groups: list[list[float]]) -> None:
     x = np.array([v for group in groups for v in group])
     labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    found = components(x, labels)
+    spreads = components(x, labels)
     within = sum(float(np.var(g)) * len(g) for g in groups) / (x.size - len(groups))
-    assert found.raw[1] == pytest.approx(within, abs=1e-9)
-    assert found.degrees == (len(groups) - 1, x.size - len(groups))
+    assert spreads.raw[1] == pytest.approx(within, abs=1e-9)
+    assert spreads.degrees == (len(groups) - 1, x.size - len(groups))
     if within > 1e-6:
         n0 = (x.size - sum(len(g) ** 2 for g in groups) / x.size) / (len(groups) - 1)
         f = stats.f_oneway(*groups).statistic
-        assert found.raw[0] == pytest.approx((f - 1) * within / n0, rel=1e-6, abs=1e-6)
+        assert spreads.raw[0] == pytest.approx((f - 1) * within / n0, rel=1e-6, abs=1e-6)
 
 
 def _data(
@@ -75,31 +75,33 @@ def _data(
 def test_known_components_are_recovered_without_bias(sizes: list[list[int]]) -> None:
     truth, runs = (4.0, 1.0, 2.0), 4000
     rng = np.random.default_rng(41)
-    found = np.array([components(*_data(rng, sizes, truth)).raw for _ in range(runs)], dtype=float)
-    errors = found.std(axis=0, ddof=1) / math.sqrt(runs)
-    assert np.all(np.abs(found.mean(axis=0) - truth) <= 4 * errors)
+    spreads = np.array(
+        [components(*_data(rng, sizes, truth)).raw for _ in range(runs)], dtype=float
+    )
+    errors = spreads.std(axis=0, ddof=1) / math.sqrt(runs)
+    assert np.all(np.abs(spreads.mean(axis=0) - truth) <= 4 * errors)
 
 
 def test_negative_estimates_are_seen_and_not_used() -> None:
     rng = np.random.default_rng(42)
-    found = [components(*_data(rng, [[3] * 3] * 3, (0.0, 0.0, 1.0))) for _ in range(200)]
-    assert any(each.raw[0] is not None and each.raw[0] < 0 for each in found)
-    assert all(v >= 0 for each in found for v in each.variances)
+    spreads = [components(*_data(rng, [[3] * 3] * 3, (0.0, 0.0, 1.0))) for _ in range(200)]
+    assert any(spread.raw[0] is not None and spread.raw[0] < 0 for spread in spreads)
+    assert all(v >= 0 for spread in spreads for v in spread.variances)
 
 
 def test_a_level_without_siblings_is_in_the_level_above() -> None:
     rng = np.random.default_rng(43)
     x, generation, block = _data(rng, [[1] * 4] * 5, (4.0, 1.0, 2.0))
-    found = components(x, generation, block)
-    assert found.raw[2] is None
-    assert found.raw[:2] == pytest.approx(components(x, generation).raw)
+    spreads = components(x, generation, block)
+    assert spreads.raw[2] is None
+    assert spreads.raw[:2] == pytest.approx(components(x, generation).raw)
 
 
 def test_one_generation_tells_nothing_of_generations() -> None:
-    found = components([1.0, 2, 4, 8], [0, 0, 0, 0], [0, 0, 1, 1])
-    assert found.raw[0] is None
-    assert found.raw[1] is not None
-    assert found.variances[0] == 0
+    spreads = components([1.0, 2, 4, 8], [0, 0, 0, 0], [0, 0, 1, 1])
+    assert spreads.raw[0] is None
+    assert spreads.raw[1] is not None
+    assert spreads.variances[0] == 0
 
 
 def test_labels_need_be_unique_within_their_group_only() -> None:
@@ -122,8 +124,8 @@ def test_the_mean_of_a_nested_design_varies_as_said() -> None:
     rng = np.random.default_rng(44)
     sizes = [[counts[2]] * counts[1]] * counts[0]
     means = [float(np.mean(_data(rng, sizes, truth)[0])) for _ in range(runs)]
-    told = mean_variance(truth, counts)
-    assert np.var(means) == pytest.approx(told, rel=4 * math.sqrt(2 / runs))
+    predicted = mean_variance(truth, counts)
+    assert np.var(means) == pytest.approx(predicted, rel=4 * math.sqrt(2 / runs))
 
 
 @given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=1, max_size=4))
@@ -163,13 +165,13 @@ def test_no_other_counts_are_much_better(
     levels, and next to nothing between them, there are four times as many of the lowest:
     (1 + 4)(1 + 1/4).)
     """
-    found = optimal_counts(costs, variances, most=40)
+    optimum = optimal_counts(costs, variances, most=40)
     best = min(
         _waste(costs, variances, counts)
         for counts in itertools.product(range(1, 41), repeat=2)
         if math.prod(counts) <= 400
     )
-    assert _waste(costs, variances, found) <= best * 25 / 16 * (1 + 1e-9)
+    assert _waste(costs, variances, optimum) <= best * 25 / 16 * (1 + 1e-9)
 
 
 def test_the_best_is_found_at_a_fixed_cost() -> None:
@@ -178,8 +180,8 @@ def test_the_best_is_found_at_a_fixed_cost() -> None:
     blocks, iterations = optimal_counts(costs, variances)
 
     def variance(k: int, j: int) -> float:
-        made = int(budget / (costs[0] + k * (costs[1] + j * costs[2])))
-        return mean_variance(variances, (made, k, j)) if made else math.inf
+        number = int(budget / (costs[0] + k * (costs[1] + j * costs[2])))
+        return mean_variance(variances, (number, k, j)) if number else math.inf
 
     best = min(variance(k, j) for k in range(1, 60) for j in range(1, 60))
     assert variance(blocks, iterations) <= 1.05 * best

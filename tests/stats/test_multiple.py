@@ -46,8 +46,8 @@ def test_the_example_of_benjamini_and_hochberg() -> None:
     """Their 15 p-values (1995, of a study of infarctions): four rejected at 0.05, by Holm three."""
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262]
     p += [0.5719, 0.6528, 0.7590, 1.0]
-    assert sum(each <= 0.05 for each in benjamini_hochberg(p)) == 4
-    assert sum(each <= 0.05 for each in holm(p)) == 3
+    assert sum(adjusted <= 0.05 for adjusted in benjamini_hochberg(p)) == 4
+    assert sum(adjusted <= 0.05 for adjusted in holm(p)) == 3
 
 
 @given(P)

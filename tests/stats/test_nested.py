@@ -14,8 +14,8 @@ VALUE = st.floats(-3, 3)
 
 
 def test_means_come_in_order_of_first_appearance() -> None:
-    found = collapse([1, 10, 3, 20, 5], [7, -2, 7, -2, 0])
-    assert list(found) == [2, 15, 5]
+    means = collapse([1, 10, 3, 20, 5], [7, -2, 7, -2, 0])
+    assert list(means) == [2, 15, 5]
 
 
 def test_one_group_is_left_as_it_is() -> None:
@@ -24,13 +24,15 @@ def test_one_group_is_left_as_it_is() -> None:
 
 
 @given(st.lists(LABEL, min_size=2, max_size=8, unique=True), st.integers(1, 5), st.data())
-def test_balanced_groups_keep_the_mean(labels: list[int], each: int, data: st.DataObject) -> None:
-    groups = data.draw(st.permutations(labels * each))
+def test_balanced_groups_keep_the_mean(
+    labels: list[int], per_label: int, data: st.DataObject
+) -> None:
+    groups = data.draw(st.permutations(labels * per_label))
     x = data.draw(st.lists(VALUE, min_size=len(groups), max_size=len(groups)))
-    found = collapse(x, groups)
-    assert np.mean(found) == pytest.approx(np.mean(x), abs=1e-12)
+    means = collapse(x, groups)
+    assert np.mean(means) == pytest.approx(np.mean(x), abs=1e-12)
     first = list(dict.fromkeys(groups))
-    for label, mean in zip(first, found, strict=True):
+    for label, mean in zip(first, means, strict=True):
         mine = [v for v, group in zip(x, groups, strict=True) if group == label]
         assert mean == pytest.approx(math.fsum(mine) / len(mine), abs=1e-12)
 

@@ -46,8 +46,8 @@ def test_rounding_is_no_distance() -> None:
     st.integers(-50, 50),
 )
 def test_robust_z_has_no_unit(x: list[int], scale: int, shift: int) -> None:
-    there = robust_z([v * scale + shift for v in x])
-    assert there == pytest.approx(robust_z(x), rel=1e-6, abs=1e-9)
+    shifted = robust_z([v * scale + shift for v in x])
+    assert shifted == pytest.approx(robust_z(x), rel=1e-6, abs=1e-9)
 
 
 def test_a_million_values_with_one_wild() -> None:

@@ -30,7 +30,7 @@ def _look(spread: float, aim: Aim) -> Outlook:
     return outlook(spread, aim, (aim.rule.min_blocks, aim.rule.max_blocks))
 
 
-def _found(spread: float, n: int, effect: float, aim: Aim, campaigns: int) -> dict[str, float]:
+def _rates(spread: float, n: int, effect: float, aim: Aim, campaigns: int) -> dict[str, float]:
     """Share of each verdict on the first of the family; the others have no effect."""
     rng, verdicts = np.random.default_rng(51), []
     null = FamilyMember(None, None, None)
@@ -42,7 +42,7 @@ def _found(spread: float, n: int, effect: float, aim: Aim, campaigns: int) -> di
         p = p_values(m, aim.margin)
         case = FamilyMember(m, p, floor, moments(a), correlation=aim.correlation)
         verdicts.append(judge([case, *[null] * (aim.family - 1)], aim.margin, 0.95)[0].verdict)
-    return {each: verdicts.count(each) / campaigns for each in ("worse", "equivalent")}
+    return {verdict: verdicts.count(verdict) / campaigns for verdict in ("worse", "equivalent")}
 
 
 @pytest.mark.parametrize("correlation", [SHARED, APART])
@@ -53,26 +53,28 @@ def test_the_smallest_difference_gets_its_verdict_as_often_as_said(
     """Judged by the product, against an A/A that shares the baseline's trials or has its own."""
     aim, campaigns = _aim(family=family, correlation=correlation), 2000
     effect = smallest(0.1, n, aim)
-    share = _found(0.1, n, effect, aim, campaigns)["worse"]
+    share = _rates(0.1, n, effect, aim, campaigns)["worse"]
     error = math.sqrt(0.8 * 0.2 / campaigns)
     assert share == pytest.approx(0.8, abs=0.003 + 3 * error)
 
 
 def test_a_duet_finds_less() -> None:
     """Its floor is wider, and not as likely to be low where the estimate is."""
-    solo, duet = (smallest(0.1, 12, _aim(correlation=each)) for each in (SHARED, APART))
+    solo, duet = (
+        smallest(0.1, 12, _aim(correlation=correlation)) for correlation in (SHARED, APART)
+    )
     assert 1.1 < duet / solo < 1.6
 
 
 @pytest.mark.parametrize("family", [1, 8])
 def test_equivalence_is_shown_as_often_as_said(family: int) -> None:
     aim, campaigns = _aim(family=family), 400
-    told = reach(0.03, 40, aim).equivalence
-    assert told is not None
-    assert 0.2 < told < 0.99
-    share = _found(0.03, 40, 0.0, aim, campaigns)["equivalent"]
+    predicted = reach(0.03, 40, aim).equivalence
+    assert predicted is not None
+    assert 0.2 < predicted < 0.99
+    share = _rates(0.03, 40, 0.0, aim, campaigns)["equivalent"]
     # A biased A/A, which chance makes of 5 %, forbids some of it.
-    assert told * 0.93 - 0.075 <= share <= told + 0.075
+    assert predicted * 0.93 - 0.075 <= share <= predicted + 0.075
 
 
 def test_the_interval_is_as_wide_as_said() -> None:
@@ -81,8 +83,8 @@ def test_the_interval_is_as_wide_as_said() -> None:
     rows = rng.normal(0, 0.1, (2000, 12))
     widths = [t_interval(row, 0.95, aim.rule.widening).half_width for row in rows]
     # In quadrature, for it is the variance that is estimated without bias.
-    seen = math.sqrt(np.mean(np.arcsinh(widths) ** 2))
-    assert half_width(0.1, 12, aim) == pytest.approx(math.sinh(seen), rel=0.03)
+    observed = math.sqrt(np.mean(np.arcsinh(widths) ** 2))
+    assert half_width(0.1, 12, aim) == pytest.approx(math.sinh(observed), rel=0.03)
 
 
 @given(SPREAD, st.integers(1, 30), st.sampled_from([1, 4, 40]))
@@ -118,14 +120,14 @@ def test_without_a_target_there_is_no_number_for_it() -> None:
 
 
 def test_a_larger_family_needs_more() -> None:
-    one, many = (_look(0.05, _aim(family=family)) for family in (1, 20))
-    assert one.units_for_equivalence is not None
+    single, many = (_look(0.05, _aim(family=family)) for family in (1, 20))
+    assert single.units_for_equivalence is not None
     assert many.units_for_equivalence is not None
-    assert many.units_for_equivalence > one.units_for_equivalence
+    assert many.units_for_equivalence > single.units_for_equivalence
     assert many.reaches[1].difference is not None
-    assert one.reaches[1].difference is not None
-    assert many.reaches[1].difference > one.reaches[1].difference
-    assert many.reaches[1].half_width == one.reaches[1].half_width
+    assert single.reaches[1].difference is not None
+    assert many.reaches[1].difference > single.reaches[1].difference
+    assert many.reaches[1].half_width == single.reaches[1].half_width
 
 
 def test_the_level_is_that_of_the_first_step() -> None:
@@ -142,9 +144,9 @@ def test_no_spread_decides_nothing() -> None:
 
 def test_a_monstrous_spread_is_no_overflow() -> None:
     look = _look(500.0, _aim(target=0.01))
-    for each in look.reaches:
-        assert each.difference is not None
-        assert math.isfinite(each.difference)
+    for reached in look.reaches:
+        assert reached.difference is not None
+        assert math.isfinite(reached.difference)
     assert look.units_for_target is None
 
 

@@ -31,8 +31,8 @@ def test_a_difference_has_scipys_noncentral_t(n: int, level: float) -> None:
     critical = special.stdtrit(n - 1, 1 - level / 2)
     for shift in (0.5, 1.0, 2.0, 3.0, 5.0):
         missed = special.nctdtr(n - 1, shift, critical) - special.nctdtr(n - 1, shift, -critical)
-        found = power_difference(shift / math.sqrt(n), 1.0, n, level)
-        assert found == pytest.approx(1 - missed, abs=1e-9)
+        power = power_difference(shift / math.sqrt(n), 1.0, n, level)
+        assert power == pytest.approx(1 - missed, abs=1e-9)
 
 
 def test_a_difference_has_the_figures_of_the_books() -> None:
@@ -52,8 +52,8 @@ def test_equivalence_has_the_figures_of_powertost(cv: float, n: int, power: floa
     """
     k = n - 1
     spread = math.sqrt(math.log1p(cv**2) * 2 * k / n)
-    found = power_equivalence(math.log(0.95), spread, math.log(1.25), k, 0.05)
-    assert found == pytest.approx(power, abs=1e-6)
+    chance = power_equivalence(math.log(0.95), spread, math.log(1.25), k, 0.05)
+    assert chance == pytest.approx(power, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -68,34 +68,36 @@ def test_simulation_agrees(
     mean, error = np.abs(x.mean(axis=1)), widen * x.std(axis=1, ddof=1) / math.sqrt(n)
     same = np.mean((delta - mean) / error >= stats.t.isf(level, n - 1))
     differs = np.mean(mean / error >= stats.t.isf(level / 2, n - 1))
-    for seen, told in (
+    for observed, predicted in (
         (same, power_equivalence(effect, spread, delta, n, level, widen=widen)),
         (differs, power_difference(effect, spread, n, level, widen=widen)),
     ):
-        assert seen == pytest.approx(told, abs=3.5 * math.sqrt(told * (1 - told) / campaigns))
+        assert observed == pytest.approx(
+            predicted, abs=3.5 * math.sqrt(predicted * (1 - predicted) / campaigns)
+        )
 
 
 @given(st.floats(0, 0.3), SPREAD, UNITS, LEVEL)
 def test_power_is_a_chance_and_grows(effect: float, spread: float, n: int, level: float) -> None:
-    here = power_difference(effect, spread, n, level)
-    assert 0 <= here <= 1
-    assert here >= level - 1e-2 * (n < 4) - 1e-9, "a test rejects at least as often as by chance"
+    power = power_difference(effect, spread, n, level)
+    assert 0 <= power <= 1
+    assert power >= level - 1e-2 * (n < 4) - 1e-9, "a test rejects at least as often as by chance"
     if n >= 4:
-        assert power_difference(effect * 1.5, spread, n, level) >= here - 1e-9
-        assert power_difference(effect, spread, n + 5, level) >= here - 1e-9
-        assert power_difference(effect, spread, n, level, widen=1.2) <= here + 1e-9
+        assert power_difference(effect * 1.5, spread, n, level) >= power - 1e-9
+        assert power_difference(effect, spread, n + 5, level) >= power - 1e-9
+        assert power_difference(effect, spread, n, level, widen=1.2) <= power + 1e-9
 
 
 @given(st.floats(0, 0.05), SPREAD, st.floats(0.005, 0.1), st.integers(4, 300), LEVEL)
 def test_equivalence_is_likelier_with_more_room(
     effect: float, spread: float, delta: float, n: int, level: float
 ) -> None:
-    here = power_equivalence(effect, spread, delta, n, level)
-    assert 0 <= here <= 1
-    assert power_equivalence(-effect, spread, delta, n, level) == here
-    assert power_equivalence(effect, spread, delta * 1.2, n, level) >= here - 1e-9
+    power = power_equivalence(effect, spread, delta, n, level)
+    assert 0 <= power <= 1
+    assert power_equivalence(-effect, spread, delta, n, level) == power
+    assert power_equivalence(effect, spread, delta * 1.2, n, level) >= power - 1e-9
     if effect >= delta:
-        assert here <= level + 1e-9, "a false claim is as seldom as the level says"
+        assert power <= level + 1e-9, "a false claim is as seldom as the level says"
 
 
 @given(SPREAD, st.integers(4, 300), LEVEL, st.sampled_from([0.5, 0.8, 0.95]))
@@ -115,15 +117,15 @@ def test_blocks_are_the_fewest(effect: float, spread: float, level: float) -> No
     def same(n: int) -> float:
         return power_equivalence(0.0, spread, effect, n, level)
 
-    for found, power in (
+    for blocks, power in (
         (blocks_for_difference(effect, spread, level), differs),
         (blocks_for_equivalence(0.0, spread, effect, level), same),
     ):
-        if found is None:
+        if blocks is None:
             assert power(MOST_BLOCKS) < 0.8
         else:
-            assert power(found) >= 0.8
-            assert found == 2 or power(found - 1) < 0.8
+            assert power(blocks) >= 0.8
+            assert blocks == 2 or power(blocks - 1) < 0.8
 
 
 def test_what_cannot_be_shown_has_no_number_of_blocks() -> None:
@@ -151,13 +153,15 @@ def test_nonsense_is_refused(spread: float, n: int) -> None:
 def test_a_claim_without_a_floor_is_the_t_test(n: int, level: float) -> None:
     critical = stats.t.isf(level / 2, n - 1)
     for shift in (2.0, 3.0, 4.0, 6.0):
-        told = power_claim(shift, n - 1, lambda u: critical * u, Again(0, 0, 0), 0.5)
-        assert told == pytest.approx(power_difference(shift, math.sqrt(n), n, level), abs=0.003)
+        predicted = power_claim(shift, n - 1, lambda u: critical * u, Again(0, 0, 0), 0.5)
+        assert predicted == pytest.approx(
+            power_difference(shift, math.sqrt(n), n, level), abs=0.003
+        )
 
 
 def test_a_claim_above_a_known_floor_is_the_normal() -> None:
-    told = power_claim(3.0, 11, np.zeros_like, Again(-2.5, 0.0, 0.0), 0.0)
-    assert told == pytest.approx(stats.norm.sf(-0.5), abs=1e-6)
+    predicted = power_claim(3.0, 11, np.zeros_like, Again(-2.5, 0.0, 0.0), 0.0)
+    assert predicted == pytest.approx(stats.norm.sf(-0.5), abs=1e-6)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -169,21 +173,21 @@ def test_simulated_claims_agree(
     """Trials of equal noise; all of the A/A is as many times as noisy, its bias in errors."""
     campaigns, shift = 40_000, 5.5
     rng = np.random.default_rng(13)
-    base, other, again, second = rng.normal(0, math.sqrt(0.5), (4, campaigns, n))
-    x = shift / math.sqrt(n) + other - base
+    base, environment, again, second = rng.normal(0, math.sqrt(0.5), (4, campaigns, n))
+    x = shift / math.sqrt(n) + environment - base
     a = bias / math.sqrt(n) + noise * (again - (base if shared else second))
     mean, null = x.mean(axis=1), a.mean(axis=1)
-    error, null_error = (each.std(axis=1, ddof=1) / math.sqrt(n) for each in (x, a))
+    error, null_error = (values.std(axis=1, ddof=1) / math.sqrt(n) for values in (x, a))
     critical, reach = stats.t.isf(level / 2, n - 1), stats.t.isf(0.025, n - 1)
-    seen = np.mean((mean > critical * error) & (mean > np.abs(null) + reach * null_error))
-    told = power_claim(
+    observed = np.mean((mean > critical * error) & (mean > np.abs(null) + reach * null_error))
+    predicted = power_claim(
         shift,
         n - 1,
         lambda u: critical * u,
         Again(bias, noise, noise * reach),
         0.5 if shared else 0.0,
     )
-    assert told == pytest.approx(seen, abs=0.004 + 3.5 * math.sqrt(0.25 / campaigns))
+    assert predicted == pytest.approx(observed, abs=0.004 + 3.5 * math.sqrt(0.25 / campaigns))
 
 
 @given(st.integers(2, MOST_BLOCKS), st.integers(2, 50))

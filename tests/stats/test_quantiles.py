@@ -17,8 +17,8 @@ VALUES = st.lists(st.floats(0.001, 1000), min_size=8, max_size=40)
 
 def test_median_interval_of_a_textbook() -> None:
     """n = 10: [x₂, x₉] covers the median with 97.9 % (David & Nagaraja 2003)."""
-    found = quantile(range(1, 11), 0.5, 0.95)
-    assert (found.low, found.estimate, found.high) == (2, 5.5, 9)
+    interval = quantile(range(1, 11), 0.5, 0.95)
+    assert (interval.low, interval.estimate, interval.high) == (2, 5.5, 9)
 
 
 @given(VALUES, st.floats(0.05, 0.95), st.sampled_from([0.8, 0.95]))
@@ -27,17 +27,17 @@ def test_bounds_are_those_of_scipys_quantile_test(
 ) -> None:
     """SciPy inverts its binomial test with the same order statistics, nan where there is none."""
     # (The stubs take it for a number.)
-    known: Any = stats.quantile_test(x, p=q).confidence_interval(confidence)
-    found = quantile(x, q, confidence)
-    for mine, scipys in ((found.low, known.low), (found.high, known.high)):
+    reference: Any = stats.quantile_test(x, p=q).confidence_interval(confidence)
+    interval = quantile(x, q, confidence)
+    for mine, scipys in ((interval.low, reference.low), (interval.high, reference.high)):
         assert mine == scipys if mine is not None else math.isnan(scipys)
-    assert found.estimate == pytest.approx(float(np.quantile(x, q)))
+    assert interval.estimate == pytest.approx(float(np.quantile(x, q)))
 
 
 @pytest.mark.parametrize(("n", "has"), [(5, False), (6, True)])
 def test_too_few_values_have_no_bounds(n: int, has: bool) -> None:
-    found = quantile(range(n), 0.5, 0.95)
-    assert (found.low is not None, found.high is not None) == (has, has)
+    interval = quantile(range(n), 0.5, 0.95)
+    assert (interval.low is not None, interval.high is not None) == (has, has)
 
 
 @pytest.mark.parametrize("q", [0.5, 0.1, 0.99])
@@ -55,10 +55,10 @@ def test_quantile_interval_covers(q: float) -> None:
     truth = float(stats.expon.ppf(q))
     hits = 0
     for row in rng.exponential(size=(2000, 60)):
-        found = quantile(row, q, 0.95)
-        assert found.low is not None
-        assert found.high is not None
-        hits += found.low <= truth <= found.high
+        interval = quantile(row, q, 0.95)
+        assert interval.low is not None
+        assert interval.high is not None
+        hits += interval.low <= truth <= interval.high
     assert hits / 2000 >= 0.95 - 3 * (0.05 * 0.95 / 2000) ** 0.5
 
 
@@ -74,10 +74,10 @@ def test_a_ratio_runs_between_opposite_bounds_at_the_root_of_the_confidence() ->
     x, y = np.arange(1.0, 41), np.arange(101.0, 131)
     mine, theirs = (quantile(v, 0.5, math.sqrt(0.9)) for v in (x, y))
     assert mine.low and mine.high and theirs.low and theirs.high
-    found = quantile_ratio(x, y, 0.5, "lower", 0.9)
-    assert found.estimate == mine.estimate / theirs.estimate
-    assert (found.low, found.high) == (mine.low / theirs.high, mine.high / theirs.low)
-    assert (found.n, found.confidence) == (30, 0.9)
+    interval = quantile_ratio(x, y, 0.5, "lower", 0.9)
+    assert interval.estimate == mine.estimate / theirs.estimate
+    assert (interval.low, interval.high) == (mine.low / theirs.high, mine.high / theirs.low)
+    assert (interval.n, interval.confidence) == (30, 0.9)
 
 
 @given(VALUES, VALUES)
@@ -96,8 +96,8 @@ def test_the_ratio_is_covered(q: float, n: int, better: Literal["lower", "higher
     rng = np.random.default_rng(9)
     campaigns, hits = 1000, 0
     for _ in range(campaigns):
-        one, other = 1.2 * rng.exponential(size=n), rng.exponential(size=n + 20)
-        mine, theirs = (one, other) if better == "lower" else (other, one)
+        first, second = 1.2 * rng.exponential(size=n), rng.exponential(size=n + 20)
+        mine, theirs = (first, second) if better == "lower" else (second, first)
         hits += not quantile_ratio(mine, theirs, q, better, 0.95).excludes(1.2)
     assert hits / campaigns >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / campaigns)
 
@@ -124,6 +124,6 @@ def test_there_is_no_ratio_to_a_quantile_of_zero() -> None:
 def test_a_million_values_have_a_p99() -> None:
     rng = np.random.default_rng(5)
     x, y = 1.1 * rng.exponential(size=1_000_000), rng.exponential(size=1_000_000)
-    found = quantile_ratio(x, y, 0.99, "lower", 0.95)
-    assert not found.excludes(1.1)
-    assert found.half_width < 0.01
+    interval = quantile_ratio(x, y, 0.99, "lower", 0.95)
+    assert not interval.excludes(1.1)
+    assert interval.half_width < 0.01

@@ -15,21 +15,21 @@ COUNTS = st.lists(st.integers(1, 60_000), min_size=4, max_size=60)
 
 @given(COUNTS, STEPS)
 def test_of_multiples_it_is_their_greatest_common_divisor(counts: list[int], step: float) -> None:
-    found = quantum([n * step for n in counts])
+    measured = quantum([n * step for n in counts])
     if len(set(counts)) == 1:
-        assert found is None
+        assert measured is None
     else:
-        assert found == pytest.approx(math.gcd(*counts) * step, rel=1e-9)
+        assert measured == pytest.approx(math.gcd(*counts) * step, rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "most"), [(4, 5), (6, 1), (30, 0)])
 def test_values_without_a_step_have_none(n: int, most: int) -> None:
     """Four numbers have one within rounding error now and then, and then it is next to nothing."""
     rng = np.random.default_rng(1)
-    found = [quantum(np.exp(rng.normal(0, 0.1, n))) for _ in range(3000)]
-    told = [step for step in found if step is not None]
-    assert len(told) <= most
-    assert all(step < 1e-4 for step in told)
+    steps = [quantum(np.exp(rng.normal(0, 0.1, n))) for _ in range(3000)]
+    by_chance = [step for step in steps if step is not None]
+    assert len(by_chance) <= most
+    assert all(step < 1e-4 for step in by_chance)
 
 
 def test_what_a_tool_prints() -> None:
@@ -79,9 +79,9 @@ def test_less_noise_does_not() -> None:
 def test_dithering_undoes_rounding_in_distribution() -> None:
     rng = np.random.default_rng(5)
     exact = rng.normal(100, 2, 20_000)
-    found = dithered(np.round(exact), 1.0, seed=7)
-    assert np.array_equal(found, dithered(np.round(exact), 1.0, seed=7))
-    assert np.unique(found).size == exact.size
-    assert np.max(np.abs(found - np.round(exact))) <= 0.5
-    assert found.var() == pytest.approx(exact.var() + 2 / 12, rel=0.03)
+    restored = dithered(np.round(exact), 1.0, seed=7)
+    assert np.array_equal(restored, dithered(np.round(exact), 1.0, seed=7))
+    assert np.unique(restored).size == exact.size
+    assert np.max(np.abs(restored - np.round(exact))) <= 0.5
+    assert restored.var() == pytest.approx(exact.var() + 2 / 12, rel=0.03)
     assert np.array_equal(dithered(exact, None, seed=7), exact)

@@ -18,15 +18,15 @@ WILD = [0.5, -0.4, 0.3, -0.2, 0.6, -0.5, 0.4, -0.3]
 
 def test_stops_when_every_interval_is_narrow() -> None:
     rule = StopRule(6, 40, half_width=0.02)
-    found = rule.decide({"a": CALM, "b": CALM}, 8)
-    assert (found.stop, found.reason) == (True, "precision")
-    assert found.widest_half_width is not None
-    assert found.widest_half_width <= 0.02
+    decision = rule.decide({"a": CALM, "b": CALM}, 8)
+    assert (decision.stop, decision.reason) == (True, "precision")
+    assert decision.widest_half_width is not None
+    assert decision.widest_half_width <= 0.02
 
 
 def test_the_widest_comparison_decides() -> None:
-    found = StopRule(6, 40, half_width=0.02).decide({"a": CALM, "b": WILD}, 8)
-    assert (found.stop, found.reason, found.widest) == (False, None, "b")
+    decision = StopRule(6, 40, half_width=0.02).decide({"a": CALM, "b": WILD}, 8)
+    assert (decision.stop, decision.reason, decision.widest) == (False, None, "b")
 
 
 def test_never_before_the_least_and_never_after_the_most() -> None:
@@ -51,8 +51,8 @@ def test_a_cell_that_always_fails_does_not_keep_the_run_going() -> None:
 
 
 def test_a_cell_that_often_fails_does() -> None:
-    found = StopRule(6, 40, half_width=0.02).decide({"a": CALM, "ill": CALM[:3]}, 8)
-    assert (found.stop, found.widest, found.widest_half_width) == (False, "ill", None)
+    decision = StopRule(6, 40, half_width=0.02).decide({"a": CALM, "ill": CALM[:3]}, 8)
+    assert (decision.stop, decision.widest, decision.widest_half_width) == (False, "ill", None)
 
 
 def test_precision_is_not_looked_at_before_block_four() -> None:
@@ -62,8 +62,8 @@ def test_precision_is_not_looked_at_before_block_four() -> None:
 
 
 def test_nothing_before_the_first_block() -> None:
-    found = StopRule(6, 40, half_width=0.02).decide({"a": []}, 0)
-    assert (found.stop, found.widest_half_width) == (False, None)
+    decision = StopRule(6, 40, half_width=0.02).decide({"a": []}, 0)
+    assert (decision.stop, decision.widest_half_width) == (False, None)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def _noise(kind: str, rng: np.random.Generator, campaigns: int, blocks: int) -> 
         return signal.lfilter([1.0], [1.0, -0.5], steps, axis=1)
     # Pairs are seconds apart, in an order drawn anew for each block: what drift leaves in a pair is
     # small, and its sign is random. The spread itself grows over the run.
-    left = rng.choice([-1.0, 1.0], shape) * 0.05
-    return (0.15 + 0.1 * np.linspace(0, 1, blocks)) * z + left
+    signs = rng.choice([-1.0, 1.0], shape) * 0.05
+    return (0.15 + 0.1 * np.linspace(0, 1, blocks)) * z + signs
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "drift", "halves"])

@@ -24,18 +24,20 @@ FIGURES = st.lists(st.floats(5, 10), min_size=4, max_size=20)
 def _sample(mean: float, deviation: float, n: int, seed: int = 1) -> Floats:
     """Values with exactly this mean and standard deviation."""
     x = np.random.default_rng(seed).normal(size=n)
-    found: Floats = mean + deviation * (x - x.mean()) / x.std(ddof=1)
-    return found
+    scaled: Floats = mean + deviation * (x - x.mean()) / x.std(ddof=1)
+    return scaled
 
 
 def test_welch_is_scipys() -> None:
     rng = np.random.default_rng(2)
     x, y = rng.lognormal(1, 0.5, 9), rng.lognormal(0, 0.1, 14)
-    known = stats.ttest_ind(np.log(x), np.log(y), equal_var=False).confidence_interval(0.9)
-    found = welch_log(x, y, "lower", 0.9)
-    assert (found.low, found.high) == pytest.approx((math.exp(known.low), math.exp(known.high)))
-    assert found.estimate == pytest.approx(stats.gmean(x) / stats.gmean(y))
-    assert found.n == 23
+    reference = stats.ttest_ind(np.log(x), np.log(y), equal_var=False).confidence_interval(0.9)
+    interval = welch_log(x, y, "lower", 0.9)
+    assert (interval.low, interval.high) == pytest.approx(
+        (math.exp(reference.low), math.exp(reference.high))
+    )
+    assert interval.estimate == pytest.approx(stats.gmean(x) / stats.gmean(y))
+    assert interval.n == 23
 
 
 @pytest.mark.parametrize(
@@ -51,9 +53,9 @@ def test_fieller_of_a_published_example(confidence: float, low: float, high: flo
     mine, theirs = 9 / 6, 2**2 * 4 / 6
     df = (mine + theirs) ** 2 / (mine**2 / 5 + theirs**2 / 5)
     same = float(1 - 2 * stats.t.sf(stats.t.isf((1 - confidence) / 2, 10), df))
-    found = fieller(_sample(14, 3, 6), _sample(7, 2, 6, seed=2), "lower", same)
-    assert found.estimate == pytest.approx(2)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.005)
+    interval = fieller(_sample(14, 3, 6), _sample(7, 2, 6, seed=2), "lower", same)
+    assert interval.estimate == pytest.approx(2)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.005)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -61,7 +63,7 @@ def test_fieller_inverts_the_t_test(seed: int) -> None:
     """At its bounds |t| of mean(x) − ρ·mean(y) is the critical value, between them it is less."""
     rng = np.random.default_rng(seed)
     x, y = rng.gamma(4, 1, 7), rng.gamma(6, 1, 10)
-    found = fieller(x, y, "lower", 0.95)
+    interval = fieller(x, y, "lower", 0.95)
     a, b = x.var(ddof=1) / x.size, y.var(ddof=1) / y.size
     r = float(x.mean() / y.mean())
     df = (a + r * r * b) ** 2 / (a**2 / 6 + (r * r * b) ** 2 / 9)
@@ -70,27 +72,27 @@ def test_fieller_inverts_the_t_test(seed: int) -> None:
         distance = abs(float(x.mean()) - ratio * float(y.mean()))
         return distance / math.sqrt(a + ratio**2 * b) - float(stats.t.isf(0.025, df))
 
-    assert found.low == pytest.approx(optimize.brentq(over, 0, r))
-    assert found.high == pytest.approx(optimize.brentq(over, r, 1e4))
+    assert interval.low == pytest.approx(optimize.brentq(over, 0, r))
+    assert interval.high == pytest.approx(optimize.brentq(over, r, 1e4))
 
 
 def test_delta_and_fieller_agree_where_errors_are_small() -> None:
     x, y = _sample(110, 2, 12), _sample(100, 3, 10, seed=3)
-    one, other = fieller(x, y, "lower", 0.95), delta_log(x, y, "lower", 0.95)
-    assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=2e-4)
+    first, second = fieller(x, y, "lower", 0.95), delta_log(x, y, "lower", 0.95)
+    assert (second.low, second.high) == pytest.approx((first.low, first.high), rel=2e-4)
     relative = math.hypot(2 / 12**0.5 / 110, 3 / 10**0.5 / 100)
-    half = math.log(other.high / other.low) / 2
+    half = math.log(second.high / second.low) / 2
     assert half == pytest.approx(relative * stats.t.isf(0.025, 15.2), rel=0.01)
 
 
 @pytest.mark.parametrize("make", [fieller, delta_log])
 def test_rates_are_compared_by_their_harmonic_means(make: Make) -> None:
     mine, theirs = [80.0, 90.0, 100.0], [100.0, 110.0, 130.0, 120.0]
-    found = make(mine, theirs, "higher", 0.9)
-    assert found.estimate == pytest.approx(stats.hmean(theirs) / stats.hmean(mine))
-    assert found.estimate > 1, "a lower rate is worse"
+    interval = make(mine, theirs, "higher", 0.9)
+    assert interval.estimate == pytest.approx(stats.hmean(theirs) / stats.hmean(mine))
+    assert interval.estimate > 1, "a lower rate is worse"
     times = make([1 / x for x in mine], [1 / x for x in theirs], "lower", 0.9)
-    assert (found.low, found.high) == pytest.approx((times.low, times.high))
+    assert (interval.low, interval.high) == pytest.approx((times.low, times.high))
 
 
 @ALL
@@ -159,8 +161,8 @@ def test_a_cost_of_zero_is_a_value_and_a_rate_of_zero_is_none() -> None:
     whole = [5.0, 5.5, 6.0]
     assert fieller(some, whole, "lower", 0.95).estimate == pytest.approx(1 / 5.5)
     assert fieller(some, whole, "lower", 0.95).low == 0
-    found = fieller(none, whole, "lower", 0.95)
-    assert (found.low, found.estimate, found.high) == (0, 0, 0)
+    interval = fieller(none, whole, "lower", 0.95)
+    assert (interval.low, interval.estimate, interval.high) == (0, 0, 0)
     with pytest.raises(ValueError, match="mean is 0"):
         delta_log(none, whole, "lower", 0.95)
     with pytest.raises(ValueError, match="no ratio of 0"):
@@ -171,17 +173,17 @@ def test_a_cost_of_zero_is_a_value_and_a_rate_of_zero_is_none() -> None:
 
 @ALL
 def test_no_spread_gives_a_point(make: Make) -> None:
-    found = make([3.0, 3.0, 3.0], [2.0, 2.0], "lower", 0.95)
-    assert (found.low, found.estimate, found.high) == pytest.approx((1.5, 1.5, 1.5))
+    interval = make([3.0, 3.0, 3.0], [2.0, 2.0], "lower", 0.95)
+    assert (interval.low, interval.estimate, interval.high) == pytest.approx((1.5, 1.5, 1.5))
 
 
 @ALL
 def test_a_million_values(make: Make) -> None:
     rng = np.random.default_rng(6)
     x, y = (list(rng.gamma(4, 0.25, 1_000_000)) for _ in range(2))
-    found = make(x, y, "lower", 0.999)
-    assert not found.excludes(1)
-    assert found.half_width < 0.005
+    interval = make(x, y, "lower", 0.999)
+    assert not interval.excludes(1)
+    assert interval.half_width < 0.005
 
 
 @ALL

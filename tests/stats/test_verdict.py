@@ -69,14 +69,14 @@ def test_p_values_are_scipys() -> None:
     ],
 )
 def test_verdicts(case: FamilyMember, verdict: str, why: str) -> None:
-    found = judged(case)
-    assert (found.verdict, found.why) == (verdict, why)
+    judgement = judged(case)
+    assert (judgement.verdict, judgement.why) == (verdict, why)
 
 
 def test_proven_small_is_equivalent_although_it_is_proven_to_exist() -> None:
-    found = judged(case_of(1.01, 0.005, 40))
-    assert found.adjusted.difference < 0.001
-    assert found.verdict == "equivalent"
+    judgement = judged(case_of(1.01, 0.005, 40))
+    assert judgement.adjusted.difference < 0.001
+    assert judgement.verdict == "equivalent"
 
 
 def test_equivalence_never_contradicts_the_printed_interval() -> None:
@@ -91,17 +91,25 @@ def test_equivalence_never_contradicts_the_printed_interval() -> None:
 def test_a_coarse_timer_decides_nothing() -> None:
     """Whole milliseconds: 10 against 11 in every block, for a true ratio of 1.01."""
     m = moments(np.full(12, math.log(1.1)))
-    found = judged(FamilyMember(m, p_values(m, MARGIN), None))
-    assert (found.verdict, found.why, found.blocks_to_settle) == (INC, "no-spread", None)
-    assert found.adjusted.difference == 0
+    judgement = judged(FamilyMember(m, p_values(m, MARGIN), None))
+    assert (judgement.verdict, judgement.why, judgement.blocks_to_settle) == (
+        INC,
+        "no-spread",
+        None,
+    )
+    assert judgement.adjusted.difference == 0
 
 
 @pytest.mark.parametrize("ratio", [1.0, 1.5])
 @pytest.mark.parametrize("floor", [None, Floor(1.01, biased=True)])
 def test_equal_units_decide_nothing(ratio: float, floor: Floor | None) -> None:
     case = case_of(ratio, 0.0, 8, floor)
-    found = judged(case)
-    assert (found.verdict, found.why, found.blocks_to_settle) == (INC, "no-spread", None)
+    judgement = judged(case)
+    assert (judgement.verdict, judgement.why, judgement.blocks_to_settle) == (
+        INC,
+        "no-spread",
+        None,
+    )
     assert blocks_to_settle(case, RULES, LEVELS) is None
     few = judged(case_of(ratio, 0.0, 5))
     assert (few.why, few.blocks_to_settle) == ("too-few-blocks", 1)
@@ -110,12 +118,12 @@ def test_equal_units_decide_nothing(ratio: float, floor: Floor | None) -> None:
 @given(st.floats(-0.5, 0.5), st.floats(0.001, 0.5), st.integers(2, 60))
 def test_turning_it_round_turns_the_verdict(mean: float, deviation: float, n: int) -> None:
     opposite = {"worse": "better", "better": "worse"}
-    found = []
+    judgements = []
     for sign in (1, -1):
         m = moments_of(sign * mean, deviation, n)
-        found.append(judged(FamilyMember(m, p_values(m, MARGIN), None)))
-    assert found[1].verdict == opposite.get(found[0].verdict, found[0].verdict)
-    assert found[1].blocks_to_settle == found[0].blocks_to_settle
+        judgements.append(judged(FamilyMember(m, p_values(m, MARGIN), None)))
+    assert judgements[1].verdict == opposite.get(judgements[0].verdict, judgements[0].verdict)
+    assert judgements[1].blocks_to_settle == judgements[0].blocks_to_settle
 
 
 @given(st.lists(st.floats(-0.3, 0.3), min_size=6, max_size=20))
@@ -178,8 +186,8 @@ def test_both_uncertainties_together_must_leave_out_1() -> None:
     half, mean = 0.042, 0.05
     m = moments_of(mean, half / stats.t.ppf(0.975, n - 1) * math.sqrt(n), n)
     for systematic, why in ((0.0, "difference"), (0.026, "difference"), (0.04, "systematic")):
-        found = judged(FamilyMember(m, p_values(m, MARGIN), None, systematic=systematic))
-        assert found.why == why
+        judgement = judged(FamilyMember(m, p_values(m, MARGIN), None, systematic=systematic))
+        assert judgement.why == why
 
 
 @given(st.floats(-0.05, 0.05), st.floats(0.001, 0.03), st.integers(6, 40), st.floats(0, 0.03))
@@ -187,14 +195,14 @@ def test_equivalence_has_the_interval_and_the_systematic_part_inside(
     mean: float, deviation: float, n: int, systematic: float
 ) -> None:
     m = moments_of(mean, deviation, n)
-    found = judged(FamilyMember(m, p_values(m, MARGIN), None, systematic=systematic))
+    judgement = judged(FamilyMember(m, p_values(m, MARGIN), None, systematic=systematic))
     half = stats.t.ppf(0.975, n - 1) * m.error
-    if found.verdict == "equivalent":
+    if judgement.verdict == "equivalent":
         assert abs(mean) + half + systematic <= math.log1p(MARGIN) + 1e-12
-        assert found.adjusted.equivalence == pytest.approx(
+        assert judgement.adjusted.equivalence == pytest.approx(
             equivalence_p(m, math.expm1(math.log1p(MARGIN) - systematic)), rel=1e-6
         )
-    if found.verdict in ("worse", "better"):
+    if judgement.verdict in ("worse", "better"):
         assert abs(mean) > systematic
 
 
@@ -228,8 +236,8 @@ def test_repeated_looks_ask_for_more_blocks() -> None:
     m = moments(np.random.default_rng(2).normal(0.02, 0.1, 12))
     wide = moments(np.random.default_rng(2).normal(0.02, 0.1, 12), 1.15)
     plain, paid = (
-        blocks_to_settle(FamilyMember(each, p_values(each, MARGIN), None), RULES, LEVELS)
-        for each in (m, wide)
+        blocks_to_settle(FamilyMember(wider, p_values(wider, MARGIN), None), RULES, LEVELS)
+        for wider in (m, wide)
     )
     assert plain is not None
     assert paid is not None
@@ -247,8 +255,8 @@ def test_benjamini_and_hochberg_find_more_where_much_differs() -> None:
 
 def test_one_comparison_is_judged_alike_by_both_corrections() -> None:
     case = case_of(1.05, 0.065, 12)
-    holm, other = (judge([case], MARGIN, CONFIDENCE, each) for each in CORRECTIONS)
-    assert holm == other
+    holm, hochberg = (judge([case], MARGIN, CONFIDENCE, correction) for correction in CORRECTIONS)
+    assert holm == hochberg
 
 
 @pytest.mark.parametrize("correlation", [SHARED, APART])
@@ -264,14 +272,14 @@ def test_above_the_floor_of_a_biased_apparatus_is_a_test_against_the_second_copy
     rng = np.random.default_rng(23)
     base, again, environment, second = rng.normal(0, 0.1, (4, campaigns, n))
     null = 0.3 + again - (base if correlation == SHARED else second)
-    seen = 0.3 + environment - base
+    observed = 0.3 + environment - base
     floors: dict[float, list[float]] = {APART: [], SHARED: []}
     for row in null:
-        for each, found in floors.items():
-            floor = noise_floor([t_interval(row, CONFIDENCE)], each)
+        for assumed, hits in floors.items():
+            floor = noise_floor([t_interval(row, CONFIDENCE)], assumed)
             assert floor is not None
-            found.append(floor.log)
-    estimate = np.abs(seen.mean(axis=1))
+            hits.append(floor.log)
+    estimate = np.abs(observed.mean(axis=1))
     above = np.mean(estimate > floors[correlation])
     assert above == pytest.approx(0.025, abs=3 * math.sqrt(0.025 * 0.975 / campaigns))
     if correlation == APART:

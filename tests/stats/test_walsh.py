@@ -14,7 +14,7 @@ SHAPES = ("normal", "skewed", "wild", "two-humped", "rounded", "coarse", "two va
 
 def _series(shape: str, n: int, rng: np.random.Generator) -> Floats:
     x = rng.normal(size=n)
-    made: dict[str, Floats] = {
+    series_by_name: dict[str, Floats] = {
         "normal": x,
         "skewed": np.exp(x),
         "wild": np.append(rng.standard_cauchy(n - 1), 1e12),
@@ -24,7 +24,7 @@ def _series(shape: str, n: int, rng: np.random.Generator) -> Floats:
         "two values": rng.integers(0, 2, n).astype(float),
         "one value": np.full(n, 0.1),
     }
-    return np.sort(made[shape])
+    return np.sort(series_by_name[shape])
 
 
 def _all(x: Floats) -> Floats:
@@ -38,19 +38,19 @@ def test_they_are_those_of_all_averages(shape: str, n: int) -> None:
     """On both sides of the switch, at both ends, in the middle, and at random."""
     rng = np.random.default_rng(n)
     x = _series(shape, n, rng)
-    known = _all(x)
-    ranks = [1, known.size, (known.size + 1) // 2, known.size // 2 + 1]
-    ranks += [int(rank) for rank in rng.integers(1, known.size + 1, 20)]
-    found = order_statistics(x, ranks)
-    assert found == pytest.approx([known[rank - 1] for rank in ranks], rel=1e-15, abs=1e-15)
+    reference = _all(x)
+    ranks = [1, reference.size, (reference.size + 1) // 2, reference.size // 2 + 1]
+    ranks += [int(rank) for rank in rng.integers(1, reference.size + 1, 20)]
+    statistic = order_statistics(x, ranks)
+    assert statistic == pytest.approx([reference[rank - 1] for rank in ranks], rel=1e-15, abs=1e-15)
 
 
 @given(st.lists(st.integers(-8, 8), min_size=ALL + 1, max_size=ALL + 40), st.data())
 @settings(deadline=None, max_examples=40)
 def test_ties_of_any_kind(x: list[int], data: st.DataObject) -> None:
-    known = _all(np.sort(np.array(x, dtype=float)))
-    rank = data.draw(st.integers(1, known.size))
-    assert order_statistics(np.sort(np.array(x, dtype=float)), [rank]) == [known[rank - 1]]
+    reference = _all(np.sort(np.array(x, dtype=float)))
+    rank = data.draw(st.integers(1, reference.size))
+    assert order_statistics(np.sort(np.array(x, dtype=float)), [rank]) == [reference[rank - 1]]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -59,9 +59,9 @@ def test_of_many_values_as_many_are_below_as_the_rank_says(shape: str) -> None:
     x = _series(shape, n, np.random.default_rng(1))
     total = n * (n + 1) // 2
     for rank in (total // 2, total // 5):
-        (found,) = order_statistics(x, [rank])
-        slack = 1e-12 * (abs(found) + 1)
-        below, up_to = (_count(x, found - slack), _count(x, found + slack))
+        (statistic,) = order_statistics(x, [rank])
+        slack = 1e-12 * (abs(statistic) + 1)
+        below, up_to = (_count(x, statistic - slack), _count(x, statistic + slack))
         assert below < rank <= up_to
 
 

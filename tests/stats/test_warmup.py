@@ -42,9 +42,9 @@ def test_a_step_at_the_start_is_found_with_its_length(first: int, size: float, n
     for _ in range(200):
         x = rng.standard_normal(n)
         x[:first] += size
-        found = warm_up(x)
-        hits += found.p_value < 0.01 and found.first == first
-        assert found.distance == pytest.approx(size, abs=5)
+        start = warm_up(x)
+        hits += start.p_value < 0.01 and start.first == first
+        assert start.distance == pytest.approx(size, abs=5)
     assert hits >= 160
 
 
@@ -56,14 +56,14 @@ def test_both_directions() -> None:
 
 def test_the_rule_in_full() -> None:
     """p = 2 · (n/4 rounded down) · P(T₂ > z)ᵏ, z by the mean absolute deviation of the rest."""
-    rest = [0.0, 1.0, -1.0, 2.0, -2.0, 0.0]
+    later = [0.0, 1.0, -1.0, 2.0, -2.0, 0.0]
     scale = math.sqrt(math.pi / 2 * 6 / 5) * 1.0
     z = 8 / scale
     tail = 0.5 - z / (2 * math.sqrt(2 + z * z))  # Student's t with 2 degrees, in closed form
-    found = warm_up([9.0, 8.0, *rest])
-    assert found.first == 2
-    assert found.p_value == pytest.approx(2 * 2 * tail**2)
-    assert found.distance == 8.5
+    start = warm_up([9.0, 8.0, *later])
+    assert start.first == 2
+    assert start.p_value == pytest.approx(2 * 2 * tail**2)
+    assert start.distance == 8.5
 
 
 def test_an_outlier_elsewhere_is_no_warm_up() -> None:
@@ -87,9 +87,9 @@ def test_a_late_step_is_no_warm_up() -> None:
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=8, max_size=60))
 def test_any_series_gets_an_answer(values: list[float]) -> None:
-    found = warm_up(values)
-    assert 0 <= found.p_value <= 1
-    assert 0 <= found.first <= min(len(values) // 4, WARM_UP_MOST)
+    start = warm_up(values)
+    assert 0 <= start.p_value <= 1
+    assert 0 <= start.first <= min(len(values) // 4, WARM_UP_MOST)
 
 
 def test_no_spread_no_warm_up() -> None:

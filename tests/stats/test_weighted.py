@@ -32,19 +32,19 @@ def test_the_estimate_is_the_sum_of_the_ratios_that_are_shown(
 ) -> None:
     columns, coefficients = case
     ratios = [t_interval(column, 0.95).estimate for column in columns]
-    wanted = sum(c * ratio for c, ratio in zip(coefficients, ratios, strict=True))
-    found = weighted_interval(columns, coefficients, 0.95)
-    assert found.estimate == pytest.approx(wanted)
-    assert weighted_sum(columns, coefficients) == pytest.approx(wanted)
-    assert found.low <= found.estimate <= found.high
+    expected = sum(c * ratio for c, ratio in zip(coefficients, ratios, strict=True))
+    interval = weighted_interval(columns, coefficients, 0.95)
+    assert interval.estimate == pytest.approx(expected)
+    assert weighted_sum(columns, coefficients) == pytest.approx(expected)
+    assert interval.low <= interval.estimate <= interval.high
 
 
 @given(st.lists(LOGS, min_size=2, max_size=20), st.floats(0.01, 9))
 def test_one_term_is_the_interval_of_its_ratio(logs: list[float], coefficient: float) -> None:
-    found, alone = weighted_interval([logs], [coefficient], 0.9), t_interval(logs, 0.9)
-    assert found.estimate == pytest.approx(coefficient * alone.estimate)
-    assert found.low == pytest.approx(coefficient * alone.low)
-    assert found.high == pytest.approx(coefficient * alone.high)
+    interval, alone = weighted_interval([logs], [coefficient], 0.9), t_interval(logs, 0.9)
+    assert interval.estimate == pytest.approx(coefficient * alone.estimate)
+    assert interval.low == pytest.approx(coefficient * alone.low)
+    assert interval.high == pytest.approx(coefficient * alone.high)
 
 
 @given(sums(), st.floats(0.1, 10))
@@ -52,10 +52,10 @@ def test_a_common_factor_changes_nothing_else(
     case: tuple[list[list[float]], list[float]], factor: float
 ) -> None:
     columns, coefficients = case
-    one = weighted_interval(columns, coefficients, 0.95)
-    other = weighted_interval(columns, [factor * c for c in coefficients], 0.95)
-    assert other.low / one.low == pytest.approx(factor)
-    assert other.high / one.high == pytest.approx(factor)
+    first = weighted_interval(columns, coefficients, 0.95)
+    second = weighted_interval(columns, [factor * c for c in coefficients], 0.95)
+    assert second.low / first.low == pytest.approx(factor)
+    assert second.high / first.high == pytest.approx(factor)
 
 
 def test_what_terms_have_in_common_is_not_taken_for_chance_that_cancels() -> None:
@@ -73,13 +73,13 @@ def test_it_holds_the_truth_as_often_as_it_says(blocks: int) -> None:
     """Four resources on a noisy machine, of which a part is common to the trials of a block."""
     rng = np.random.default_rng(7)
     weights, truth = [0.1, 0.2, 0.6, 0.1], np.array([6.9, 2.4, 3.1, 1.0])
-    wanted = float(np.array(weights) @ truth)
-    times, held = 4000, 0
+    expected = float(np.array(weights) @ truth)
+    times, covered = 4000, 0
     for _ in range(times):
         noise = 0.2 * rng.standard_normal((4, blocks)) + 0.1 * rng.standard_normal(blocks)
-        found = weighted_interval(list(np.log(truth)[:, None] + noise), weights, 0.95)
-        held += found.low <= wanted <= found.high
-    assert 0.935 <= held / times <= 0.965
+        interval = weighted_interval(list(np.log(truth)[:, None] + noise), weights, 0.95)
+        covered += interval.low <= expected <= interval.high
+    assert 0.935 <= covered / times <= 0.965
 
 
 def test_widening_widens() -> None:

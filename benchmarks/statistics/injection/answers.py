@@ -232,7 +232,7 @@ def markdown(answers: Answers) -> str:
         _again_table(answers),
         _needed_table(answers),
         _plausible_table(answers),
-        *(f"Left out: {what}: {why}." for what, why in about.left_out.items()),
+        *(f"Left out: {left_out}: {why}." for left_out, why in about.left_out.items()),
     ]
     return "\n\n".join(parts) + "\n"
 

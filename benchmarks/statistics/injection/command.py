@@ -22,7 +22,7 @@ def record(size: Size, keep: Path | None) -> Recording:
         raise FileExistsError(f"{keep / TRIALS} is there already: choose another directory")
     with tempfile.TemporaryDirectory(prefix="ullage-injection-") as temporary:
         directory = keep or Path(temporary)
-        trials = session.begin(size, directory / "runs", lambda made: made.save(directory))
+        trials = session.begin(size, directory / "runs", lambda begun: begun.save(directory))
         trials.rounds()
         plausibility.run(trials)
         trials.recording.save(directory)
@@ -44,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the figures as JSON")
     form.add_argument("--markdown", action="store_true", help="print tables for the docs")
-    kept = parser.add_mutually_exclusive_group()
-    kept.add_argument("--keep", type=Path, metavar="DIR", help="keep the trials in DIR")
-    kept.add_argument("--from", type=Path, dest="origin", metavar="DIR", help="analyse kept trials")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--keep", type=Path, metavar="DIR", help="keep the trials in DIR")
+    choice.add_argument(
+        "--from", type=Path, dest="origin", metavar="DIR", help="analyse kept trials"
+    )
     options = parser.parse_args(arguments)
     try:
         if options.origin:

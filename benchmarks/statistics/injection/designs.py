@@ -187,9 +187,9 @@ def of_blocks(recording: Recording, workload: str) -> Design:
     """Log-ratios of all environments to the baseline, as the product pairs them."""
     series = []
     for run, (name, rows) in enumerate(recording.of("blocks")):
-        its = [row for row in rows if row.workload == workload]
-        truths = {row.environment: math.log(row.percent / 100) for row in its}
-        analysis = analyse(folder(recording.about.resolved[name], its))
+        of_workload = [row for row in rows if row.workload == workload]
+        truths = {row.environment: math.log(row.percent / 100) for row in of_workload}
+        analysis = analyse(folder(recording.about.resolved[name], of_workload))
         series += [
             (run, np.array([math.log(p.ratio) - truths[c.environment] for p in c.points]))
             for c in (*analysis.comparisons, *analysis.again)
@@ -203,11 +203,13 @@ def of_sequences(recording: Recording, workload: str) -> Design:
     series: list[list[float]] = []
     last: Row | None = None
     for _, rows in recording.of("sequence"):
-        its = [row for row in rows if row.workload == workload and row.seconds is not None]
-        if not its:
+        of_workload = [row for row in rows if row.workload == workload and row.seconds is not None]
+        if not of_workload:
             continue
-        if last is None or not follows(last, its[0]):
+        if last is None or not follows(last, of_workload[0]):
             series.append([])
-        series[-1] += [math.log(row.seconds * 100 / row.percent) for row in its if row.seconds]
-        last = its[-1]
+        series[-1] += [
+            math.log(row.seconds * 100 / row.percent) for row in of_workload if row.seconds
+        ]
+        last = of_workload[-1]
     return Design(sequential, tuple(enumerate(map(np.array, series))), 2, PER_PAIR)

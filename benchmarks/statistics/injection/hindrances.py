@@ -75,8 +75,10 @@ class Shaped(Paced):
         assert isinstance(self.options, ShapedOptions)
         rate = self.options.bits_per_second
         try:
-            shown = await run(["ip", "-j", "-n", f"{spec.tag}-{spec.name}", "link", "show", INSIDE])
-            port = socket.if_indextoname(json.loads(shown)[0]["link_index"])
+            listing = await run(
+                ["ip", "-j", "-n", f"{spec.tag}-{spec.name}", "link", "show", INSIDE]
+            )
+            port = socket.if_indextoname(json.loads(listing)[0]["link_index"])
             how = f"rate {rate}bit burst {BURST_BYTES} limit {QUEUE_BYTES}"
             await run(["tc", "qdisc", "add", "dev", port, "root", "tbf", *how.split()])
         except BaseException:
@@ -106,8 +108,8 @@ class Throttled(Paced):
         if cls.tree() is None:
             return "no controller blkio of cgroup v1, nor io of v2"
         data = paths.data_root()
-        there = next(path for path in (data, *data.parents) if path.exists())
-        return None if disk.whole_disk(there) else f"{there} is on no block device"
+        existing = next(path for path in (data, *data.parents) if path.exists())
+        return None if disk.whole_disk(existing) else f"{existing} is on no block device"
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """A group of the instance's own path in that tree, which all of the instance joins."""

@@ -51,10 +51,10 @@ def _cpu(session: Session) -> None:
     environments: list[Environment] = []
     expected: list[Expected] = []
 
-    def expect(key: str, what: str, low: float, high: float, why: str) -> None:
+    def expect(key: str, subject: str, low: float, high: float, why: str) -> None:
         expected.append(
             Expected(
-                run=name, environment=key, what=what, low=low, high=high, relative=True, why=why
+                run=name, environment=key, what=subject, low=low, high=high, relative=True, why=why
             )
         )
 

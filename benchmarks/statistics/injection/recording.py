@@ -183,25 +183,27 @@ def folder(
     It has the environments and workloads of the rows only, and the time as the only metric. again:
     the environments that count as second copies; None: as the run had it.
     """
-    kept = list(rows)
-    environments = {row.environment for row in kept}
+    all_rows = list(rows)
+    environments = {row.environment for row in all_rows}
     records = [e for e in resolved.environments if e.key in environments]
     if again is not None:
         records = [
             e.model_copy(update={"again_of": resolved.baseline if e.key in again else None})
             for e in records
         ]
-    blocks = len({row.block for row in kept})
+    blocks = len({row.block for row in all_rows})
     changed = {
         "environments": tuple(records),
         "workloads": tuple(
             w.model_copy(update={"metrics": (SECONDS,)})
             for w in resolved.workloads
-            if w.key in {row.workload for row in kept}
+            if w.key in {row.workload for row in all_rows}
         ),
         "blocks": {"min": blocks, "max": blocks},
     }
-    return RunFolder(Path(), resolved.model_copy(update=changed), tuple(map(_trial, kept)), False)
+    return RunFolder(
+        Path(), resolved.model_copy(update=changed), tuple(map(_trial, all_rows)), False
+    )
 
 
 def _trial(row: Row) -> Trial:

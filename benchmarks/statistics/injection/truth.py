@@ -84,12 +84,12 @@ def welch_holds(recording: Recording, confidence: float = 0.95) -> Share:
     As many trials on each side as a campaign has blocks, next to the border between the two.
     """
     n = recording.about.block
-    held = []
+    covered = []
     for before, after in borders(recording):
         old, new = np.log(before[-n:]), np.log(after[:n])
         interval = stats.ttest_ind(new, old, equal_var=False).confidence_interval(confidence)
-        held.append(bool(interval.low <= 0 <= interval.high))
-    return share(held)
+        covered.append(bool(interval.low <= 0 <= interval.high))
+    return share(covered)
 
 
 def borders(recording: Recording) -> Iterator[tuple[list[float], list[float]]]:
@@ -102,9 +102,9 @@ def borders(recording: Recording) -> Iterator[tuple[list[float], list[float]]]:
         last = ok
 
 
-def follows(one: Row, other: Row) -> bool:
+def follows(first: Row, second: Row) -> bool:
     """Are they of the same sequence? Its runs are called `NAME/0`, `NAME/1` …"""
-    return one.run.rpartition("/")[0] == other.run.rpartition("/")[0]
+    return first.run.rpartition("/")[0] == second.run.rpartition("/")[0]
 
 
 def nominal_seconds(rows: Iterable[Row]) -> list[float]:
@@ -131,11 +131,11 @@ def aa_campaigns(recording: Recording, seed: int = 1) -> list[AACampaigns]:
         resolved = recording.about.resolved[name]
         for chunk in chunks(rows, recording.about.block):
             for workload in recording.about.works:
-                its = [row for row in chunk if row.workload == workload]
+                of_workload = [row for row in chunk if row.workload == workload]
                 base = resolved.baseline
-                same = [row for row in its if row.percent == 100]
+                same = [row for row in of_workload if row.percent == 100]
                 equal.append(_any_claim(resolved, same))
-                more = [_divided(row, base) for row in its if row.percent != 100]
+                more = [_divided(row, base) for row in of_workload if row.percent != 100]
                 divided.append(_any_claim(resolved, more))
     resolved = next(iter(recording.about.resolved.values()))
     for rows in _sequences(recording, seed):

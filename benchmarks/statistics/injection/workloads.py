@@ -78,8 +78,8 @@ class Mark(BaseModel):
 
 def scaled(nominal: int, percent: int) -> int:
     """Exactly `percent` % of the nominal work; ValueError when that is no whole number."""
-    amount, rest = divmod(nominal * percent, 100)
-    if rest:
+    amount, remainder = divmod(nominal * percent, 100)
+    if remainder:
         raise ValueError(f"{percent} % of {nominal} is no whole number")
     return amount
 
@@ -215,8 +215,8 @@ class ScaledDisk(ScaledSysbench):
             return ()
         tasks = self.product.prepare(self.product_parameters(parameters.work), context)
         # The engine runs these in the workspace, whatever the task says.
-        there = ("env", "-C", _shared(context))
-        return [replace(task, argv=(*there, *task.argv)) for task in tasks]
+        prefix = ("env", "-C", _shared(context))
+        return [replace(task, argv=(*prefix, *task.argv)) for task in tasks]
 
     def tasks(self, parameters: ScaledParameters, context: Context) -> Sequence[Task]:
         """The product's command, where the files are."""
