@@ -19,7 +19,7 @@ from tests.support.meterkit import MODEL, QUICK, Shell, enough
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.meters.energy import logger as background
-from ullage.meters.energy.discovery import chosen
+from ullage.meters.energy.discovery import planned_meter
 from ullage.runs.readings import Closed, Reading
 
 
@@ -270,7 +270,7 @@ def test_a_logger_that_cannot_begin_says_why(
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(UllageError) as caught:
         background.start(
-            "x", chosen("x", "model", ["idle_watts=1", "core_watts=1"]), tmp_path / "x.jsonl"
+            "x", planned_meter("x", "model", ["idle_watts=1", "core_watts=1"]), tmp_path / "x.jsonl"
         )
     assert caught.value.kind is errors.ENERGY_LOGGER_FAILED
     assert not (tmp_path / "x.jsonl").exists()
@@ -299,13 +299,15 @@ def test_a_wrong_option_is_told(
     meter_name: str, options: list[str], kind: ErrorKind, words: str
 ) -> None:
     with pytest.raises(UllageError) as caught:
-        chosen("x", meter_name, options)
+        planned_meter("x", meter_name, options)
     assert caught.value.kind is kind
     assert words in f"{caught.value.message} {caught.value.hint}"
 
 
 def test_what_stands_behind_an_option_is_read_as_in_a_plan() -> None:
-    options: Any = chosen("x", "model", ["idle_watts=3", "core_watts=2.5", "every=1m"]).options
+    options: Any = planned_meter(
+        "x", "model", ["idle_watts=3", "core_watts=2.5", "every=1m"]
+    ).options
     assert (options.idle_watts, options.core_watts, options.every) == (3, 2.5, 60)
 
 

@@ -20,7 +20,7 @@ from ullage.plan.schema import Neighbour
 from ullage.runs.records import Curve, Scalar
 from ullage.workloads.base import Context, Output, Role, Task
 from ullage.workloads.command import Command, CommandParameters
-from ullage.workloads.output import ended
+from ullage.workloads.output import output_of
 
 NO_HOG = {"other": ", neighbour: {busy: 50%}"}
 WAIT = 'name: command, argv: ["sleep", "0.3"]'
@@ -137,7 +137,7 @@ class Everywhere(Command):
 
     def check(self, parameters: CommandParameters, outputs: Mapping[str, Output]) -> None:
         for role in outputs:
-            ended(outputs, role)
+            output_of(outputs, role)
 
     def parse(
         self, parameters: CommandParameters, outputs: Mapping[str, Output]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.output import LONGEST_REPORT, ended, line, quoted, read_lines
+from ullage.workloads.output import LONGEST_REPORT, line, output_of, quoted, read_lines
 
 REPORT = (line("Speed:"), line("  rate: ", ("rate", 2), " per second, of ", ("count", 0)))
 
@@ -69,7 +69,7 @@ def output(status: int | None, signal: int | None, stdout: str = "", stderr: str
 
 def test_an_end_in_order() -> None:
     good = output(3, None)
-    assert ended({"main": good}, "main", 3) is good
+    assert output_of({"main": good}, "main", 3) is good
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_an_end_in_order() -> None:
 )
 def test_a_bad_end_says_what_the_program_said(failed: Output, says: str) -> None:
     with pytest.raises(InvalidTrialError) as caught:
-        ended({"main": failed}, "main")
+        output_of({"main": failed}, "main")
     assert says in str(caught.value)
 
 
 def test_no_output_at_all() -> None:
     with pytest.raises(InvalidTrialError, match="no output of main"):
-        ended({}, "main")
+        output_of({}, "main")

@@ -100,7 +100,7 @@ def _cgroups() -> Finding:
 def _energy() -> Finding:
     """A machine without any can do all else, so it is no more than limited."""
     readable = [
-        each.name for each in finding.look(energy.ENERGY_METERS) if each.state == "readable"
+        each.name for each in finding.find_meters(energy.ENERGY_METERS) if each.state == "readable"
     ]
     if readable:
         return Finding("energy", "ok", f"{', '.join(readable)} can be read here")

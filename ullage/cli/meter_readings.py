@@ -42,7 +42,7 @@ from ullage.common.text import clean
 from ullage.host import clock
 from ullage.meters import energy as meters
 from ullage.meters.energy import logger as background
-from ullage.meters.energy.discovery import LocalMeter, chosen, look
+from ullage.meters.energy.discovery import LocalMeter, find_meters, planned_meter
 from ullage.meters.energy.logger import Logger
 from ullage.meters.energy.model import Coefficients
 from ullage.meters.energy.model import fit as line
@@ -392,7 +392,7 @@ _MARKS = {"readable": "green", "ask": "cyan", "absent": "yellow", "denied": "red
 
 def list_all(*, as_json: bool) -> None:
     """All meters, tried with their defaults where they have them; and the loggers."""
-    found = look(meters.ENERGY_METERS)
+    found = find_meters(meters.ENERGY_METERS)
     loggers = background.loggers()
     if as_json:
         print_json(
@@ -432,7 +432,7 @@ def start(meter: str, file: Path, options: list[str], *, name: str, as_json: boo
     if not LABEL.fullmatch(name):
         raise UllageError(ENERGY_LOGGER_BAD_NAME, found=repr(name))
     before = background.find(name)
-    planned = chosen(name, meter, options)
+    planned = planned_meter(name, meter, options)
     logger = background.start(name, planned, file.absolute())
     if caution := planned.make().caution():
         stderr.print(

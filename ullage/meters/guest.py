@@ -132,14 +132,14 @@ class Guest(Inside):
             return {}
         both = [(then, self._latest[fetch]) for fetch, then in self._before.items()]
         try:
-            of_each = [_between(then.reading, now.reading) for then, now in both]
+            of_each = [_rates_between(then.reading, now.reading) for then, now in both]
         except _NONSENSE:
             return {}
         return {
             "asked": self._asked_s,
             "guests": float(len(both)),
             "refused": float(sum(then.refused + now.refused for then, now in both)),
-            **_together(of_each),
+            **_summed(of_each),
         }
 
 
@@ -153,12 +153,12 @@ async def _ask(fetch: Fetch) -> _GuestReading:
     middle_ns = (asked_ns + clock.ordered_ns()) // 2
     files = dict(zip(_FILES, texts_read, strict=True))
     texts = {name: text for name, text in files.items() if text is not None}
-    good = {name: text for name, text in texts.items() if _could_be(text)}
+    good = {name: text for name, text in texts.items() if _plausible(text)}
     reading = KernelReading.of(lambda name: good.get(name, ""), _WholeDisks())
     return _GuestReading(replace(reading, instant_ns=middle_ns), len(texts) - len(good))
 
 
-def _could_be(text: str) -> bool:
+def _plausible(text: str) -> bool:
     """Has a kernel written it?"""
     return text.isascii() and _NO_NUMBER.search(text) is None
 
@@ -170,7 +170,7 @@ async def _file(fetch: Fetch, path: str) -> str | None:
         return None
 
 
-def _between(before: KernelReading, later: KernelReading) -> dict[str, float]:
+def _rates_between(before: KernelReading, later: KernelReading) -> dict[str, float]:
     """Of one guest, without what cannot be."""
     seconds = (later.instant_ns - before.instant_ns) / 1e9
     cpu = {
@@ -179,15 +179,15 @@ def _between(before: KernelReading, later: KernelReading) -> dict[str, float]:
         if all(kind in before.ticks and kind in later.ticks for kind in kinds)
     }
     figures = {**before.until(later), **cpu}
-    return {name: x for name, x in figures.items() if name in _UNITS and _can_be(name, x)}
+    return {name: x for name, x in figures.items() if name in _UNITS and _possible(name, x)}
 
 
-def _can_be(name: str, value: float) -> bool:
+def _possible(name: str, value: float) -> bool:
     most = 1.0 if name in _SHARES else _MOST.get(_UNITS[name], math.inf)
     return 0 <= value <= most
 
 
-def _together(of_each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _summed(of_each: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """What all of them told."""
     names = set.intersection(*(set(figures) for figures in of_each))
     return {

@@ -229,7 +229,7 @@ def _disks(text: str, counted: Container[str]) -> dict[str, Counters]:
 def _of_disks(
     before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float
 ) -> dict[str, float]:
-    went = [_went(before[name], after[name]) for name in before if name in after]
+    went = [_difference(before[name], after[name]) for name in before if name in after]
     if not went:
         return {}
     reads, read, writes, written = (sum(row[i] for row in went) for i in (0, 2, 4, 6))
@@ -255,7 +255,7 @@ def _links(text: str) -> dict[str, Counters]:
 def _of_links(
     before: Mapping[str, Counters], after: Mapping[str, Counters], seconds: float
 ) -> dict[str, float]:
-    both = [_went(before[name], after[name]) for name in before if name in after]
+    both = [_difference(before[name], after[name]) for name in before if name in after]
     went = [row for row in both if min(row) >= 0]
 
     def a_second(*columns: int) -> float:
@@ -269,5 +269,5 @@ def _of_links(
     }
 
 
-def _went(before: Counters, after: Counters) -> Counters:
+def _difference(before: Counters, after: Counters) -> Counters:
     return tuple(now - then for then, now in zip(before, after, strict=False))

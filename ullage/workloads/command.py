@@ -18,7 +18,7 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import output_of, quoted
 
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=65_536)]
 
@@ -89,7 +89,7 @@ class Command(Workload[CommandParameters]):
         )
 
     def check(self, parameters: CommandParameters, outputs: Outputs) -> None:
-        output = ended(outputs, "main", parameters.expect_status)
+        output = output_of(outputs, "main", parameters.expect_status)
         if parameters.expect_output is not None and parameters.expect_output not in output.stdout:
             raise InvalidTrialError(
                 f"its output does not hold {quoted(parameters.expect_output)}; "

@@ -94,7 +94,7 @@ def check_echoes(*echoes: Echo) -> None:
             )
 
 
-def ended(outputs: Outputs, role: str, status: int = 0) -> Output:
+def output_of(outputs: Outputs, role: str, status: int = 0) -> Output:
     """The output of a role's program, which must have ended by itself with this status."""
     if role not in outputs:
         raise InvalidTrialError(f"there is no output of {role}")

@@ -248,7 +248,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         for made_instance in batch.instances:
             _check_steps(made_instance, batch.applied)
         last = max(instance.released for instance in batch.instances)
-        seconds = (last - _first_asked(batch)) / 1e9
+        seconds = (last - _first_request_ns(batch)) / 1e9
         if seconds > outputs["main"].seconds:
             raise InvalidTrialError(
                 f"the instances say {seconds} s, the trial took {outputs['main'].seconds} s"
@@ -256,7 +256,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
 
     def parse(self, parameters: ProvisioningParameters, outputs: Outputs) -> Figures:
         batch = _batch(outputs)
-        since_ns = _first_asked(batch)
+        since_ns = _first_request_ns(batch)
         released = min(instance.release_asked for instance in batch.instances)
         curves = {
             "allocated": _curve([instance.steps["up"] for instance in batch.instances], since_ns),
@@ -311,7 +311,7 @@ def _check_steps(instance: InstanceSteps, applied: bool) -> None:
         raise InvalidTrialError(f"{instance.name} was not released after all else")
 
 
-def _first_asked(batch: Batch) -> int:
+def _first_request_ns(batch: Batch) -> int:
     return min(instance.steps["asked"] for instance in batch.instances)
 
 

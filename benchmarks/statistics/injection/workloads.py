@@ -29,7 +29,7 @@ from ullage.workloads.cpu.sysbench import Sysbench, SysbenchParameters
 from ullage.workloads.cpu.sysbench_cpu import SysbenchCpu, SysbenchCpuParameters
 from ullage.workloads.cpu.sysbench_memory import SysbenchMemory, SysbenchMemoryParameters
 from ullage.workloads.network.iperf3 import Iperf3, Iperf3Parameters
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import output_of, quoted
 from ullage.workloads.storage.sysbench_fileio import SysbenchFileio, SysbenchFileioParameters
 
 PERCENTS: Final = (100, 105, 110, 125)
@@ -259,7 +259,7 @@ class ScaledNetwork(Scaled):
 
     def done(self, amount: int, outputs: Mapping[str, Output]) -> float:
         """All of it was received: the time for what was asked, at the rate of what came."""
-        output = ended(outputs, "client")
+        output = output_of(outputs, "client")
         try:
             report = _Iperf.model_validate_json(output.stdout)
         except ValidationError:

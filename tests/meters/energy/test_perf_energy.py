@@ -16,7 +16,7 @@ from testing.energy.perfkit import REAL, program
 from tests.meters.energy.scripted import refused
 from ullage.common import errors
 from ullage.meters.energy.base import FaultError
-from ullage.meters.energy.perf import Perf, PerfOptions, parsed
+from ullage.meters.energy.perf import Perf, PerfOptions, parse_line
 
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="needs linux-perf")
 NO_ENERGY = not Path("/sys/bus/event_source/devices/power").exists()
@@ -282,7 +282,7 @@ def in_group(group: int) -> list[str]:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_line_or_a_fault(text: bytes) -> None:
     try:
-        line = parsed(text)
+        line = parse_line(text)
     except FaultError as error:
         assert error.code in {"nonsense", "gone"}
     else:
@@ -301,7 +301,7 @@ def test_any_bytes_are_a_line_or_a_fault(text: bytes) -> None:
 )
 def test_any_fields_are_a_line_or_a_fault(fields: dict[str, object]) -> None:
     try:
-        line = parsed(json.dumps(fields).encode())
+        line = parse_line(json.dumps(fields).encode())
     except FaultError as error:
         assert error.code in {"nonsense", "gone"}
     else:

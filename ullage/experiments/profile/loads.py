@@ -13,7 +13,7 @@ from ullage.experiments.profile import probe
 from ullage.runs.records import Curve, Metric, Resource, Scalar
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
 from ullage.workloads.command import Command, CommandParameters
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import output_of, quoted
 
 SCRIPT: Final = str(Path(probe.__file__).resolve())
 PYTHON: Final = (sys.executable, "-I", "-S")
@@ -73,7 +73,7 @@ class Probe(Workload[ProbeParameters]):
 
     def check(self, parameters: ProbeParameters, outputs: Mapping[str, Output]) -> None:
         """It has told its time."""
-        _seconds(ended(outputs, "main").stdout)
+        _seconds(output_of(outputs, "main").stdout)
 
     def parse(
         self, parameters: ProbeParameters, outputs: Mapping[str, Output]

@@ -27,7 +27,7 @@ from ullage.meters.energy.recorder import trial_open
 from ullage.runs.records import Channel
 
 
-def chosen(label: str, meter: str, options: Sequence[str]) -> PlannedMeter:
+def planned_meter(label: str, meter: str, options: Sequence[str]) -> PlannedMeter:
     """The meter with its options; ENERGY_METER_UNKNOWN, ENERGY_METER_BAD_OPTION."""
     kinds = {kind.name: kind for kind in energy.ENERGY_METERS}
     if meter not in kinds:
@@ -106,7 +106,7 @@ class LocalMeter:
         return {**asdict(self), "channels": [channel.model_dump() for channel in self.channels]}
 
 
-def look(kinds: Iterable[type[EnergyMeter]]) -> list[LocalMeter]:
+def find_meters(kinds: Iterable[type[EnergyMeter]]) -> list[LocalMeter]:
     """Try each with its defaults, all at the same time; nothing is changed."""
     with ThreadPoolExecutor(max_workers=16) as several:
         return list(several.map(_look, kinds))

@@ -197,9 +197,9 @@ def main() -> None:
         signal.signal(number, lambda *_: ending.set())
     task = json.load(sys.stdin)
     try:
-        with _named(task["name"], task["file"]):
-            recorder, logger = _begun(task)
-            _tell(logger.model_dump(mode="json"))
+        with _hold_name(task["name"], task["file"]):
+            recorder, logger = _start_recorder(task)
+            _print_message(logger.model_dump(mode="json"))
             _detach()
             while not ending.wait(_LOOK_S) and not recorder.ended:
                 pass
@@ -209,10 +209,10 @@ def main() -> None:
                 put(_state(logger.name), ended.model_dump_json().encode())
     except UllageError as error:
         facts = {name: str(fact) for name, fact in error.facts.items()}
-        _tell({"error": error.code, "facts": facts})
+        _print_message({"error": error.code, "facts": facts})
 
 
-def _begun(task: dict[str, Any]) -> tuple[Recorder, Logger]:
+def _start_recorder(task: dict[str, Any]) -> tuple[Recorder, Logger]:
     """The meter is read, and the state says so."""
     file = Path(task["file"])
     kind = next(kind for kind in energy.ENERGY_METERS if kind.name == task["meter"])
@@ -242,7 +242,7 @@ def _begun(task: dict[str, Any]) -> tuple[Recorder, Logger]:
 
 
 @contextlib.contextmanager
-def _named(name: str, file: str) -> Iterator[None]:
+def _hold_name(name: str, file: str) -> Iterator[None]:
     """Hold the name; the kernel gives it free with the process. ENERGY_LOGGER_RUNS."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     with _state(name).with_suffix(".lock").open("wb") as lock:
@@ -259,7 +259,7 @@ def _named(name: str, file: str) -> Iterator[None]:
         yield
 
 
-def _tell(message: dict[str, Any]) -> None:
+def _print_message(message: dict[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()

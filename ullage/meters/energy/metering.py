@@ -112,7 +112,7 @@ class Metering:
 
         def tell(fault: Fault) -> None:
             with suppress(RuntimeError):  # a meter that hangs may outlive the loop
-                loop.call_soon_threadsafe(self._faulty, planned, fault)
+                loop.call_soon_threadsafe(self._warn_of_fault, planned, fault)
 
         recorder = Recorder(
             planned.make(),
@@ -138,7 +138,7 @@ class Metering:
             self._warn(METER_UNCHECKED, f"{planned.label} ({planned.kind.name}): {caution}")
         return None
 
-    def _faulty(self, planned: PlannedMeter, fault: Fault) -> None:
+    def _warn_of_fault(self, planned: PlannedMeter, fault: Fault) -> None:
         self._warn(
             METER_FAULTY,
             f"{planned.label} ({planned.kind.name}) is faulty ({fault.code}): {fault.message}; "

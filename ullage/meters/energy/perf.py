@@ -98,7 +98,7 @@ class PerfInterval:
         self.joules[line.channel] = line.joules
 
 
-def parsed(text: bytes) -> IntervalEnergy:
+def parse_line(text: bytes) -> IntervalEnergy:
     """What a line says; FaultError when no energy follows from it."""
     excerpt = clean(text.decode("utf-8", "replace").strip(), 120)
     try:
@@ -291,7 +291,7 @@ class Perf(EnergyMeter):
         while self._lines:
             text = self._lines.popleft()
             if text.strip():
-                return parsed(text)
+                return parse_line(text)
         return None
 
     def _wait(self, deadline: float) -> None:

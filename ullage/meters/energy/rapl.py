@@ -92,7 +92,7 @@ class Rapl(EnergyMeter):
         """Find the zones, and see that they can be read and that the packages count."""
         try:
             zones = self._find()
-            _see_it_count(zones)
+            _check_counting(zones)
         except FaultError as fault:
             where = self.options.powercap
             fix = _FIXES.get(fault.code, _FIXES["nonsense"])
@@ -123,7 +123,7 @@ def _joules(zones: tuple[Zone, ...]) -> dict[str, float]:
     return {zone.channel: zone.joules() for zone in zones}
 
 
-def _see_it_count(zones: tuple[Zone, ...]) -> None:
+def _check_counting(zones: tuple[Zone, ...]) -> None:
     """A package that runs this very loop draws power; FaultError when its count stands."""
     before = _joules(zones)
     still = {zone.channel for zone in zones if zone.scope == "package"}

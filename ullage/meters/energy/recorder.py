@@ -253,21 +253,21 @@ class Recorder:
             with self._lines:
                 due = first
                 while not self._ending.wait(max(0.0, due - time.monotonic())):
-                    self._once()
+                    self._read_once()
                     due = next_due(first, time.monotonic(), self.every_s)
-                self._once(reopen=False)
+                self._read_once(reopen=False)
                 self._lines.append(Closed(at_ns=clock.ordered_ns()))
         except OSError as error:
             self.failed = error
 
-    def _once(self, *, reopen: bool = True) -> None:
+    def _read_once(self, *, reopen: bool = True) -> None:
         self._since_opened += 1
-        anew = self._answer(lambda: self._reopened_if_faulty(begin=reopen))
+        anew = self._answer(lambda: self._reopen_if_faulty(begin=reopen))
         if anew is None:
             return
         if anew:
             self._write_opened()
-        reading = self._answer(self._checked)
+        reading = self._answer(self._read_checked)
         if reading is None:
             return
         before, values, after = reading
@@ -291,12 +291,12 @@ class Recorder:
             self._fault("nonsense", f"{type(error).__name__}: {error}")
         return None
 
-    def _checked(self) -> tuple[int, Mapping[str, float], int]:
-        reading = self._caller.call(self._timed, self._deadline_s)
+    def _read_checked(self) -> tuple[int, Mapping[str, float], int]:
+        reading = self._caller.call(self._read_timed, self._deadline_s)
         self._check(reading[1])
         return reading
 
-    def _timed(self) -> tuple[int, Mapping[str, float], int]:
+    def _read_timed(self) -> tuple[int, Mapping[str, float], int]:
         before = clock.ordered_ns()
         return before, self.meter.read(), clock.ordered_ns()
 
@@ -311,7 +311,7 @@ class Recorder:
             if not math.isfinite(value) or value < 0:
                 raise FaultError("nonsense", f"{name} is {value:g}")
 
-    def _reopened_if_faulty(self, *, begin: bool) -> bool:
+    def _reopen_if_faulty(self, *, begin: bool) -> bool:
         """Open it anew after a fault, now and then; what came of that may show in a later reading.
 
         What it has may be another thing now, and a counter begins where it likes: True for that,

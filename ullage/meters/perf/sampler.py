@@ -161,7 +161,7 @@ class Sampler:
         argv += [f"--freq={hz}", f"--output={directory / 'now'}"]
         control = _Control()
         try:
-            process = await _recording(argv, directory / "said", control)
+            process = await _start_recording(argv, directory / "said", control)
         except BaseException:
             control.close()
             shutil.rmtree(directory, ignore_errors=True)
@@ -332,7 +332,9 @@ def _perf() -> str:
     return perf
 
 
-async def _recording(argv: list[str], log: Path, control: _Control) -> asyncio.subprocess.Process:
+async def _start_recording(
+    argv: list[str], log: Path, control: _Control
+) -> asyncio.subprocess.Process:
     """Start perf, and ask it until it answers: then it looks."""
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
@@ -354,11 +356,11 @@ async def _recording(argv: list[str], log: Path, control: _Control) -> asyncio.s
         await process.wait()
         raise
     if process.returncode is not None:
-        raise _refused(procfs.whole(log))
+        raise _refusal(procfs.whole(log))
     return process
 
 
-def _refused(log: str) -> UllageError:
+def _refusal(log: str) -> UllageError:
     if "perf_event_paranoid" in log or "ermi" in log:
         reason = procfs.read("/proc/sys/kernel/perf_event_paranoid")
         return UllageError(

@@ -25,7 +25,7 @@ from ullage.workloads.base import (
     Workload,
     counted,
 )
-from ullage.workloads.output import ReportLine, ended, line, read_lines
+from ullage.workloads.output import ReportLine, line, output_of, read_lines
 
 MIB: Final = 1 << 20
 BINS: Final = 10
@@ -134,12 +134,12 @@ def network(samples: Sequence[DeviceCounters]) -> list[tuple[float, float]]:
         raise InvalidTrialError("the counters of the network went backwards")
     first, length = samples[0].at_ns, samples[-1].at_ns - samples[0].at_ns
     edges = [first + length * i / BINS for i in range(BINS + 1)]
-    counts = [_at(samples, edge) for edge in edges]
+    counts = [_bytes_at(samples, edge) for edge in edges]
     rates = [(b - a) / (length / BINS / 1e9) for a, b in pairwise(counts)]
     return [((i + 0.5) / BINS, rate) for i, rate in enumerate(rates) if rate > 0]
 
 
-def _at(samples: Sequence[DeviceCounters], instant: float) -> float:
+def _bytes_at(samples: Sequence[DeviceCounters], instant: float) -> float:
     """Bytes at an instant, interpolated."""
     for a, b in pairwise(samples):
         if instant <= b.at_ns:
@@ -148,7 +148,7 @@ def _at(samples: Sequence[DeviceCounters], instant: float) -> float:
     return float(samples[-1].bytes)
 
 
-def on_yarn(log: str, node: str, files: int) -> list[str]:
+def yarn_applications(log: str, node: str, files: int) -> list[str]:
     """The two applications of a job, write and read: YARN ran them, with a map task for each file.
 
     said: the log of the job; node: that of the NodeManager, which was not asked by the job. It must
@@ -412,11 +412,15 @@ class DfsIo(Workload[DfsIoParameters]):
 
     def _applications(self, parameters: DfsIoParameters, outputs: Outputs) -> list[str]:
         node = outputs["nodemanager"].stderr if "nodemanager" in outputs else ""
-        logs = (ended(outputs, name).stderr for name in _names(parameters))
-        return [application for job in logs for application in on_yarn(job, node, parameters.files)]
+        logs = (output_of(outputs, name).stderr for name in _names(parameters))
+        return [
+            application
+            for job in logs
+            for application in yarn_applications(job, node, parameters.files)
+        ]
 
     def _jobs(self, parameters: DfsIoParameters, outputs: Outputs) -> list[Job]:
-        return [read_job(ended(outputs, name).stdout) for name in _names(parameters)]
+        return [read_job(output_of(outputs, name).stdout) for name in _names(parameters)]
 
 
 def _names(parameters: DfsIoParameters) -> list[str]:

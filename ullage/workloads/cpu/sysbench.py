@@ -25,7 +25,7 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
-from ullage.workloads.output import ReportLine, ended, line, quoted, read_lines
+from ullage.workloads.output import ReportLine, line, output_of, quoted, read_lines
 
 LATENCY = (
     Metric(
@@ -160,7 +160,7 @@ class Sysbench(Workload[S]):
 
     def check(self, parameters: S, outputs: Outputs) -> None:
         """It ended well, said nothing else, reports what was asked for, and did it."""
-        output = ended(outputs, "main")
+        output = output_of(outputs, "main")
         if output.stderr.strip():
             first = output.stderr.strip().split("\n")[0]
             raise InvalidTrialError(f"sysbench complained: {quoted(first)}")

@@ -24,7 +24,7 @@ from ullage.workloads.database import oltp_report, oltp_servers
 from ullage.workloads.database.oltp_parameters import OltpParameters
 from ullage.workloads.database.oltp_report import OltpResult
 from ullage.workloads.database.oltp_servers import SERVERS
-from ullage.workloads.output import QUANTILE, ended, quoted
+from ullage.workloads.output import QUANTILE, output_of, quoted
 
 FILES: Final = {name: Path(__file__).resolve().with_name(name) for name in ("oltp.lua", "oltp.sh")}
 
@@ -201,7 +201,7 @@ class Oltp(Workload[OltpParameters]):
             subnet = _subnet(settings)
             make = ["./oltp.sh", "make", parameters.database, settings.directory, subnet]
             fill = ["./oltp.sh", "fill", server.driver, str(settings.port)]
-            fill += [oltp_servers.at_socket(parameters.database), str(parameters.tables)]
+            fill += [oltp_servers.socket_option(parameters.database), str(parameters.tables)]
             fill += [str(parameters.table_size), _seed(context)]
             fill += [str(server.stop_signal), server.ready, *oltp_servers.command(settings)]
             env = _environment(parameters)
@@ -239,7 +239,7 @@ class Oltp(Workload[OltpParameters]):
         hosts = ",".join(context.addresses[role] for role in context.members("server"))
         argv = ["./oltp.sh", "run", driver, f"--{driver}-port={parameters.port}"]
         if _at_socket(parameters):
-            argv += [oltp_servers.at_socket(parameters.database)]
+            argv += [oltp_servers.socket_option(parameters.database)]
         else:
             argv += [f"--{driver}-host={hosts}"]
         argv += [f"--threads={parameters.threads}", f"--rand-seed={_seed(context)}"]
@@ -263,11 +263,11 @@ class Oltp(Workload[OltpParameters]):
         for role in servers:  # first: the client only complains that it is gone
             if role in outputs and (full := oltp_servers.disk_full(outputs[role].stderr)):
                 raise InvalidTrialError(f"the disk of {role} is full: {quoted(full, 300)}")
-            oltp_servers.version(parameters.database, ended(outputs, role).stderr)
+            oltp_servers.version(parameters.database, output_of(outputs, role).stderr)
         if "client" in outputs and (fatal := _FATAL.findall(outputs["client"].stdout)):
             # The first is what failed, the second mostly why.
             raise InvalidTrialError(f"sysbench: {quoted('; '.join(fatal[:2]), 300)}")
-        output = ended(outputs, "client")
+        output = output_of(outputs, "client")
         if output.stderr.strip():
             raise InvalidTrialError(f"sysbench complained: {quoted(output.stderr.strip())}")
         if len(servers) > parameters.threads:

@@ -149,7 +149,7 @@ def _postgresql(settings: ServerSettings) -> tuple[str, ...]:
     return POSTGRESQL, "-D", settings.directory, *words
 
 
-def at_socket(database: Database) -> str:
+def socket_option(database: Database) -> str:
     """sysbench's option for the server of its own workspace, which is its working directory.
 
     A path from there: the whole one may be longer than the 107 bytes of a socket's address.

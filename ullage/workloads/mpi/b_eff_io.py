@@ -234,7 +234,7 @@ class BEffIo(mpi.MpiWorkload[BEffIoParameters]):
     def title(self, parameters: BEffIoParameters) -> str:
         """`parallel I/O on local disk, 2 ranks, T = 1 s`."""
         disk = "local disk" if parameters.file_system == "local" else "NFS"
-        to = mpi.where(parameters)
+        to = mpi.peer_in_words(parameters)
         return f"parallel I/O on {disk}, {parameters.ranks} ranks{to}, T = {parameters.time_s} s"
 
     def duration_s(self, parameters: BEffIoParameters) -> float:

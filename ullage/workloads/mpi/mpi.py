@@ -124,7 +124,7 @@ def transport(parameters: MpiParameters, outputs: Outputs) -> str:
     return f"{BETWEEN[parameters.mpi]} between instances, {inside} within one"
 
 
-def where(parameters: MpiParameters) -> str:
+def peer_in_words(parameters: MpiParameters) -> str:
     """For titles: ` to a second instance`; empty where there is one instance."""
     names = {
         "none": "",

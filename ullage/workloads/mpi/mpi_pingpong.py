@@ -197,7 +197,7 @@ class MpiPingpong(mpi.MpiWorkload[MpiPingpongParameters]):
 
     def title(self, parameters: MpiPingpongParameters) -> str:
         """`MPI messages to the host`."""
-        return f"MPI messages{mpi.where(parameters)}"
+        return f"MPI messages{mpi.peer_in_words(parameters)}"
 
     def duration_s(self, parameters: MpiPingpongParameters) -> float:
         """At 0.5 GiB/s and 50 µs a message, both ways."""

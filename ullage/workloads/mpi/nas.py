@@ -14,8 +14,8 @@ from ullage.runs.records import Metric
 from ullage.workloads import sources
 from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.mpi import npb_report
-from ullage.workloads.mpi.mpi import MOST_RANKS, MpiParameters, MpiWorkload, finished, where
-from ullage.workloads.output import check_echoes, ended
+from ullage.workloads.mpi.mpi import MOST_RANKS, MpiParameters, MpiWorkload, finished, peer_in_words
+from ullage.workloads.output import check_echoes, output_of
 
 Kernel = Literal["ep", "is", "cg", "mg", "ft", "lu"]
 SizeClass = Literal["S", "W", "A", "B"]
@@ -123,7 +123,7 @@ class Nas(MpiWorkload[NasParameters]):
             return f"{name}, {threads}"
         ranks = counted(parameters.ranks, "rank")
         per_rank = f" of {threads}" if parameters.threads > 1 else ""
-        return f"{name}, {ranks}{per_rank}{where(parameters)}"
+        return f"{name}, {ranks}{per_rank}{peer_in_words(parameters)}"
 
     def duration_s(self, parameters: NasParameters) -> float:
         """At the nominal rate of a thread."""
@@ -151,7 +151,7 @@ class Nas(MpiWorkload[NasParameters]):
         """The result is verified, and it is the problem that was asked for."""
         if "main" in outputs and _UNVERIFIED in outputs["main"].stdout:
             raise InvalidTrialError("the kernel's result is not verified")
-        output = finished(outputs) if parameters.parallel == "mpi" else ended(outputs, "main")
+        output = finished(outputs) if parameters.parallel == "mpi" else output_of(outputs, "main")
         report = npb_report.read(output.stdout)
         if not report.verified:
             raise InvalidTrialError("the kernel's result is not verified")

@@ -54,7 +54,7 @@ class NetpipeMpi(mpi.MpiWorkload[NetpipeMpiParameters]):
     def title(self, parameters: NetpipeMpiParameters) -> str:
         """`NetPIPE over openmpi to a second instance, 1B to 1.0MiB`."""
         sizes = netpipe_report.title(parameters)
-        return f"NetPIPE over {parameters.mpi}{mpi.where(parameters)}, {sizes}"
+        return f"NetPIPE over {parameters.mpi}{mpi.peer_in_words(parameters)}, {sizes}"
 
     def duration_s(self, parameters: NetpipeMpiParameters) -> float:
         """All sizes, as they go between two namespaces, and the start of MPI."""

@@ -113,7 +113,7 @@ class NQueens(mpi.MpiWorkload[NQueensParameters]):
         """`14 queens on 2 ranks`."""
         ranks = counted(parameters.ranks, "rank")
         where = {"none": "", "each": " in all instances"}
-        with_whom = where.get(parameters.peer, f", some{mpi.where(parameters)}")
+        with_whom = where.get(parameters.peer, f", some{mpi.peer_in_words(parameters)}")
         return f"{parameters.queens} queens on {ranks}{with_whom}"
 
     def duration_s(self, parameters: NQueensParameters) -> float:

@@ -22,7 +22,7 @@ from ullage.workloads.base import (
 )
 from ullage.workloads.network import endpoints, load_report
 from ullage.workloads.network.load_report import Distribution, LoadReport, Time
-from ullage.workloads.output import QUANTILE, Count, Echo, ReportPart, check_echoes, ended, read
+from ullage.workloads.output import QUANTILE, Count, Echo, ReportPart, check_echoes, output_of, read
 
 DRAIN_S = 5.0
 """What is due by the end may still begin so long after it: the program's own default."""
@@ -163,7 +163,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         """`connections to the host, 4 threads`; `…, 4 threads at 1000/s`."""
         threads = counted(parameters.threads, "thread")
         rate = "" if parameters.rate is None else f" at {parameters.rate:g}/s"
-        return f"connections to {endpoints.described(parameters.peer)}, {threads}{rate}"
+        return f"connections to {endpoints.peer_in_words(parameters.peer)}, {threads}{rate}"
 
     def duration_s(self, parameters: ConnectionsParameters) -> float:
         return parameters.time_s
@@ -190,7 +190,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
 
     def check(self, parameters: ConnectionsParameters, outputs: Outputs) -> None:
         """Made as asked, every one accounted for, at both ends, and all but a few well."""
-        report = read(_Client, ended(outputs, "client").stdout)
+        report = read(_Client, output_of(outputs, "client").stdout)
         load_report.check_valid(report)
         check_echoes(*_echoes(parameters, report))
         if report.unsent:
@@ -206,7 +206,7 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
         load_report.check_distribution("latency", report.latency, report.completed)
         load_report.check_distribution("established", report.established, report.completed)
         _check_rate(parameters, report)
-        _check_served(parameters, report, ended(outputs, "server"))
+        _check_served(parameters, report, output_of(outputs, "server"))
 
     def parse(self, parameters: ConnectionsParameters, outputs: Outputs) -> Figures:
         report = read(_Client, outputs["client"].stdout)

@@ -42,7 +42,7 @@ def partner(peer: str) -> str | None:
     return peer.removeprefix(_ENVIRONMENT) if peer.startswith(_ENVIRONMENT) else None
 
 
-def described(peer: str) -> str:
+def peer_in_words(peer: str) -> str:
     """As it stands in a title: `the host`, `a second instance`, `vm`."""
     return partner(peer) or _NAMES[peer]
 

@@ -13,7 +13,7 @@ from ullage.workloads import sources
 from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.network import endpoints, load_report
 from ullage.workloads.network.load_report import Distribution, LoadReport, Time
-from ullage.workloads.output import QUANTILE, Count, check_echoes, ended, read
+from ullage.workloads.output import QUANTILE, Count, check_echoes, output_of, read
 
 NATIVE_S = 3e-5
 """Of one exchange between two namespaces, for the estimate."""
@@ -102,7 +102,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
     def title(self, parameters: FloodPingParameters) -> str:
         """`flood ping to the host, 12 bytes`."""
         size = counted(parameters.size, "byte")
-        return f"flood ping to {endpoints.described(parameters.peer)}, {size}"
+        return f"flood ping to {endpoints.peer_in_words(parameters.peer)}, {size}"
 
     def duration_s(self, parameters: FloodPingParameters) -> float:
         """As it is between two namespaces."""
@@ -116,7 +116,7 @@ class FloodPing(endpoints.BetweenTwo[FloodPingParameters]):
 
     def check(self, parameters: FloodPingParameters, outputs: Outputs) -> None:
         """All were sent, as large as asked, and all but a few answered, unchanged."""
-        probes = read(_Probes, ended(outputs, "prober").stdout)
+        probes = read(_Probes, output_of(outputs, "prober").stdout)
         load_report.check_valid(probes)
         check_echoes(
             ("mode", "icmp", probes.mode),

@@ -20,7 +20,7 @@ from ullage.workloads.base import (
     counted,
 )
 from ullage.workloads.network import endpoints
-from ullage.workloads.output import Count, Echo, ReportPart, check_echoes, ended, quoted, read
+from ullage.workloads.output import Count, Echo, ReportPart, check_echoes, output_of, quoted, read
 
 _VERSION: Final = re.compile(r"iperf 3\.([0-9]{1,3})(?![0-9])")
 _WORKS: Final = 12
@@ -277,7 +277,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
         streams = counted(parameters.streams, "stream")
         if parameters.bitrate is not None:
             streams += f" of {parameters.bitrate / 1e6:g} Mbit/s"
-        return f"{transport} {way} {endpoints.described(parameters.peer)}, {streams}"
+        return f"{transport} {way} {endpoints.peer_in_words(parameters.peer)}, {streams}"
 
     def duration_s(self, parameters: Iperf3Parameters) -> float:
         return float(parameters.omit_s + parameters.time_s)
@@ -320,7 +320,7 @@ class Iperf3(endpoints.BetweenTwo[Iperf3Parameters]):
 
         iperf3's exit status says nothing: with `-J` it is 0 after an error too.
         """
-        output = ended(outputs, "client")
+        output = output_of(outputs, "client")
         opening = read(Opening, output.stdout, longest=LONGEST_RESULT)
         if opening.error is not None:
             raise InvalidTrialError(f"iperf3: {quoted(opening.error)}")

@@ -10,7 +10,7 @@ from ullage.workloads import sources
 from ullage.workloads.base import Context, Figures, Outputs, Task
 from ullage.workloads.network import endpoints, netpipe_report
 from ullage.workloads.network.netpipe_report import NetpipeParameters
-from ullage.workloads.output import ended
+from ullage.workloads.output import output_of
 
 
 class NetpipeTcpParameters(endpoints.PeerParameters, NetpipeParameters):
@@ -49,9 +49,8 @@ class Netpipe(endpoints.BetweenTwo[NetpipeTcpParameters]):
 
     def title(self, parameters: NetpipeTcpParameters) -> str:
         """`NetPIPE to the host, 1B to 1.0MiB`."""
-        return (
-            f"NetPIPE to {endpoints.described(parameters.peer)}, {netpipe_report.title(parameters)}"
-        )
+        peer = endpoints.peer_in_words(parameters.peer)
+        return f"NetPIPE to {peer}, {netpipe_report.title(parameters)}"
 
     def duration_s(self, parameters: NetpipeTcpParameters) -> float:
         """All sizes, as they go between two namespaces."""
@@ -77,7 +76,7 @@ class Netpipe(endpoints.BetweenTwo[NetpipeTcpParameters]):
 
     def check(self, parameters: NetpipeTcpParameters, outputs: Outputs) -> None:
         """Every size was measured, and rates and times agree."""
-        netpipe_report.read(parameters, ended(outputs, "sender").stdout)
+        netpipe_report.read(parameters, output_of(outputs, "sender").stdout)
 
     def parse(self, parameters: NetpipeTcpParameters, outputs: Outputs) -> Figures:
         return netpipe_report.figures(parameters, outputs["sender"].stdout)

@@ -18,7 +18,7 @@ from ullage.workloads.base import (
     Task,
     counted,
 )
-from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes, ended
+from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes, output_of
 from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-pipelines"
@@ -140,7 +140,7 @@ def title(name: str, parameters: PipelineParameters, work: str) -> str:
 
 def read(model: type[R], outputs: Outputs) -> R:
     """The result that the program printed; raises InvalidTrialError with the first fault."""
-    return read_report(model, ended(outputs, "main").stdout)
+    return read_report(model, output_of(outputs, "main").stdout)
 
 
 def check_run(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
 from ullage.runs.records import Metric
 from ullage.workloads import sources
 from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task
-from ullage.workloads.output import ReportLine, ended, line, read_lines
+from ullage.workloads.output import ReportLine, line, output_of, read_lines
 from ullage.workloads.web.web_server import LOAD, PLACES, SERVER_CPU, Web, WebParameters
 
 ERRORS = (
@@ -213,7 +213,7 @@ class HttperfParameters(WebParameters):
                 f"up to {count} connections could be open at once, httperf can have {MOST_OPEN}: "
                 "lower rate, timeout_s, or how many are begun in all"
             )
-        if (count := self.begun * self.each_opens) > MOST_PORTS:
+        if (count := self.begun * self.connections_of_each) > MOST_PORTS:
             raise ValueError(f"{count} connections need more than {MOST_PORTS} ports")
         return self
 
@@ -223,7 +223,7 @@ class HttperfParameters(WebParameters):
         return self.connections or self.sessions
 
     @property
-    def each_opens(self) -> int:
+    def connections_of_each(self) -> int:
         """Connections of a session."""
         objects = (page.objects for session in self.script or () for page in session)
         return (
@@ -269,12 +269,12 @@ class HttperfParameters(WebParameters):
     def open_at_once(self) -> int:
         """Connections, of a server that answers each call only just in time."""
         if self.rate is None:
-            return self.each_opens
+            return self.connections_of_each
         calls = self.calls
         if self.script is not None:
             calls = max(sum(1 + len(page.objects) for page in session) for session in self.script)
         longest_s = (calls + 1) * self.timeout_s + max(self.thinks_s())
-        return min(self.begun, math.ceil(self.rate * longest_s)) * self.each_opens
+        return min(self.begun, math.ceil(self.rate * longest_s)) * self.connections_of_each
 
     def session_log(self) -> str:
         """The script as httperf reads it: a blank line ends a session, a blank begins an object."""
@@ -466,4 +466,4 @@ class Httperf(Web[HttperfParameters]):
 
 
 def _report(parameters: HttperfParameters, outputs: Outputs) -> HttperfReport:
-    return report(ended(outputs, "client").stdout, sessions=parameters.mode != "rate")
+    return report(output_of(outputs, "client").stdout, sessions=parameters.mode != "rate")

@@ -27,11 +27,11 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
-from ullage.workloads.output import ended, quoted
+from ullage.workloads.output import output_of, quoted
 from ullage.workloads.web import clip
 from ullage.workloads.web import streaming_report as report
 from ullage.workloads.web.streaming_report import Request, Search, ViewersRun
-from ullage.workloads.web.web_server import LOAD, PLACES, Served, minded, served, www
+from ullage.workloads.web.web_server import LOAD, PLACES, Served, read_served, server_task, www
 
 # What kept a number of streams from being larger, as far as what was measured tells.
 #
@@ -333,7 +333,7 @@ class Streaming(Workload[StreamingParameters]):
         """The servers, which are ready when they answer, and the viewers."""
         timeout_s = 120.0 + 4 * self.duration_s(parameters)
         servers = [
-            minded(role, f"{address}:{parameters.port}", PROBE, nginx.ARGV, 60.0 + timeout_s)
+            server_task(role, f"{address}:{parameters.port}", PROBE, nginx.ARGV, 60.0 + timeout_s)
             for role, address in _servers(context)
         ]
         mode = "search" if parameters.viewers is None else "run"
@@ -434,14 +434,14 @@ def _served(outputs: Outputs) -> list[Served]:
     roles = [role for role in outputs if role != "client"]
     if not roles:
         raise InvalidTrialError("there is no output of server")
-    return [served("nginx", outputs, role) for role in roles]
+    return [read_served("nginx", outputs, role) for role in roles]
 
 
 def _read(parameters: StreamingParameters, outputs: Outputs) -> Search | ViewersRun:
     """The viewers' report: 1 is their status when they have no figure, and they say why."""
     output = outputs.get("client")
     without = output is not None and output.status == 1 and output.stdout.startswith("{")
-    text = ended(outputs, "client", 1 if without else 0).stdout
+    text = output_of(outputs, "client", 1 if without else 0).stdout
     if parameters.viewers is not None:
         run = report.read_run(parameters.request, parameters.viewers, text)
         if run.bytes == 0:

@@ -19,7 +19,7 @@ from ullage.workloads.output import (
     Echo,
     ReportPart,
     check_echoes,
-    ended,
+    output_of,
     quoted,
     read,
 )
@@ -262,7 +262,7 @@ class _Failed(ReportPart):
 
 
 def _result(outputs: Outputs) -> _Http:
-    text = ended(outputs, "client").stdout
+    text = output_of(outputs, "client").stdout
     try:
         none = read(_Failed, text, "client")
     except InvalidTrialError:

@@ -30,7 +30,7 @@ from ullage.workloads.base import (
     Task,
     Workload,
 )
-from ullage.workloads.output import LONGEST, ReportPart, ended, quoted, read
+from ullage.workloads.output import LONGEST, ReportPart, output_of, quoted, read
 
 LOAD = "./ullage-load"
 """Our own program, as it lies in every workspace."""
@@ -147,15 +147,15 @@ class Web(Workload[W]):
         length = self.documents(parameters)[0]
         address = f"{context.addresses['server']}:{parameters.port}"
         argv = _argv(parameters, context)
-        return minded("server", address, length, argv, 60.0 + client.timeout_s), client
+        return server_task("server", address, length, argv, 60.0 + client.timeout_s), client
 
     def check(self, parameters: W, outputs: Outputs) -> None:
         """The client did as asked, and the server served until it was told to end."""
         self.check_client(parameters, outputs)
-        served(parameters.server, outputs)
+        read_served(parameters.server, outputs)
 
     def parse(self, parameters: W, outputs: Outputs) -> Figures:
-        cpu_s = served(parameters.server, outputs).cpu_s
+        cpu_s = read_served(parameters.server, outputs).cpu_s
         replies = self.replies(parameters, outputs)
         return {
             **self.figures(parameters, outputs),
@@ -163,10 +163,12 @@ class Web(Workload[W]):
         }
 
     def facts(self, parameters: W, outputs: Outputs) -> dict[str, str]:
-        return {"server": served(parameters.server, outputs).name}
+        return {"server": read_served(parameters.server, outputs).name}
 
 
-def minded(role: str, address: str, length: int, argv: Sequence[str], timeout_s: float) -> Task:
+def server_task(
+    role: str, address: str, length: int, argv: Sequence[str], timeout_s: float
+) -> Task:
     """The server of that argv, ready when it hands out `/LENGTH`, which has so many bytes."""
     minder = [LOAD, "serve", "--address", address]
     minder += ["--path", f"/{length}", "--bytes", str(length), "--"]
@@ -175,9 +177,9 @@ def minded(role: str, address: str, length: int, argv: Sequence[str], timeout_s:
     )
 
 
-def served(server: HttpServer, outputs: Outputs, role: str = "server") -> Served:
+def read_served(server: HttpServer, outputs: Outputs, role: str = "server") -> Served:
     """What the server's minder said, which must be of that server and agree with the agent."""
-    output = ended(outputs, role)
+    output = output_of(outputs, role)
     lines = output.stdout[: LONGEST + 1].split("\n")
     if len(lines) != 3 or lines[2]:
         raise InvalidTrialError(f"{role}: two lines were expected, found {quoted(output.stdout)}")

@@ -11,7 +11,14 @@ from pydantic import ByteSize, Field, model_validator
 from ullage.runs.records import Metric
 from ullage.workloads import sources
 from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
-from ullage.workloads.output import QUANTILE, SAMPLES_ABOVE, DoubleCount, ReportPart, ended, read
+from ullage.workloads.output import (
+    QUANTILE,
+    SAMPLES_ABOVE,
+    DoubleCount,
+    ReportPart,
+    output_of,
+    read,
+)
 from ullage.workloads.web.web_server import PLACES, SERVER_CPU, Web, WebParameters
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -194,7 +201,7 @@ class _Wrk(ReportPart):
 
 def _result(parameters: WrkParameters, outputs: Outputs) -> _Wrk:
     """The JSON object at the end; before it what wrk was asked for, and its own rounded figures."""
-    text = ended(outputs, "client").stdout
+    text = output_of(outputs, "client").stdout
     head, _, last = text.rstrip("\n").rpartition("\n")
     settings = f"  {parameters.threads} threads and {parameters.connections} connections"
     if settings not in head[:4096].split("\n"):
