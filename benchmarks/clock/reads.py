@@ -18,7 +18,7 @@ def costs(quick: bool) -> list[Figure]:
     costs_by_clock = {cost.clock: cost for cost in lab.cost(options, _quiet).clocks}
 
     def row(clock: Probe, over: Probe, name: str, peer: str, most: float) -> Figure:
-        ratio = next(cost.ratio for cost in costs_by_clock[clock].ratios if cost.over == over)
+        ratio = next(it.ratio for it in costs_by_clock[clock].ratios if it.over == over)
         return Figure(
             name,
             ratio.median,
