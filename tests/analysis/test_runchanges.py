@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from tests.support import commandkit
 from tests.support.commandkit import Done
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from ullage.analysis.runchanges import CURVE, Changes, Run, compare
 from ullage.cli import compare_show
 from ullage.common import errors

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.support import patient
 from tests.support.commandkit import CHECKOUT, ullage
-from tests.support.synthetic import make_run
 from ullage.common import errors
 from ullage.host import leftovers
 

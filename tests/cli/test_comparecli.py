@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from testing.synthetic import make_run
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
-from tests.support.synthetic import make_run
 from ullage.analysis.comparison.model import Analysis
 from ullage.runs import parquet
 from ullage.runs.reader import RunFolder

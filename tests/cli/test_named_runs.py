@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.analysis.profilekit import made_profile
 from tests.experiments.elastic.elastic_made import MadePlan, make
 from tests.support.commandkit import ullage
-from tests.support.synthetic import make_run
 from ullage.common import errors
 from ullage.runs.reader import named, typed
 

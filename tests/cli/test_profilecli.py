@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.analysis.profilekit import made_profile, survey
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
-from tests.support.synthetic import make_run
 from ullage.analysis.profiles.model import Profile
 from ullage.common import errors
 from ullage.common.errors import UllageError

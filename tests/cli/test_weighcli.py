@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import WORKLOADS, make_run
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
-from tests.support.synthetic import WORKLOADS, make_run
 from ullage.analysis.weigh.weighing import Weighing
 
 S2 = "cpu=0.1,memory=0.2,disk=0.6,network=0.1"

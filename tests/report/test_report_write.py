@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
 from tests.report.made import made_run
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
 from ullage import report
 from ullage.cli import options
 from ullage.common import errors
