@@ -10,10 +10,7 @@ import typer
 
 from ullage.cli.options import Json
 
-meter_app = typer.Typer(
-    help="Energy meters for scripts: read one in the background, and ask what it saw.",
-    no_args_is_help=True,
-)
+meter_app = typer.Typer(rich_markup_mode=None)
 
 Which = Annotated[
     str | None,
@@ -49,7 +46,10 @@ def _exit(code: int) -> None:
 
 @meter_app.command("list")
 def list_command(as_json: Json = False) -> None:
-    """List the meters, what each needs and whether it can be read here; and the loggers."""
+    """List the meters and the loggers.
+
+    Of each meter, what it needs and whether it can be read here.
+    """
     _bodies().list_all(as_json=as_json)
 
 
@@ -138,5 +138,8 @@ def fit_command(
         str, typer.Option("--window", help="Mean power and load are taken over so long.")
     ] = "5s",
 ) -> None:
-    """Print the coefficients of the meter `model`, as its `fit` option reads them."""
+    """Print the coefficients of the meter `model`.
+
+    As its `fit` option reads them.
+    """
     _bodies().fit(power, load, window=window)

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,14 @@ def put(file: Path, data: bytes) -> None:
         raise
 
 
+def give(data: bytes, out: Path | None) -> None:
+    """What was asked for, in a file or on standard output."""
+    if out:
+        put(out, data)
+    else:
+        sys.stdout.buffer.write(data)
+
+
 # Locks between processes.
 
 _POLL_S: Final = 0.2
@@ -43,15 +52,15 @@ async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> A
     `waiting` is called once when somebody else holds it.
     """
     with path.open("wb") as file:
-        told = False
+        announced = False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
+                if not announced:
                     waiting()
-                told = True
+                announced = True
                 await asyncio.sleep(_POLL_S)
         yield
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -29,8 +29,6 @@ JOURNAL = "journal.jsonl"
 PLAN = "plan.yaml"
 RESOLVED = "resolved.json"
 TRIALS = "trials"
-RUNS: Final = Path("runs")
-"""Where run folders lie, unless said otherwise."""
 _HEAD = 200
 """Bytes in which `resolved.json` says what kind of run it is of."""
 T = TypeVar("T")
