@@ -106,14 +106,14 @@ def test_a_meter_opened_anew_is_not_integrated_across(tmp_path: Path) -> None:
         *steady(200, 210),
     )
     found = stretches(file)
-    (whole,) = meter_readings.measured(found, Window(105 * S, 205 * S))
+    (whole,) = meter_readings.energies(found, Window(105 * S, 205 * S))
     assert isinstance(whole.energy, Missing)
     assert whole.energy.code == "gap"
-    (second,) = meter_readings.measured(found, Window(202 * S, 205 * S))
+    (second,) = meter_readings.energies(found, Window(202 * S, 205 * S))
     assert isinstance(second.energy, Integral)
     assert meter_readings.instant("1700000103", found) == 203 * S
     assert meter_readings.span_s(found) == 20
-    parts = meter_readings.span_parts(found, Window(105 * S, 205 * S))
+    parts = meter_readings.energies_of_parts(found, Window(105 * S, 205 * S))
     assert [p.window.seconds for p in parts] == [5, 5]
 
 
