@@ -108,7 +108,7 @@ def serve_command(
             tcp=tcp,
             seconds=seconds,
             ready=_say_served,
-            stopped=lambda: interruption.seen,
+            stopped=lambda: interruption.noted,
         )
     _conclude(report, serve.view, as_json=as_json, html=html)
 
@@ -287,7 +287,7 @@ class _Interruption:
     """Whether somebody wants an end: the first Ctrl-C or SIGTERM ends the server in order."""
 
     def __init__(self) -> None:
-        self.seen = False
+        self.noted = False
 
     def __enter__(self) -> Self:
         self._before = {
@@ -300,4 +300,4 @@ class _Interruption:
             signal.signal(number, handler)
 
     def _note(self, *_: object) -> None:
-        self.seen = True
+        self.noted = True

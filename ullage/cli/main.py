@@ -301,14 +301,14 @@ def clean_command(
     leavings = leftovers.find()
     failures = [] if dry_run else leftovers.remove(leavings)
     if as_json:
-        print_json([{"kind": left.kind, "name": left.name, "tag": left.tag} for left in leavings])
+        print_json([{"kind": item.kind, "name": item.name, "tag": item.tag} for item in leavings])
         return
-    for left in leavings:
-        stdout.print(f"{left.kind} {escape(left.name)}", soft_wrap=True)
+    for item in leavings:
+        stdout.print(f"{item.kind} {escape(item.name)}", soft_wrap=True)
     number = len(leavings) - len(failures)
     stderr.print(f"{many(number, 'leftover')} {'found' if dry_run else 'removed'}")
-    for left, why in failures:
-        stderr.print(f"[yellow]still there:[/] {left.kind} {escape(left.name)}: {escape(why)}")
+    for item, reason in failures:
+        stderr.print(f"[yellow]still there:[/] {item.kind} {escape(item.name)}: {escape(reason)}")
     if failures:
         raise typer.Exit(ExitCode.GATE_FAILED)
 

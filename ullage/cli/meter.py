@@ -177,9 +177,9 @@ def energy_command(
         readings.warn_if_clock_was_set(stretches, logger)
     window = readings.window_of(file, stretches, start, end)
     whole = readings.energies(stretches, window)
-    shown = readings.energies_of_parts(stretches, window) if parts else whole
-    readings.show_energies(shown, as_json=as_json)
-    if not (parts and shown):
+    energies = readings.energies_of_parts(stretches, window) if parts else whole
+    readings.show_energies(energies, as_json=as_json)
+    if not (parts and energies):
         readings.refuse_unknown(whole)
 
 

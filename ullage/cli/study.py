@@ -90,13 +90,13 @@ def show_command(
         if run
         else finding.latest(study, runs)
     )
-    found = showing.shown(study, of_runs)
+    view = showing.shown(study, of_runs)
     if as_json:
-        print_json(showing.dumped(found))
+        print_json(showing.dumped(view))
     else:
-        showing.show(found, stdout)
+        showing.show(view, stdout)
     if out is not None:
-        _write(found, out)
+        _write(view, out)
 
 
 @study_app.command("run")
@@ -126,18 +126,18 @@ def run_command(
     )
     if code == ExitCode.INTERRUPTED:
         raise typer.Exit(code)
-    found = showing.shown(study, of_runs)
+    view = showing.shown(study, of_runs)
     if as_json:
-        print_json(showing.dumped(found))
+        print_json(showing.dumped(view))
     else:
-        showing.show(found, stdout)
-    _write(found, next(iter(of_runs.values())) / page.NAME)
+        showing.show(view, stdout)
+    _write(view, next(iter(of_runs.values())) / page.NAME)
     if code:
         raise typer.Exit(code)
 
 
-def _write(found: Shown, out: Path) -> None:
+def _write(view: Shown, out: Path) -> None:
     from ullage.experiments.studies import page
 
-    page.write(found, out)
+    page.write(view, out)
     stderr.print(f"study: {escape(str(out))}", soft_wrap=True)

@@ -66,7 +66,7 @@ def weigh_command(
     from ullage.runs.reader import RunFolder, chosen
 
     general, own = _weights(weights)
-    wanted = Wanted(
+    request = Wanted(
         weights=general,
         own=own,
         environments=tuple(environment or ()),
@@ -74,7 +74,7 @@ def weigh_command(
         shares=_shares(share or ()),
     )
     folder = RunFolder.open(chosen(run, runs))
-    weighed = weighing.weigh(folder, overhead.analyse(folder), wanted)
+    weighed = weighing.weigh(folder, overhead.analyse(folder), request)
     if as_json:
         print_json(weighed.model_dump(mode="json"))
     else:

@@ -37,10 +37,10 @@ def needed(program: str, package: str) -> str:
     Also looks where system tools stand, which a plain user's PATH may lack.
     """
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-    found = shutil.which(program, path=path)
-    if found is None:
+    location = shutil.which(program, path=path)
+    if location is None:
         raise UllageError(HOST_MISSING, what=program, command=f"apt-get install {package}")
-    return found
+    return location
 
 
 class CommandError(Exception):
@@ -99,5 +99,5 @@ async def attempt(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30
 
 def tail(text: str, lines: int = 3) -> str:
     """The last lines that say something, on one line."""
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return "; ".join(said[-lines:])[-600:]
+    last = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(last[-lines:])[-600:]

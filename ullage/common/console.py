@@ -36,10 +36,10 @@ class CleanConsole(Console):
 
 def _console(*, to_stderr: bool) -> CleanConsole:
     """No emoji codes: `:x:` is data. Not on a terminal there is no width to wrap or cut at."""
-    made = CleanConsole(stderr=to_stderr, highlight=False, emoji=False)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = _WIDE
-    return made
+    console = CleanConsole(stderr=to_stderr, highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDE
+    return console
 
 
 _WIDE = 10_000

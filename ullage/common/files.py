@@ -92,13 +92,13 @@ def manifest(root: Path) -> dict[str, str]:
     The content is the SHA-256 of a file, the target of a link, the numbers of a device. Times are
     left out: reading a file may change one.
     """
-    found: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for folder, folders, files in os.walk(root):
         folders.sort()
         for name in (*folders, *sorted(files)):
             path = Path(folder) / name
-            found[str(path.relative_to(root))] = _line(path)
-    return found
+            lines[str(path.relative_to(root))] = _line(path)
+    return lines
 
 
 def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
@@ -156,9 +156,9 @@ def cut_torn_end(fd: int) -> bool:
     whole = end
     while whole > 0:
         start = max(0, whole - _BLOCK)
-        found = os.pread(fd, whole - start, start).rfind(b"\n")
-        whole = start + found + 1
-        if found >= 0:
+        newline = os.pread(fd, whole - start, start).rfind(b"\n")
+        whole = start + newline + 1
+        if newline >= 0:
             break
     if whole != end:
         os.ftruncate(fd, whole)

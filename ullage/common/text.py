@@ -70,9 +70,9 @@ def clean(text: str, limit: int = LIMIT) -> str:
     Control characters, bidirectional overrides and other invisible characters are shown by name,
     so that what is read is what is there. What is over `limit` characters is cut, and says so.
     """
-    rest = len(text) - limit
-    shown = whole(text[:limit])
-    return f"{shown} … ({rest:,} more characters)" if rest > 0 else shown
+    cut = len(text) - limit
+    start = whole(text[:limit])
+    return f"{start} … ({cut:,} more characters)" if cut > 0 else start
 
 
 def whole(text: str) -> str:

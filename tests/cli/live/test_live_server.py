@@ -50,7 +50,7 @@ def test_the_feed_tells_what_is_newer_and_each_part_once(feed: Feed) -> None:
     feed.put({"head": "one", "log": "a"})
     feed.put({"head": "two"})
     told = feed.since(0, 0.0)
-    assert [(said.part, said.html) for said in told] == [("log", "a"), ("head", "two")]
+    assert [(part.name, part.html) for part in told] == [("log", "a"), ("head", "two")]
     assert feed.since(told[-1].number, 0.0) == ()
     feed.put({"head": "two"})
     assert feed.since(told[-1].number, 0.0) == ()

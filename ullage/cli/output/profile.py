@@ -45,18 +45,18 @@ def _show_predicted(predicted: Predicted) -> None:
     for column in ("times", f"{predicted.confidence:.0%} interval"):
         table.add_column(column, justify="right")
     table.add_column("of which")
-    for each in predicted.predictions:
-        table.add_row(*map(escape, _row(each)))
+    for prediction in predicted.predictions:
+        table.add_row(*map(escape, _row(prediction)))
     stdout.print(table)
 
 
-def _row(found: Prediction) -> tuple[str, str, str, str]:
-    label = shared.name(found.label, emulated=found.emulated, unequal=found.unequal)
-    span = found.overhead
+def _row(prediction: Prediction) -> tuple[str, str, str, str]:
+    label = shared.name(prediction.label, emulated=prediction.emulated, unequal=prediction.unequal)
+    span = prediction.overhead
     parts = [
-        f"{part.name} {share(round(part.share, 2))} × {part.ratio:.3g}" for part in found.parts
+        f"{part.name} {share(round(part.share, 2))} × {part.ratio:.3g}" for part in prediction.parts
     ]
-    if found.rest >= 0.005:
-        parts.append(f"rest {share(round(found.rest, 2))} × 1")
+    if prediction.rest >= 0.005:
+        parts.append(f"rest {share(round(prediction.rest, 2))} × 1")
     between = f"{span.low:.3g} to {span.high:.3g}"
     return clean(label, 120), f"{span.estimate:.3g}", between, ", ".join(parts)

@@ -24,23 +24,23 @@ from ullage.common.text import clean
 from ullage.runs.records import Resource
 
 
-def show(found: Weighing) -> None:
-    for line in _lead(found):
+def show(weighing: Weighing) -> None:
+    for line in _lead(weighing):
         stdout.print(escape(line), soft_wrap=True)
-    stdout.print(_machines(found))
-    if found.nodes:
-        stdout.print(_node_table(found))
-    for line in _notes(found):
+    stdout.print(_machines(weighing))
+    if weighing.nodes:
+        stdout.print(_node_table(weighing))
+    for line in _notes(weighing):
         stdout.print(escape(line), soft_wrap=True)
 
 
-def _lead(found: Weighing) -> Iterable[str]:
-    beside = f", {SIDE_BY_SIDE}" if found.design == "duet" else ""
+def _lead(weighing: Weighing) -> Iterable[str]:
+    design = f", {SIDE_BY_SIDE}" if weighing.design == "duet" else ""
     yield (
-        f"How many times worse than {clean(found.baseline_label, 60)}{beside}, for a machine that "
-        f"is {_for(found.weights)}:"
+        f"How many times worse than {clean(weighing.baseline_label, 60)}{design}, for a machine "
+        f"that is {_for(weighing.weights)}:"
     )
-    for key, weights in found.own.items():
+    for key, weights in weighing.own.items():
         yield f"{clean(key, 60)} is weighed as {_for(weights)}."
 
 
@@ -49,9 +49,9 @@ def _for(weights: dict[Resource, float]) -> str:
     return listed(parts)
 
 
-def _machines(found: Weighing) -> Table:
-    table = _table(found, "a machine", "weight", "adds")
-    for machine in found.machines:
+def _machines(weighing: Weighing) -> Table:
+    table = _table(weighing, "a machine", "weight", "adds")
+    for machine in weighing.machines:
         label = name(machine.label, emulated=machine.emulated, unequal=machine.unequal)
         table.add_row(f"[bold]{_safe(label)}[/]", *_figures(machine.total), "", "")
         for part in machine.parts:
@@ -59,9 +59,9 @@ def _machines(found: Weighing) -> Table:
     return table
 
 
-def _node_table(found: Weighing) -> Table:
-    table = _table(found, "a node", "weight × share", "adds")
-    for node in (*found.nodes, *([found.system] if found.system else [])):
+def _node_table(weighing: Weighing) -> Table:
+    table = _table(weighing, "a node", "weight × share", "adds")
+    for node in (*weighing.nodes, *([weighing.system] if weighing.system else [])):
         kind = {
             "measured": "measured together",
             "composed": "from figures of one at a time",
@@ -77,11 +77,11 @@ def _node_table(found: Weighing) -> Table:
     return table
 
 
-def _table(found: Weighing, first: str, *more: str) -> Table:
+def _table(weighing: Weighing, first: str, *more: str) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(first)
     table.add_column("ratio", justify="right", no_wrap=True)
-    table.add_column(f"{rounding.share(found.confidence)} interval", no_wrap=True)
+    table.add_column(f"{rounding.share(weighing.confidence)} interval", no_wrap=True)
     table.add_column("from")
     for column in more:
         table.add_column(column, justify="right")
@@ -107,10 +107,10 @@ def _figures(total: Total) -> tuple[str, str, str]:
     return middle, f"{low} to {high}", rests
 
 
-def _notes(found: Weighing) -> list[str]:
-    totals = [machine.total for machine in found.machines]
+def _notes(weighing: Weighing) -> list[str]:
+    totals = [machine.total for machine in weighing.machines]
     notes = [f"Intervals cover {COVERS[kind]}." for kind in dict.fromkeys(_kinds(totals))]
-    parts = [part for machine in found.machines for part in machine.parts]
+    parts = [part for machine in weighing.machines for part in machine.parts]
     if any(len(part.members) > 1 for part in parts):
         notes.append("Several figures of one resource count together, by their geometric mean.")
     dropped = max((total.dropped for total in totals), default=0)
@@ -120,7 +120,7 @@ def _notes(found: Weighing) -> list[str]:
         )
     if any(total.interval is None for total in totals):
         notes.append("No interval: one block shows no spread.")
-    return [*notes, *_node_notes(found.nodes)]
+    return [*notes, *_node_notes(weighing.nodes)]
 
 
 def _kinds(totals: Sequence[Total]) -> list[Precision]:
