@@ -34,7 +34,7 @@ def loaded(*argv: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("argv", [("--help",), ("run", "--help"), ("clock", "sync", "--help")])
+@pytest.mark.parametrize("argv", [("--help",), ("clock", "--help")])
 def test_help_loads_nothing_that_measures_or_computes(argv: tuple[str, ...]) -> None:
     modules = loaded(*argv)
     assert modules & (HELP | HELP_WITHOUT_BOXES) == set()
