@@ -218,8 +218,6 @@ def _plain(text: str) -> str | float:
     return float(text) if _NUMBER.fullmatch(text) else text
 
 
-# Coefficients of the meter `model` from two files: of an instrument, and of the load.
-
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
 

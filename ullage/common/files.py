@@ -1,4 +1,4 @@
-"""Files of lines that only grow: a line is written whole or not at all, and torn ends are cut."""
+"""Files written whole or not at all, locked, compared, and appended to line by line."""
 
 from __future__ import annotations
 
@@ -40,8 +40,6 @@ def give(data: bytes, out: Path | None) -> None:
         sys.stdout.buffer.write(data)
 
 
-# Locks between processes.
-
 _POLL_S: Final = 0.2
 
 
@@ -75,9 +73,6 @@ def is_held(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
-
-
-# What a directory tree holds, so that a change can be told.
 
 
 def sha256_of(path: Path) -> str:

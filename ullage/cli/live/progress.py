@@ -107,9 +107,6 @@ class LiveProgress:
         self.look_cost = self.looked - began
 
 
-# The page for the length of a run.
-
-
 @contextmanager
 def followed(inner: Progress, folder: Path, plan: Plan, port: int) -> Iterator[Progress]:
     """Serve the page at a port (0: any that is free), say where, and tell it how the run ends."""

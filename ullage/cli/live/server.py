@@ -23,8 +23,6 @@ from typing import Final
 from ullage.cli.live import page
 from ullage.common.errors import LIVE_NO_PORT, UllageError
 
-# The newest text of each part of the page, and a bell for those who wait for it.
-
 END: Final = "end"
 """The part after which nothing follows."""
 

@@ -1,4 +1,4 @@
-"""Prints the answer of a table in the words, and with the table, of `ullage show`."""
+"""`ullage compare`: what changed between runs, and the answer of a table as `show` words it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from ullage.common.console import stderr, stdout
 from ullage.common.files import put
 from ullage.report import export
 from ullage.report.export import inert
-
-# Prints what changed between runs: sentences, a table, and what else is not what it was.
 
 COLUMNS: Final = (
     "run",
