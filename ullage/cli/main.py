@@ -72,11 +72,6 @@ image_app = typer.Typer(
     help="The root filesystem that every environment runs from.", no_args_is_help=True
 )
 app.add_typer(image_app, name="image")
-app.command("compare")(compare_command)
-app.command("weigh")(weigh_command)
-app.command("profile")(profile_command)
-for name, command in RESULTS.items():
-    app.command(name)(command)
 
 
 def main() -> None:
@@ -286,6 +281,13 @@ def _say_of_meters(checked: "Plan", cells: "Matrix") -> None:
         stderr.print(f"[yellow]warning:[/] {metering.TWO_AT_ONCE}", soft_wrap=True)
 
 
+for name, command in RESULTS.items():
+    app.command(name)(command)
+app.command("compare")(compare_command)
+app.command("weigh")(weigh_command)
+app.command("profile")(profile_command)
+
+
 @app.command("clean")
 def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
@@ -311,7 +313,3 @@ def clean_command(
         stderr.print(f"[yellow]still there:[/] {item.kind} {escape(item.name)}: {escape(reason)}")
     if failures:
         raise typer.Exit(ExitCode.GATE_FAILED)
-
-
-if __name__ == "__main__":
-    main()
