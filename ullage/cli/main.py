@@ -229,8 +229,8 @@ def run_command(
 
         learned = RunFolder.open(named(pilot, runs)) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
-        _say_if_too_small(cells)
-        _say_of_meters(checked, cells)
+        _warn_if_too_small(cells)
+        _warn_of_meters(checked, cells)
         return
     from ullage.cli.live.terminal import RunProgress
     from ullage.experiments.run import conclude, run_plan
@@ -254,8 +254,8 @@ def run_command(
         raise typer.Exit(code)
 
 
-def _say_if_too_small(cells: "Matrix") -> None:
-    """A plan may be for another host: said, not refused."""
+def _warn_if_too_small(cells: "Matrix") -> None:
+    """A plan may be for another host, so it is not refused."""
     from ullage.plan.instances import Needs
 
     try:
@@ -264,8 +264,8 @@ def _say_if_too_small(cells: "Matrix") -> None:
         stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
 
 
-def _say_of_meters(checked: "Plan", cells: "Matrix") -> None:
-    """The same of energy meters that cannot be read here; and that a duet has no energy of one."""
+def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:
+    """Of energy meters that cannot be read here; and in a duet, of energy that two share."""
     import asyncio
 
     from ullage.meters.energy import metering

@@ -33,7 +33,7 @@ def put(file: Path, data: bytes) -> None:
 
 
 def give(data: bytes, out: Path | None) -> None:
-    """What was asked for, in a file or on standard output."""
+    """Write to a file, or to standard output without one."""
     if out:
         put(out, data)
     else:

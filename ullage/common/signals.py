@@ -1,4 +1,4 @@
-"""Ctrl-C and its like: what runs is told once, and then removes what it made, undisturbed."""
+"""Ctrl-C and its like cancel what runs once; it then removes what it made, undisturbed."""
 
 from __future__ import annotations
 

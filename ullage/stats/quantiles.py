@@ -37,8 +37,8 @@ def quantile(values: ArrayLike, q: float, confidence: float) -> Quantile:
     _check(q)
     x = sample(values)
     n, tail = x.size, (1 - confidence) / 2
-    lower = _least(n, lambda k: special.bdtr(k, n, q) >= tail * (1 - _TIE))
-    upper = _least(n, lambda k: special.bdtrc(k, n, q) <= tail * (1 + _TIE)) + 1
+    lower = _least(n, lambda k: bool(special.bdtr(k, n, q) >= tail * (1 - _TIE)))
+    upper = _least(n, lambda k: bool(special.bdtrc(k, n, q) <= tail * (1 + _TIE))) + 1
     below = math.floor((n - 1) * q)
     places = (lower - 1, upper - 1, below, below + 1)
     x = np.partition(x, sorted({place for place in places if 0 <= place < n}))

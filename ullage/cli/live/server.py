@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def send_response(self, code: int, message: str | None = None) -> None:
-        """With what is allowed, where something was asked for that is not."""
+        """Names the methods that are allowed where another one came."""
         super().send_response(code, message)
         if code == HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", ", ".join(METHODS))

@@ -42,7 +42,7 @@ COLUMNS: Final = (
     "no_verdict",
 )
 MOST_OPEN: Final = 4
-"""Of more overheads of which nothing is decided, only their number is told."""
+"""Of more undecided overheads than this, only the number is printed."""
 COVERS: Final = (
     "Intervals cover more blocks of these runs. Another day, or instances made anew, may move an "
     "overhead by more: who claims a change shows it in several runs."
@@ -138,7 +138,7 @@ def as_csv(changes: Changes) -> bytes:
 
 
 MOST_SENTENCES: Final = 12
-"""Of more comparisons the verdicts are counted, and the table tells them apart."""
+"""Of more comparisons than this, the verdicts are counted."""
 
 
 def write(answer: Answer, out: Path) -> None:
