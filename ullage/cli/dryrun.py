@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from scipy import special
 
-from ullage.common.console import stdout
+from ullage.common.console import print_json, stdout
 from ullage.common.quantities import format_seconds, many
 from ullage.engine import pilot as pilots
 from ullage.engine.estimate import Estimate, History, estimate
@@ -107,8 +105,7 @@ def show(
     """Print the cells, the order of the first block, the time, and what the run could find."""
     forecast = _foresee(plan, matrix, pilot, runs)
     if as_json:
-        json.dump(as_dict(forecast), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(as_dict(forecast))
         return
     _show_cells(forecast)
     if forecast.matrix.meters:

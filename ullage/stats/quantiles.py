@@ -14,7 +14,7 @@ from scipy import special
 from ullage.stats.interval import Floats, Interval, TooFewError, check_confidence, sample
 
 _TIE = 1e-12
-"""A tail that differs by less is the same: of few values it is a round number."""
+"""A tail that differs by less counts as equal: the difference is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
