@@ -53,12 +53,14 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 
 # These use a CPU each and measure nothing: they take what the compiler and the others leave.
 CROWD := $(addprefix tests/,analysis benchmarks report stats cli/live experiments/studies workloads engine/test_pilot.py \
-  test_benchmarks.py test_contributing.py test_design_map.py test_docs_links.py test_old_folders.py) \
+  test_benchmarks.py test_contributing.py test_design_map.py test_direction.py test_docs_links.py test_old_folders.py) \
   $(filter-out tests/cli/test_meter% tests/cli/test_profile%,$(wildcard tests/cli/test_*.py))
 # These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
 CLOCKS := tests/experiments/clock tests/experiments/elastic tests/meters/energy $(wildcard tests/cli/test_meter*.py)
 # UCX, in MPICH, takes every network device that it sees, so these have a network of their own.
 MPI := tests/mpi
+# Most of them wait for processes most of the time. What a file shares is made once.
+ASIDE := --numprocesses 2 --dist loadfile
 
 .PHONY: test
 test: test-needs ## All tests but the lab (under 15 minutes)
@@ -71,14 +73,14 @@ test-compiled: programs
 	+cargo test --locked --quiet --workspace --no-run
 # Some start our own programs, which a new checkout has to build first.
 test-crowd: programs
-	nice -n 19 scripts/run-tests crowd --numprocesses 2 --dist loadfile $(CROWD)
+	nice -n 19 scripts/run-tests crowd $(ASIDE) $(CROWD)
 test-others: test-compiled
 	$(MAKE) --quiet test-clocks test-runs
 test-clocks:
-	scripts/run-tests clocks $(CLOCKS)
+	scripts/run-tests clocks $(ASIDE) $(CLOCKS)
 	unshare --net bash -c 'ip link set lo up && exec scripts/run-tests mpi $(MPI)'
 test-runs:
-	scripts/run-tests runs $(addprefix --ignore=,$(CROWD) $(CLOCKS) $(MPI))
+	scripts/run-tests runs $(ASIDE) $(addprefix --ignore=,$(CROWD) $(CLOCKS) $(MPI))
 	+cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
 
 # A file or folder; everything.

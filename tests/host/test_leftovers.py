@@ -159,7 +159,7 @@ def test_who_calls_is_no_leftover(tag: str) -> None:
         "import json; from ullage.host import leftovers;"
         f"print(json.dumps([one.kind for one in leftovers.find({tag!r}, force=True)]))"
     )
-    command = ["sh", "-c", '"$@"; true', "sh", shutil.which("python3") or "python3", "-c", script]
+    command = ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", script]
     environment = {**os.environ, "ULLAGE_TAG": tag}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
