@@ -112,8 +112,7 @@ def test_few_blocks_are_no_verdict_and_say_so(tmp_path: Path, first: Run) -> Non
     assert {c.change for c in found.changes} == {None}
     assert all(c.no_verdict for c in found.changes)
     assert (
-        "no verdict in later" in output.answer(found)[0]
-        or "no change" in output.answer(found)[0]
+        "no verdict in later" in output.answer(found)[0] or "no change" in output.answer(found)[0]
     )
 
 
