@@ -44,7 +44,7 @@ def pages() -> dict[str, str]:
     """File name → what must stand in it."""
     return {
         "workloads.md": workloads_page(workloads.WORKLOADS),
-        **{f"workloads/{each.name}.md": workload_page(each) for each in workloads.WORKLOADS},
+        **{f"workloads/{kind.name}.md": workload_page(kind) for kind in workloads.WORKLOADS},
         "providers.md": providers_page(environments.PROVIDERS),
         "meters.md": meters_page(meters.METERS),
         "energy-meters.md": energy_meters_page(energy.ENERGY_METERS),
@@ -52,11 +52,11 @@ def pages() -> dict[str, str]:
     }
 
 
-def workloads_page(found: Sequence[type[AnyWorkload]]) -> str:
+def workloads_page(kinds: Sequence[type[AnyWorkload]]) -> str:
     """All workloads, each with the first sentence of its docstring."""
     rows = [
-        (f"[`{each.name}`](workloads/{each.name}.md)", each.resource, _first_line(each))
-        for each in found
+        (f"[`{kind.name}`](workloads/{kind.name}.md)", kind.resource, _first_line(kind))
+        for kind in kinds
     ]
     parts = [
         _NOTE,
@@ -90,14 +90,14 @@ def _first_line(workload: type[AnyWorkload]) -> str:
     return cleandoc(workload.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
-def providers_page(found: Sequence[type[Provider]]) -> str:
+def providers_page(kinds: Sequence[type[Provider]]) -> str:
     """Every provider: its docstring and options."""
     parts = [
         _NOTE,
         "# Providers\n",
         "What a plan may name as the `provider:` of an environment, and the fields it adds.\n",
     ]
-    for provider in found:
+    for provider in kinds:
         host = "works" if provider.host_image else "does not work"
         parts += [
             f"## {provider.name}\n",
@@ -108,7 +108,7 @@ def providers_page(found: Sequence[type[Provider]]) -> str:
     return "\n".join(parts)
 
 
-def meters_page(found: Sequence[type[Meter]]) -> str:
+def meters_page(kinds: Sequence[type[Meter]]) -> str:
     """Every meter: its docstring and quantities."""
     parts = [
         _NOTE,
@@ -116,8 +116,8 @@ def meters_page(found: Sequence[type[Meter]]) -> str:
         "What is seen of the host during each trial, whatever the plan says: the view `meters` of "
         "`ullage query`. Figures have SI units; a share is 0 to 1.\n",
     ]
-    for meter in found:
-        rows = [(_code(each.name), each.unit, each.description) for each in meter.quantities]
+    for meter in kinds:
+        rows = [(_code(q.name), q.unit, q.description) for q in meter.quantities]
         parts += [
             f"## {meter.name}\n",
             f"{cleandoc(meter.__doc__ or '')}\n",
@@ -126,7 +126,7 @@ def meters_page(found: Sequence[type[Meter]]) -> str:
     return "\n".join(parts)
 
 
-def energy_meters_page(found: Sequence[type[EnergyMeter]]) -> str:
+def energy_meters_page(kinds: Sequence[type[EnergyMeter]]) -> str:
     """Every energy meter: its docstring and options."""
     parts = [
         _NOTE,
@@ -134,7 +134,7 @@ def energy_meters_page(found: Sequence[type[EnergyMeter]]) -> str:
         "What a plan may name as the `meter:` of a label under `meters:`, and the fields it adds. "
         "[Which one for which machine](../guide/energy-meters.md).\n",
     ]
-    for meter in found:
+    for meter in kinds:
         parts += [
             f"## {meter.name}\n",
             f"{cleandoc(meter.__doc__ or '')}\n",
@@ -175,10 +175,9 @@ def _metrics(metrics: Sequence[Metric]) -> str:
 
 
 def _table(first: str, rows: Iterable[tuple[str, ...]]) -> str:
-    found = list(rows)
-    if not found:
+    if not (lines := list(rows)):
         return f"{first}s: none.\n"
-    return _markdown((first, "Value", "Default", "Meaning"), found)
+    return _markdown((first, "Value", "Default", "Meaning"), lines)
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, ...]]:
@@ -202,7 +201,7 @@ def _value(field: FieldInfo) -> str:
 
 def _bounds(metadata: Iterable[Any], is_size: bool) -> Iterator[str]:
     low = high = ""
-    rest = []
+    limits = []
     for item in metadata:
         match item:
             case Ge(ge=value):
@@ -214,20 +213,20 @@ def _bounds(metadata: Iterable[Any], is_size: bool) -> Iterator[str]:
             case Lt(lt=value):
                 high = f"under {_number(value, is_size)}"
             case MultipleOf(multiple_of=value):
-                rest.append(f"multiple of {_number(value, is_size)}")
+                limits.append(f"multiple of {_number(value, is_size)}")
             case MinLen(min_length=1) | Len(min_length=1):
-                rest.append("not empty")
+                limits.append("not empty")
             case MinLen(min_length=value):
-                rest.append(f"length at least {value}")
+                limits.append(f"length at least {value}")
             case MaxLen(max_length=value):
-                rest.append(f"length at most {value}")
+                limits.append(f"length at most {value}")
     if low and high:
         yield f"{low} … {high}"
     elif low:
         yield low if low.startswith("over") else f"at least {low}"
     elif high:
         yield high if high.startswith("under") else f"at most {high}"
-    yield from rest
+    yield from limits
 
 
 def _type(annotation: Any) -> str:
@@ -299,25 +298,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.docs_reference", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; 1 when a page is old")
     parser.add_argument("--to", type=Path, default=PLACE, help="directory of the pages")
-    asked = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     written = pages()
     old = []
-    for page in sorted((asked.to / "workloads").glob("*.md")):
+    for page in sorted((options.to / "workloads").glob("*.md")):
         if f"workloads/{page.name}" not in written:  # of a workload that is no more
             old.append(page)
-            if not asked.check:
+            if not options.check:
                 page.unlink()
     for name, text in written.items():
-        page = asked.to / name
+        page = options.to / name
         if page.is_file() and page.read_text(encoding="utf-8") == text:
             continue
         old.append(page)
-        if not asked.check:
+        if not options.check:
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(text, encoding="utf-8")
     for page in old:
-        print(f"{page}: {'not up to date' if asked.check else 'written'}", file=sys.stderr)
-    if asked.check and old:
+        print(f"{page}: {'not up to date' if options.check else 'written'}", file=sys.stderr)
+    if options.check and old:
         print("hint: `make docs` writes them", file=sys.stderr)
         return 1
     return 0

@@ -27,6 +27,7 @@ QUICK = {
     "elastic.published",
     "energy.integrals",
     "engine.footprint",
+    "engine.startup",
     "mpi.nas",
     "workloads.flood_ping",
 }

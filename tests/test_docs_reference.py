@@ -55,8 +55,8 @@ def test_every_workload_parameter_and_metric_has_its_place() -> None:
         for metric in workload.metrics:
             assert f"| `{metric.name}`" in page
         assert "*primary*" in page
-        told = page.partition("\nSources:\n")[2].partition("\nResource:")[0]
-        assert told.strip().split("\n") == [f"* {line}" for line in workload.source]
+        description = page.partition("\nSources:\n")[2].partition("\nResource:")[0]
+        assert description.strip().split("\n") == [f"* {line}" for line in workload.source]
 
 
 def test_every_provider_has_its_place() -> None:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.askedprograms import ROOT, Asked, programs
-from tests.packagelists import installed_by, owners, with_dependencies
+from tests.support.askedprograms import ROOT, Asked, programs
+from tests.support.packagelists import installed_by, owners, with_dependencies
 from ullage import environments, workloads
 from ullage.plan import schema
 from ullage.workloads.command import Command

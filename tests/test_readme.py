@@ -29,12 +29,12 @@ PLANS = [
     for file in (
         ROOT / "demo.yaml",
         ROOT / "ullage/plan/templates/plan.yaml",
-        *sorted(each for each in (ROOT / "docs/plans").glob("*.yaml") if each not in ELASTIC),
+        *sorted(plan for plan in (ROOT / "docs/plans").glob("*.yaml") if plan not in ELASTIC),
     )
 ]
 
 
-@pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda page: str(page)[:20])
 def test_plans_resolve(page: Path, text: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text(text)
@@ -51,7 +51,7 @@ def test_elastic_plans_are_read() -> None:
         assert elastic_plan.loads(text)[0].environments
 
 
-@pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(("page", "text"), PLANS, ids=lambda page: str(page)[:20])
 def test_an_editor_that_knows_the_schema_agrees(page: Path, text: str) -> None:
     problems = Draft202012Validator(json.loads(template.schema())).iter_errors(yaml.safe_load(text))
     assert [f"{page}: {problem.json_path}: {problem.message}" for problem in problems] == []
@@ -67,12 +67,12 @@ def test_some_plans_are_there() -> None:
 
 
 def test_everything_is_every_workload() -> None:
-    made, _ = schema.load(ROOT / "docs/plans/everything.yaml")
-    assert {entry.name for entry in made.workloads} == set(workloads.names())
+    plan, _ = schema.load(ROOT / "docs/plans/everything.yaml")
+    assert {entry.name for entry in plan.workloads} == set(workloads.names())
 
 
 def test_the_readmes_commands_exist() -> None:
-    known = get_command(main.app).commands  # type: ignore[attr-defined]
-    told = re.findall(r"^ullage (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert len(told) > 8
-    assert set(told) <= set(known)
+    commands = get_command(main.app).commands  # type: ignore[attr-defined]
+    named = re.findall(r"^ullage (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(named) > 8
+    assert set(named) <= set(commands)

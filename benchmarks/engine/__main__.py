@@ -8,12 +8,14 @@ from benchmarks.engine import (
     causes_cost,
     demo_time,
     footprint,
+    startup,
     trial_cost,
 )
 from benchmarks.figures import main_of_all
 
 BENCHMARKS = {
     "footprint": footprint.measure,
+    "startup": startup.measure,
     "trial_cost": trial_cost.measure,
     "analysis_speed": analysis_speed.measure,
     "agent_cost": agent_cost.measure,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy.series import ChannelSeries, Stretch, series

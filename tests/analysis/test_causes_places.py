@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.causes import causes as causewords
 from ullage.analysis.causes import symbols

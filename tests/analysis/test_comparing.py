@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.synthetic import CURVE_WORKLOAD, WORKLOADS, make_run
+from testing.synthetic import CURVE_WORKLOAD, WORKLOADS, make_run
 from tests.support.tablefilekit import csv, refused
 from ullage.analysis.tables.table import Sheet, read
 from ullage.common import errors

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthetic import WORKLOADS, make_run
+from testing.synthetic import WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.comparison import words
 from ullage.analysis.comparison.estimates import Budget, Component

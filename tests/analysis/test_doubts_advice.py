@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from tests.analysis.doubtkit import doubted, draft
 from tests.analysis.tablekit import analysed, nested, only, paired
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import doubts, overhead, sentences
 from ullage.analysis.comparison.model import Comparison, Doubt
 from ullage.analysis.doubts import machine

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.synthetic import WORKLOADS, make_run
+from testing.synthetic import WORKLOADS, make_run
 from ullage.analysis import doubts
 from ullage.analysis.comparison.model import Doubt
 from ullage.runs.reader import RunFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.synthetic import CURVE_WORKLOAD, WORKLOADS, make_run
+from testing.synthetic import CURVE_WORKLOAD, WORKLOADS, make_run
 from ullage import report
 from ullage.analysis import overhead, sentences
 from ullage.analysis.comparison.model import Analysis

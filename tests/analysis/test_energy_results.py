@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS
 from tests.analysis.energykit import (
     CPU,
     S,
@@ -23,7 +24,6 @@ from tests.analysis.energykit import (
     span,
     write,
 )
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS
 from ullage.analysis.comparison.energy_model import Energy
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words

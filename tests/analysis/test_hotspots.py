@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.support import commandkit
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis.causes import hotspots
 from ullage.common import errors
 from ullage.common.errors import UllageError

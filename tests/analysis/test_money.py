@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.comparison import money
 from ullage.analysis.comparison.model import Analysis, Cost

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.support.commandkit import ullage
-from tests.support.synthetic import make_run
 from ullage.analysis import overhead, sentences
 from ullage.report import answer
 from ullage.runs.reader import RunFolder

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from ullage.analysis import overhead, sentences
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.report.export import export

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testing.synthetic import TRUTH, make_run
 from tests.analysis.profilekit import made_profile
-from tests.support.synthetic import TRUTH, make_run
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis, ResourceSummary
 from ullage.analysis.profiles.model import Prediction

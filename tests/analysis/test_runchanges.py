@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from tests.support import commandkit
 from tests.support.commandkit import Done
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from ullage.analysis.runchanges import CURVE, Changes, Run, compare
-from ullage.cli import compare_show
+from ullage.cli.output import compare as output
 from ullage.common import errors
 from ullage.runs.reader import RunFolder
 from ullage.stats.interval import moments
@@ -59,7 +59,7 @@ def test_a_change_is_found_and_nothing_else(tmp_path: Path, first: Run) -> None:
     changed = next(c for c in changes.changes if (c.environment, c.workload) == CELL)
     assert changed.change is not None
     assert changed.change.low < 1.3 < changed.change.high
-    text = compare_show.sentence(changes, changed)
+    text = output.sentence(changes, changed)
     assert text.startswith("container (crun) in TCP, 1 stream costs 1.")
     assert "more in later than in first (95 % interval 1." in text
     back = compare(later, [first])
@@ -112,8 +112,8 @@ def test_few_blocks_are_no_verdict_and_say_so(tmp_path: Path, first: Run) -> Non
     assert {c.change for c in changes.changes} == {None}
     assert all(c.no_verdict for c in changes.changes)
     assert (
-        "no verdict in later" in compare_show.answer(changes)[0]
-        or "no change" in compare_show.answer(changes)[0]
+        "no verdict in later" in output.answer(changes)[0]
+        or "no change" in output.answer(changes)[0]
     )
 
 

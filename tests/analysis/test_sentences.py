@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
 from ullage.analysis import overhead, sentences
 from ullage.analysis.comparison import words
 from ullage.analysis.comparison.estimates import Budget, Interval

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.synthetic import make_run
+from testing.synthetic import make_run
 from ullage.analysis import overhead, sentences
 from ullage.analysis.comparison import words
 from ullage.analysis.comparison.estimates import Interval

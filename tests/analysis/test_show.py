@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.support import commandkit
-from tests.support.synthetic import make_run
 from ullage.analysis import overhead, sentences
 from ullage.analysis.comparison.model import DoubtCode
 from ullage.runs.reader import RunFolder

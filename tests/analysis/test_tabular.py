@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from testing.synthetic import make_run
 from tests.analysis.tablekit import Columns, analysed, codes, logs, noisy, only, paired
-from tests.support.synthetic import make_run
 from ullage.analysis import overhead
 from ullage.analysis.comparison import words
 from ullage.analysis.comparison.model import Comparison

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import SCRIPT, WORKLOADS, make_run
 from tests.support import commandkit
-from tests.support.synthetic import SCRIPT, WORKLOADS, make_run
 from ullage import report
 from ullage.analysis import overhead, trialfacts
 from ullage.runs.reader import RunFolder

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.weigh.weighing import Weighing, weigh
 from ullage.analysis.weigh.weights import WeighRequest

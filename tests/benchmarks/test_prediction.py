@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.profile import applications, prediction
+from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from tests.analysis.profilekit import made_profile
-from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 
 CPU = next(workload for workload in WORKLOADS if workload.resource == "cpu")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.support import patient
 from tests.support.commandkit import CHECKOUT, ullage
-from tests.support.synthetic import make_run
 from ullage.common import errors
 from ullage.host import leftovers
 
@@ -85,11 +85,11 @@ def test_a_plan_for_a_larger_host_is_looked_at_and_not_begun(tmp_path: Path) -> 
 
 def test_dry_run_in_json(tmp_path: Path) -> None:
     write_plan(tmp_path)
-    told = json.loads(ullage("run", "plan.yaml", "--dry-run", "--json", cwd=tmp_path).stdout)
-    assert told["environments"] == ["native", "other", "native~again"]
-    assert len(told["order"]) == 9
-    assert told["least_s"] > 0
-    assert told["learned"] is False
+    forecast = json.loads(ullage("run", "plan.yaml", "--dry-run", "--json", cwd=tmp_path).stdout)
+    assert forecast["environments"] == ["native", "other", "native~again"]
+    assert len(forecast["order"]) == 9
+    assert forecast["least_s"] > 0
+    assert forecast["learned"] is False
 
 
 def test_the_schema_describes_plans(tmp_path: Path) -> None:
@@ -126,10 +126,10 @@ def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path)
     while len(list(tmp_path.glob("my runs/*/trials/*"))) < 10 and time.monotonic() < deadline:
         time.sleep(0.01)
     controller.send_signal(signal.SIGINT)
-    _, said = controller.communicate(timeout=60)
-    assert controller.returncode == 130, said
+    _, stderr = controller.communicate(timeout=60)
+    assert controller.returncode == 130, stderr
     (run,) = (tmp_path / "my runs").iterdir()
-    assert f"ullage run --resume 'my runs/{run.name}'" in said
+    assert f"ullage run --resume 'my runs/{run.name}'" in stderr
 
     again = ("run", "--resume", run.name, "--runs", "my runs", "--json")
     done = ullage(*again, cwd=tmp_path, module=patient.__name__)
@@ -138,12 +138,12 @@ def test_run_interrupt_resume_and_every_view(tmp_path: Path, agent_binary: Path)
     assert Path(tmp_path, answer["report"]).is_file()
     assert sum('"event":"trial"' in line for line in (run / "journal.jsonl").open()) == 54
 
-    shown = ullage("show", str(run), cwd=tmp_path)
-    assert "other: native" in shown.stdout
+    table = ullage("show", str(run), cwd=tmp_path)
+    assert "other: native" in table.stdout
     (tmp_path / "my runs").rename(tmp_path / "runs")
     run = tmp_path / "runs" / run.name
     listed = json.loads(ullage("list", "--json", cwd=tmp_path).stdout)
-    assert [each["finished"] for each in listed] == ["blocks"]
+    assert [run["finished"] for run in listed] == ["blocks"]
     counted = ullage(
         "query", "select count(*) as n from samples where is_primary", "--json", cwd=tmp_path
     )
@@ -240,9 +240,9 @@ def test_a_hostile_run_does_not_steer_the_terminal(tmp_path: Path, argv: list[st
     bad = make_run(tmp_path / "runs" / f"bad{HOSTILE}", blocks=1, raw=False)
     (bad / "resolved.json").write_text("{}")
     done = ullage(*(str(run) if word == "RUN" else word for word in argv), cwd=tmp_path)
-    shown = done.stdout + done.stderr
-    assert "pwned" in shown
-    assert not set(shown) & set("\x1b\x07\x9b\u202e")
+    printed = done.stdout + done.stderr
+    assert "pwned" in printed
+    assert not set(printed) & set("\x1b\x07\x9b\u202e")
 
 
 def test_no_such_run(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_bad_sql_is_the_users(tmp_path: Path) -> None:
 @pytest.mark.lab
 def test_doctor_tells_machines_too(tmp_path: Path) -> None:
     done = ullage("doctor", "--json", cwd=tmp_path)
-    told = json.loads(done.stdout)
-    states = {finding["what"]: finding["state"] for finding in told["findings"]}
+    document = json.loads(done.stdout)
+    states = {finding["what"]: finding["state"] for finding in document["findings"]}
     assert states["CPUs"] in ("ok", "limited")
-    assert all(f["hint"] for f in told["findings"] if f["state"] != "ok")
+    assert all(f["hint"] for f in document["findings"] if f["state"] != "ok")
     assert done.code == int("missing" in states.values())
-    assert told["host"]["cpus"] == sorted(os.sched_getaffinity(0))
+    assert document["host"]["cpus"] == sorted(os.sched_getaffinity(0))

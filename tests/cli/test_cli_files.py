@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.support.commandkit import ullage
-from tests.support.synthetic import make_run
 from ullage.common import errors
 
 

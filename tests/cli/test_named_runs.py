@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.analysis.profilekit import made_profile
 from tests.experiments.elastic.elastic_made import MadePlan, make
 from tests.support.commandkit import ullage
-from tests.support.synthetic import make_run
 from ullage.common import errors
 from ullage.runs.reader import named, typed
 
@@ -51,8 +51,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (NAME, OTHER):
         make_run(at / "runs" / name, blocks=6, failures=(), raw=False)
     make_run(at / "my runs" / "else", blocks=6, failures=(), raw=False)
-    found = made_profile({"cpu": 0.6, "memory+disk": 0.3, "network": 0.0})
-    (at / "p.json").write_text(found.model_dump_json())
+    profile = made_profile({"cpu": 0.6, "memory+disk": 0.3, "network": 0.0})
+    (at / "p.json").write_text(profile.model_dump_json())
     return at
 
 
@@ -128,14 +128,14 @@ def test_an_interrupted_run_is_taken_up_by_its_name(tmp_path: Path) -> None:
 def test_a_run_of_another_kind_is_taken_up_by_another_command(tmp_path: Path) -> None:
     elastic = make(tmp_path / "my runs", MadePlan(repetitions=2))
     ordinary = make_run(tmp_path / "my runs" / NAME, blocks=1, failures=(), raw=False)
-    for command, run, other in (
+    for command, run, command_of_kind in (
         (("run",), elastic, "elastic run"),
         (("elastic", "run"), ordinary, "run"),
     ):
         (run / "plan.yaml").write_text(PLAN)
         done = ullage(*command, "--resume", run.name, "--runs", "my runs", cwd=tmp_path)
         assert errors.RUN_OF_ANOTHER_KIND.code in done.stderr
-        assert f"`ullage {other} --resume 'my runs/{run.name}'`" in done.stderr
+        assert f"`ullage {command_of_kind} --resume 'my runs/{run.name}'`" in done.stderr
 
 
 def test_a_pilot_is_found_by_its_name(place: Path) -> None:
@@ -155,8 +155,8 @@ def test_only_a_bare_name_without_such_a_path_is_looked_up(
         (runs / name).mkdir(parents=True)
     Path("here").mkdir()
     assert named(Path("a"), runs) == runs / "a"
-    for other in ("here", "x/y", "/a", "./../a", "..", ".", "absent"):
-        assert named(Path(other), runs) == Path(other)
+    for text in ("here", "x/y", "/a", "./../a", "..", ".", "absent"):
+        assert named(Path(text), runs) == Path(text)
 
 
 def test_a_path_as_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,10 +168,10 @@ def test_a_path_as_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("given", "runs"), [("my runs/else", "runs"), ("else", "my runs")], ids=["path", "name"]
+    ("profile", "runs"), [("my runs/else", "runs"), ("else", "my runs")], ids=["path", "name"]
 )
-def test_the_command_that_a_profile_prints_works(place: Path, given: str, runs: str) -> None:
-    done = ullage("profile", "--load", "p.json", "--run", given, "--runs", runs, cwd=place)
+def test_the_command_that_a_profile_prints_works(place: Path, profile: str, runs: str) -> None:
+    done = ullage("profile", "--load", "p.json", "--run", profile, "--runs", runs, cwd=place)
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("ullage weigh "))
     assert line.startswith("ullage weigh 'my runs/else' --weights ")
     weighed = ullage(*shlex.split(line)[1:], cwd=place)

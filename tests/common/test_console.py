@@ -20,12 +20,12 @@ HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31m[red]\u202e"
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What goes to standard error, as on a terminal without colours."""
     screen = io.StringIO()
-    shown = CleanConsole(file=screen, highlight=False, width=200)
-    monkeypatch.setattr(console, "stderr", shown)
-    monkeypatch.setattr(terminal, "stderr", shown)
+    terminal_console = CleanConsole(file=screen, highlight=False, width=200)
+    monkeypatch.setattr(console, "stderr", terminal_console)
+    monkeypatch.setattr(terminal, "stderr", terminal_console)
     return screen
 
 
@@ -49,21 +49,21 @@ def harmless(text: str) -> bool:
     return not set(text) & set("\x1b\x07\x9b\u202e\r")
 
 
-def test_nothing_that_a_guest_says_steers_the_terminal(said: io.StringIO) -> None:
+def test_nothing_that_a_guest_says_steers_the_terminal(screen: io.StringIO) -> None:
     progress = RunProgress(1)
     progress.step(HOSTILE)
     progress.warning(HOSTILE)
     progress.trial(trial(f"killed: {HOSTILE}\r\nerror: of another"), 1, 3)
-    shown = said.getvalue()
-    assert harmless(shown)
-    assert shown.count("pwned") == 4
-    assert "[red]" in shown, "what a guest says is no markup either"
-    assert len(shown.splitlines()) == 3, "and it cannot add lines to a reason"
+    printed = screen.getvalue()
+    assert harmless(printed)
+    assert printed.count("pwned") == 4
+    assert "[red]" in printed, "what a guest says is no markup either"
+    assert len(printed.splitlines()) == 3, "and it cannot add lines to a reason"
 
 
-def test_a_reason_may_be_empty(said: io.StringIO) -> None:
+def test_a_reason_may_be_empty(screen: io.StringIO) -> None:
     RunProgress(1).trial(trial(""), 1, 3)
-    assert "failed" in said.getvalue()
+    assert "failed" in screen.getvalue()
 
 
 def test_the_live_line_is_clean_too() -> None:
@@ -80,12 +80,12 @@ def test_the_live_line_is_clean_too() -> None:
     assert "\x1b[2J" not in screen.getvalue()
 
 
-def test_a_table_is_clean(said: io.StringIO) -> None:
+def test_a_table_is_clean(screen: io.StringIO) -> None:
     table = Table("what\x1b[2J")
     table.add_row("\x1b[2J")
     console.stderr.print(table)
-    assert harmless(said.getvalue())
-    assert said.getvalue().count("␛") == 2
+    assert harmless(screen.getvalue())
+    assert screen.getvalue().count("␛") == 2
 
 
 class Gone(io.StringIO):

@@ -38,21 +38,21 @@ def placeholders(kind: ErrorKind) -> set[str]:
 
 def makes_error(call: ast.Call) -> bool:
     """`UllageError(…)`, however imported, or a subclass's `super().__init__(KIND, …)`."""
-    wanted = ast.unparse(call.func).rpartition(".")[2]
-    if wanted == "__init__" and call.args:
+    function = ast.unparse(call.func).rpartition(".")[2]
+    if function == "__init__" and call.args:
         return ast.unparse(call.args[0]).rpartition(".")[2] in KINDS
-    return wanted == "UllageError"
+    return function == "UllageError"
 
 
-def given(call: ast.Call, function: ast.AST) -> set[str]:
+def facts_of(call: ast.Call, function: ast.AST) -> set[str]:
     """Names of the facts in a call; `**name` counts as the dict that the function makes of it."""
-    found = {keyword.arg for keyword in call.keywords if keyword.arg}
+    facts = {keyword.arg for keyword in call.keywords if keyword.arg}
     for spread in (ast.unparse(keyword.value) for keyword in call.keywords if not keyword.arg):
         for node in ast.walk(function):
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == spread:
                 assert isinstance(node.value, ast.Dict), f"cannot see what **{spread} holds"
-                found |= {str(ast.literal_eval(key)) for key in node.value.keys if key}
-    return found
+                facts |= {str(ast.literal_eval(key)) for key in node.value.keys if key}
+    return facts
 
 
 def calls() -> Iterator[tuple[str, str, set[str]]]:
@@ -66,14 +66,14 @@ def calls() -> Iterator[tuple[str, str, set[str]]]:
             for node in ast.walk(function):
                 if isinstance(node, ast.Call) and makes_error(node):
                     kind = ast.unparse(node.args[0])
-                    yield str(file.relative_to(PACKAGE)), kind, given(node, function)
+                    yield str(file.relative_to(PACKAGE)), kind, facts_of(node, function)
 
 
 def test_every_error_is_made_with_all_that_its_words_need() -> None:
     lacking = []
     passed_on = set()
-    made = list(calls())
-    for where, kind, facts in made:
+    raised = list(calls())
+    for where, kind, facts in raised:
         name = kind.rpartition(".")[2]
         if name not in KINDS:
             passed_on.add(f"{where}: {kind}")
@@ -81,7 +81,7 @@ def test_every_error_is_made_with_all_that_its_words_need() -> None:
             lacking.append(f"{where}: {name} without {', '.join(sorted(missing))}")
     assert lacking == []
     assert passed_on == PASSED_ON
-    assert len(made) > 70
+    assert len(raised) > 70
 
 
 def test_codes_are_unique_and_follow_names() -> None:

@@ -82,10 +82,10 @@ def test_durations_for_people(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(0, "0 blocks"), (1, "1 block"), (2, "2 blocks"), (1000, "1,000 blocks")]
+    ("number", "text"), [(0, "0 blocks"), (1, "1 block"), (2, "2 blocks"), (1000, "1,000 blocks")]
 )
-def test_one_is_no_plural(number: int, said: str) -> None:
-    assert many(number, "block") == said
+def test_one_is_no_plural(number: int, text: str) -> None:
+    assert many(number, "block") == text
 
 
 @pytest.mark.parametrize(

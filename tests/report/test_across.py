@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import WORKLOADS
 from tests.report.made import made_report, made_run
-from tests.support.synthetic import WORKLOADS
 from ullage.report import across
 from ullage.report.charts import curve
 from ullage.runs.records import Coordinate, WorkloadRecord

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from testing.synthetic import CURVE_WORKLOAD
 from tests.analysis.energykit import CPU, analysed, metered, run
-from tests.support.synthetic import CURVE_WORKLOAD
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words
 from ullage.cli import main

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.sentences import comparison_sentence

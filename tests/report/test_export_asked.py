@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.support.commandkit import ullage
-from tests.support.synthetic import make_run
 from ullage.common import errors
 from ullage.report.export import TABLES
 

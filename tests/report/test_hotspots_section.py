@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
-from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage import report
 from ullage.analysis import overhead
 from ullage.analysis.causes import hotspots as found

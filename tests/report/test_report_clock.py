@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.synthetic import make_run
+from testing.synthetic import make_run
 from ullage.report import time
 from ullage.report.charts import timeline
 from ullage.report.charts.lanes import Drawing

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from testing.synthetic import SCRIPT
 from tests.report.conftest import Watched, watch
 from tests.report.made import HOSTILE
-from tests.support.synthetic import SCRIPT
 from ullage.report.charts import theme
 
 BARRELS = ".cellar svg.barrel"

@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
 from tests.report.made import made_run
-from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
 from ullage import report
-from ullage.cli import options
+from ullage.cli import results
 from ullage.common import errors
 from ullage.report import answer, doubts, pictures, workloads
 from ullage.report.charts import strip, timeline
@@ -197,12 +197,12 @@ def test_the_command_exports_pictures_and_tables(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     run = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))[0].path
-    options.export_command(run, "svg", "timeline", out=tmp_path / "time.svg")
+    results.export_command(run, "svg", "timeline", out=tmp_path / "time.svg")
     ElementTree.fromstring((tmp_path / "time.svg").read_text())
-    options.export_command(run, "png", "ratios", out=None)
+    results.export_command(run, "png", "ratios", out=None)
     assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
     with pytest.raises(errors.UllageError, match="latex, parquet, svg, pdf, png"):
-        options.export_command(run, "gif", "ratios", out=None)
+        results.export_command(run, "gif", "ratios", out=None)
 
 
 def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:

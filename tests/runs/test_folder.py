@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.synthetic import make_run
+from testing.synthetic import make_run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs.listing import list_runs

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tests.support.synthetic import CURVE_WORKLOAD, WORKLOADS
+from testing.synthetic import CURVE_WORKLOAD, WORKLOADS
 from ullage.runs.events import Reason, Trial
 from ullage.runs.pairs import Cells, pair, primary_log_ratios
 from ullage.runs.records import Curve, Metric, Scalar

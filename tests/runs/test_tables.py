@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.synthetic import CURVE_WORKLOAD, SCRIPT, WORKLOADS, make_run
+from testing.synthetic import CURVE_WORKLOAD, SCRIPT, WORKLOADS, make_run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs import parquet

@@ -12,9 +12,14 @@ from scipy import signal
 from scipy import stats as known
 
 from ullage.stats.interval import TooFewError
-from ullage.stats.series_checks import autocorrelation
+from ullage.stats.series_checks import _ranks, autocorrelation
 
 SERIES = st.lists(st.floats(-1e6, 1e6), min_size=6, max_size=40)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40))
+def test_equal_values_share_their_ranks(values: list[int]) -> None:
+    assert list(_ranks(np.array(values, dtype=float))) == list(known.rankdata(values))
 
 
 def ar1(rng: np.random.Generator, rho: float, shape: tuple[int, int]) -> np.ndarray:

@@ -25,10 +25,14 @@ from ullage.cli import main
 CHECKOUT: Final = Path(__file__).parents[2]
 LOADED: Final = (
     "ullage.cli.main",
-    "ullage.report",
+    "ullage.report.page",
     "ullage.report.pictures",
-    "ullage.report.export",
+    "ullage.report.energy_table",
     "ullage.cli.dryrun",
+    "ullage.cli.meter_readings",
+    "ullage.cli.output.compare",
+    "ullage.cli.output.profile",
+    "ullage.cli.output.weigh",
     "ullage.cli.doctor",
     "ullage.engine.engine",
     "ullage.analysis.sentences",

@@ -1,19 +1,36 @@
-"""`ullage clock …`: the options. `experiments.clock.commands` does the work, when needed."""
+"""`ullage clock …`: measure, then show it as text, JSON or a page.
+
+What measures is imported by the command that needs it.
+"""
 
 from __future__ import annotations
 
+import signal
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 
 import typer
+from rich.markup import escape
 
-clock_app = typer.Typer(
-    help="The clock under everything: what it may promise here, and other machines' time.",
-    no_args_is_help=True,
-)
+from ullage.cli.options import Json
+from ullage.common.console import stderr, stdout
+from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.files import put
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+if TYPE_CHECKING:
+    from ullage.common.clock_model import Model
+    from ullage.experiments.clock.view import View
+
+M = TypeVar("M", bound="Model")
+
+clock_app = typer.Typer(rich_markup_mode=None)
+
 Quick = Annotated[bool, typer.Option("--quick", help="A few seconds, with wider intervals.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write a page.", show_default=False)]
 TokenFile = Annotated[
@@ -26,18 +43,7 @@ TokenFile = Annotated[
 ]
 Tcp = Annotated[bool, typer.Option("--tcp", help="TCP, where UDP does not get through.")]
 
-
 _YEAR_S = 366 * 86_400
-
-
-def _bodies() -> ModuleType:
-    from ullage.host import clock
-
-    clock.check_distortion()
-    clock.require()
-    from ullage.experiments.clock import commands
-
-    return commands
 
 
 def _seconds(value: float | None) -> float | None:
@@ -48,16 +54,26 @@ def _seconds(value: float | None) -> float | None:
 
 @clock_app.command("check")
 def check_command(quick: Quick = False, as_json: Json = False, html: Html = None) -> None:
-    """Explain what this machine's clock may promise, and put it to the test."""
-    code = _bodies().check(quick=quick, as_json=as_json, html=html)
-    if code:
-        raise typer.Exit(code)
+    """Explain what this clock may promise, and put it to the test."""
+    _ready(html)
+    from ullage.experiments.clock import check, lab
+
+    with lab.Bar() as bar:
+        report = check.measure(bar, quick=quick)
+    _conclude(report, check.view, as_json=as_json, html=html)
+    if not report.kept:
+        raise typer.Exit(ExitCode.GATE_FAILED)
 
 
 @clock_app.command("cost")
 def cost_command(quick: Quick = False, as_json: Json = False, html: Html = None) -> None:
     """Measure what a read of each clock costs."""
-    _bodies().cost(quick=quick, as_json=as_json, html=html)
+    _ready(html)
+    from ullage.experiments.clock import cost, lab
+
+    with lab.Bar() as bar:
+        report = cost.measure(bar, quick=quick)
+    _conclude(report, cost.view, as_json=as_json, html=html)
 
 
 @clock_app.command("serve")
@@ -77,15 +93,24 @@ def serve_command(
     html: Html = None,
 ) -> None:
     """Answer other machines with this one's time, until Ctrl-C."""
-    _bodies().serve(
-        address,
-        token_file=token_file,
-        follow=follow,
-        tcp=tcp,
-        seconds=seconds,
-        as_json=as_json,
-        html=html,
-    )
+    _ready(html)
+    from ullage.experiments.clock import peer, serve
+
+    where, key = peer.resolve(address), peer.token(token_file, create=True)
+    follower = None
+    if follow is not None:
+        follower = serve.Follower(peer.resolve(follow), key, tcp=tcp, warn=_warn)
+    with _Interruption() as interruption:
+        report = serve.serve(
+            where,
+            key,
+            follower=follower,
+            tcp=tcp,
+            seconds=seconds,
+            ready=_say_served,
+            stopped=lambda: interruption.noted,
+        )
+    _conclude(report, serve.view, as_json=as_json, html=html)
 
 
 @clock_app.command("sync")
@@ -106,14 +131,30 @@ def sync_command(
     as_json: Json = False,
     html: Html = None,
 ) -> None:
-    """Say how another machine's clock differs from this one's, and how well that is known."""
+    """Say how another machine's clock differs from this one's.
+
+    And how well that is known. What was measured is shown however it ends.
+    """
+    _ready(html)
+    from ullage.experiments.clock import lab, peer, sync
+
     if seconds is None:
         seconds = 2.0 if quick else 10.0
-    code = _bodies().sync(
-        address, token_file=token_file, tcp=tcp, seconds=seconds, as_json=as_json, html=html
-    )
-    if code:
-        raise typer.Exit(code)
+    server, key = peer.resolve(address), peer.token(token_file)
+    with _orderly(), lab.Bar() as bar:
+        advance = bar.stage(f"synchronising with {server}", seconds)
+        report = sync.measure(
+            server,
+            key,
+            seconds=seconds,
+            tcp=tcp,
+            told=lambda done, of: advance(round(done * 1000), round(of * 1000)),
+        )
+    _conclude(report, sync.view, as_json=as_json, html=html)
+    if (error := sync.stopped(report)) is not None:
+        raise error
+    if report.ended == "interrupted":
+        raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 @clock_app.command("scaling")
@@ -128,8 +169,16 @@ def scaling_command(
     as_json: Json = False,
     html: Html = None,
 ) -> None:
-    """Synchronise many nodes: really as many as fit, and by simulation up to a million."""
-    _bodies().scaling(quick=quick, processes=processes, as_json=as_json, html=html)
+    """Synchronise many nodes.
+
+    Really as many as fit, and by simulation up to a million.
+    """
+    _ready(html)
+    from ullage.experiments.clock import lab, scaling
+
+    with _orderly(), lab.Bar() as bar:
+        report = scaling.measure(bar, quick=quick, processes=processes)
+    _conclude(report, scaling.view, as_json=as_json, html=html)
 
 
 @clock_app.command("ntp")
@@ -156,14 +205,99 @@ def ntp_command(
     as_json: Json = False,
     html: Html = None,
 ) -> None:
-    """Measure the corrections that chrony makes, in a guest whose oscillator is wrong."""
+    """Measure how chrony corrects a guest whose oscillator is wrong."""
+    _ready(html)
+    from ullage.experiments.clock import lab
+    from ullage.experiments.clock.ntp import report as disciplining
+    from ullage.experiments.clock.ntp.outcome import NtpOptions
+
     if observe_s is None:
         observe_s = 60.0 if quick else 150.0
-    _bodies().ntp(
-        intervals=intervals or [0.0],
-        error_ppm=error_ppm,
+    options = NtpOptions(
+        intervals_s=tuple(intervals or [0.0]),
+        frequency_error_ppm=error_ppm,
         observe_s=observe_s,
-        quick=quick,
-        as_json=as_json,
-        html=html,
+        settle_s=10.0 if quick else 30.0,
     )
+    with _orderly(), lab.Bar() as bar:
+        report = disciplining.measure(bar, options)
+    _conclude(report, disciplining.view, as_json=as_json, html=html)
+
+
+def _ready(html: Path | None) -> None:
+    """Before anything is measured: is there a clock, and can the page be written? FILE_FAILED."""
+    from ullage.host import clock
+
+    clock.check_distortion()
+    clock.require()
+    if html is None:
+        return
+    try:
+        with tempfile.TemporaryFile(dir=html.parent):
+            pass
+        irregular = html.exists() and not stat.S_ISREG(html.stat().st_mode)
+    except OSError as error:
+        raise _unwritable(html, error.strerror or str(error)) from error
+    if irregular:
+        raise _unwritable(html, "is there, and is not a regular file")
+
+
+def _conclude(report: M, view: Callable[[M], View], *, as_json: bool, html: Path | None) -> None:
+    """The answer on standard output; the page, if there is to be one, where it is to be."""
+    from ullage.experiments.clock.view import show
+
+    if as_json:
+        sys.stdout.write(report.model_dump_json(indent=2) + "\n")
+    else:
+        show(view(report), stdout)
+    if html is not None:
+        from ullage.experiments.clock.page import render
+
+        when = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+        try:
+            put(html, render(view(report), when).encode())
+        except OSError as error:
+            raise _unwritable(html, error.strerror or str(error)) from error
+        stderr.print(escape(f"page: {html}"), soft_wrap=True)
+
+
+def _unwritable(page: Path, reason: str) -> UllageError:
+    return UllageError(FILE_FAILED, file=page, reason=reason)
+
+
+def _say_served(address: str) -> None:
+    stderr.print(escape(f"serving the clock at {address}; Ctrl-C ends it"), soft_wrap=True)
+
+
+def _warn(text: str) -> None:
+    stderr.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
+
+
+@contextmanager
+def _orderly() -> Iterator[None]:
+    """A SIGTERM ends it as Ctrl-C does: nothing is left."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Interruption:
+    """Whether somebody wants an end: the first Ctrl-C or SIGTERM ends the server in order."""
+
+    def __init__(self) -> None:
+        self.noted = False
+
+    def __enter__(self) -> Self:
+        self._before = {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, *_: object) -> None:
+        self.noted = True

@@ -1,26 +1,17 @@
-"""`ullage compare`: the options. What reads, analyses and prints is imported when needed."""
+"""`ullage compare`: tables and runs. What reads, analyses and prints is imported when needed."""
 
-from __future__ import annotations
-
-import math
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Final, cast, get_args
+from typing import Annotated, Any, Final, get_args
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 
-from ullage.analysis.tables.request import Criteria, Method, TableRequest
-from ullage.cli.options import RunsOption
+from ullage.cli.options import Json, RunsOption
 from ullage.common.console import print_json
-from ullage.common.files import put
-from ullage.common.quantities import Fraction
 from ullage.common.text import nearest
-from ullage.runs.reader import RUNS
-from ullage.runs.records import Better, Correction
+from ullage.runs import RUNS
 
 MIN_RUNS: Final = 2
 
@@ -95,14 +86,17 @@ def compare_command(
     details: Annotated[
         bool, typer.Option("--details", help="Also all that is known of each comparison.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="Also write the results as CSV here.", show_default=False),
     ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Judge figures that somebody else measured, as `show` does; or compare several runs."""
+    """Judge figures that somebody else measured. Or compare several runs.
+
+    A table is judged as `show` judges a run.
+    """
     from ullage.runs.reader import named
 
     paths = [named(path, runs) for path in tables]
@@ -114,42 +108,44 @@ def compare_command(
         raise typer.BadParameter("give one table, or several run folders")
     if baseline is None:
         raise typer.BadParameter("a table needs --baseline ENVIRONMENT")
-    table = tables[0]
     # Read by NumPy when it loads: threads of BLAS beside ours would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from ullage.analysis.tables import file
-    from ullage.analysis.tables import table as comparing
+    from concurrent.futures import ThreadPoolExecutor
 
-    wanted = TableRequest(
+    from ullage.analysis.tables import file, table
+    from ullage.analysis.tables.request import Criteria, Method, TableRequest
+    from ullage.runs.records import Better, Correction
+
+    request = TableRequest(
         baseline=baseline,
         criteria=Criteria(
             margin=_share("--margin", margin, "2%"),
             confidence=_share("--confidence", confidence, "95%", above=0.5),
-            method=cast(Method, _one_of("--method", method, get_args(Method))),
+            method=_one_of("--method", method, get_args(Method)),
             quantile=None if quantile is None else _share("--quantile", quantile, "99%"),
         ),
-        correction=cast(Correction, _one_of("--correction", correction, get_args(Correction))),
+        correction=_one_of("--correction", correction, get_args(Correction)),
         again=_second_copies(again, baseline),
     )
-    names = _pairs("--column", column, "ROLE=NAME")
-    for role in names:
+    columns = _pairs("--column", column, "ROLE=NAME")
+    for role in columns:
         _one_of("--column", role, file.ROLES)
-    way = None if better is None else _one_of("--better", better, get_args(Better))
+    direction = None if better is None else _one_of("--better", better, get_args(Better))
     # SciPy takes as long to load as a large file to be read: both at once.
     with ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(import_module, "ullage.cli.compare_show")
-        sheet = comparing.read(table, names, cast("Better | None", way))
+        loading = pool.submit(import_module, "ullage.cli.output.compare")
+        sheet = table.read(tables[0], columns, direction)
         loading.result()
     from ullage.analysis.tables.answer import analyse
-    from ullage.cli import compare_show
+    from ullage.cli.output import compare as output
 
-    answer = analyse(sheet, wanted)
+    answer = analyse(sheet, request)
     if out is not None:
-        compare_show.write(answer, out)
+        output.write(answer, out)
     if as_json:
-        compare_show.print_json(answer)
+        output.print_json(answer)
     else:
-        compare_show.show(answer, details=details)
+        output.show(answer, details=details)
 
 
 def _refuse_options_of_tables(ctx: typer.Context) -> None:
@@ -163,7 +159,8 @@ def _refuse_options_of_tables(ctx: typer.Context) -> None:
 def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     """The overheads of several runs against those of the first."""
     from ullage.analysis import runchanges
-    from ullage.cli import compare_show
+    from ullage.cli.output import compare as output
+    from ullage.common.files import put
     from ullage.runs.reader import RunFolder, another_kind, is_elastic, typed
 
     if len(paths) < MIN_RUNS:
@@ -173,35 +170,39 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
         command = f"report {typed(paths[1])} --against {typed(paths[0])}"
         raise another_kind(paths[0], "elastic", command)
     first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
-    found = runchanges.compare(first, later)
+    changes = runchanges.compare(first, later)
     if out is not None:
-        put(out, compare_show.as_csv(found))
+        put(out, output.as_csv(changes))
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(changes.model_dump(mode="json"))
     else:
-        compare_show.show_changes(found)
+        output.show_changes(changes)
 
 
-def _one_of(option: str, found: str, allowed: Iterable[str]) -> str:
-    if found not in set(allowed):
-        raise typer.BadParameter(f"{option}: {found!r}: {nearest(found, allowed)}")
-    return found
+def _one_of(option: str, word: str, allowed: Iterable[str]) -> Any:
+    if word not in set(allowed):
+        raise typer.BadParameter(f"{option}: {word!r}: {nearest(word, allowed)}")
+    return word
 
 
-def _share(option: str, found: str, such: str, above: float = 0) -> float:
+def _share(option: str, text: str, example: str, above: float = 0) -> float:
     """A fraction below 1 or a percentage, as in a plan."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from ullage.common.quantities import Fraction
+
     try:
-        share: float = TypeAdapter(Fraction).validate_python(found)
+        share: float = TypeAdapter(Fraction).validate_python(text)
     except ValidationError:
-        share = math.nan
+        share = 0.0
     if not share > above:
-        form = f"a fraction between {above:g} and 1, or a percentage such as {such}"
-        raise typer.BadParameter(f"{option}: {found!r} is not {form}")
+        form = f"a fraction between {above:g} and 1, or a percentage such as {example}"
+        raise typer.BadParameter(f"{option}: {text!r} is not {form}")
     return share
 
 
-def _second_copies(given: Iterable[str] | None, baseline: str) -> dict[str, str]:
-    again = _pairs("--again", given, "NAME=OF")
+def _second_copies(options: Iterable[str] | None, baseline: str) -> dict[str, str]:
+    again = _pairs("--again", options, "NAME=OF")
     if (of := again.get(baseline)) is not None:
         raise typer.BadParameter(
             f"--again: {baseline!r} is the baseline and cannot be the second copy; "
@@ -210,12 +211,12 @@ def _second_copies(given: Iterable[str] | None, baseline: str) -> dict[str, str]
     return again
 
 
-def _pairs(option: str, given: Iterable[str] | None, form: str) -> dict[str, str]:
+def _pairs(option: str, texts: Iterable[str] | None, form: str) -> dict[str, str]:
     """`A=B`, repeated, as A → B."""
-    made: dict[str, str] = {}
-    for each in given or ():
-        name, equals, other = (part.strip() for part in each.partition("="))
-        if not (name and equals and other) or (option == "--again" and name == other):
-            raise typer.BadParameter(f"{option}: {each!r} is not {form}")
-        made[name] = other
-    return made
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value) or (option == "--again" and name == value):
+            raise typer.BadParameter(f"{option}: {text!r} is not {form}")
+        pairs[name] = value
+    return pairs

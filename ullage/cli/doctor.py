@@ -14,7 +14,7 @@ from ullage.environments import Provider
 from ullage.environments.agent import client
 from ullage.host import cgroups, clock, facts
 from ullage.meters import energy
-from ullage.meters.energy import discovery as finding
+from ullage.meters.energy import discovery
 
 State = Literal["ok", "missing", "limited"]
 
@@ -85,8 +85,8 @@ def _clock() -> Finding:
 
 
 def _cgroups() -> Finding:
-    found = sorted(cgroups.available())
-    lacking = sorted({"cpuset", "memory", "freezer", "cpu"} - set(found))
+    available = sorted(cgroups.available())
+    lacking = sorted({"cpuset", "memory", "freezer", "cpu"} - set(available))
     if lacking:
         return Finding(
             "cgroups",
@@ -94,13 +94,15 @@ def _cgroups() -> Finding:
             f"no controller for {', '.join(lacking)}",
             "mount the controllers, or boot with cgroup v2",
         )
-    return Finding("cgroups", "ok", ", ".join(found))
+    return Finding("cgroups", "ok", ", ".join(available))
 
 
 def _energy() -> Finding:
     """A machine without any can do all else, so it is no more than limited."""
     readable = [
-        each.name for each in finding.find_meters(energy.ENERGY_METERS) if each.state == "readable"
+        meter.name
+        for meter in discovery.find_meters(energy.ENERGY_METERS)
+        if meter.state == "readable"
     ]
     if readable:
         return Finding("energy", "ok", f"{', '.join(readable)} can be read here")
@@ -119,17 +121,17 @@ def _program(name: str, purpose: str) -> Finding:
 
 
 async def _provider(kind: type[Provider]) -> Finding:
-    what = f"provider {kind.name}"
+    subject = f"provider {kind.name}"
     try:
         provider = kind(kind.options_model())
         await provider.check()
     except UllageError as error:
-        return Finding(what, "missing", error.message, error.hint)
+        return Finding(subject, "missing", error.message, error.hint)
     if provider.emulated:
         return Finding(
-            what,
+            subject,
             "limited",
             f"{provider.label()}: no guest boots with KVM here, so instructions are emulated",
             "use a host with VT-x or AMD-V for figures that a KVM user would see",
         )
-    return Finding(what, "ok", provider.label())
+    return Finding(subject, "ok", provider.label())

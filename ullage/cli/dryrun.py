@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 from scipy import special
 
-from ullage.common.console import stdout
-from ullage.common.quantities import format_seconds
+from ullage.common.console import print_json, stdout
+from ullage.common.quantities import format_seconds, many
 from ullage.engine import pilot as pilots
 from ullage.engine.estimate import Estimate, History, estimate
 from ullage.engine.pilot import Comparison, Pilot, Suggestion
@@ -61,14 +59,14 @@ class Forecast:
         return "block" if self.blocks_each is None else "generation"
 
 
-def forecast(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> Forecast:
+def _foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> Forecast:
     """Look ahead. pilot: the run to learn from; None: the newest in `runs` with the same cells."""
     blocks, every = plan.blocks, plan.repeat.instances
     time = estimate(plan, matrix, History())
     # One generation is like none: the interval is about these instances, and counts blocks.
-    each = every if every is not None and time.blocks_reached // every > 1 else None
+    blocks_each = every if every is not None and time.blocks_reached // every > 1 else None
     until = blocks.until.half_width if blocks.until else None
-    least, most = (n // (each or 1) for n in (blocks.min, time.blocks_reached))
+    least, most = (n // (blocks_each or 1) for n in (blocks.min, time.blocks_reached))
     rule = StopRule(least, most, until, plan.confidence)
     compared = pilots.comparisons(matrix)
     # In a duet each comparison, and the A/A too, has trials of the baseline of its own.
@@ -78,20 +76,20 @@ def forecast(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) ->
     learned = pilots.learn(folder, plan, matrix) if folder is not None else None
     spreads = learned.spreads if learned is not None else {}
     units = {
-        one: spreads[one.key].unit(each, plan.repeat.iterations)
-        for one in compared
-        if one.key in spreads
+        comparison: spreads[comparison.key].unit(blocks_each, plan.repeat.iterations)
+        for comparison in compared
+        if comparison.key in spreads
     }
     expected = expected_units(units.values(), aim)
     counts = sorted({least, expected, most})
-    planned = {one: outlook(spread, aim, counts) for one, spread in units.items()}
+    planned = {comparison: outlook(spread, aim, counts) for comparison, spread in units.items()}
     return Forecast(
         plan=plan,
         matrix=matrix,
         time=time,
         order=matrix.turns(plan.seed or 0, 0),
         aim=aim,
-        blocks_each=each,
+        blocks_each=blocks_each,
         pilot=learned,
         counts=tuple(counts),
         expected=expected if planned else None,
@@ -105,27 +103,26 @@ def show(
     plan: Plan, matrix: Matrix, *, as_json: bool, pilot: RunFolder | None = None, runs: Path
 ) -> None:
     """Print the cells, the order of the first block, the time, and what the run could find."""
-    found = forecast(plan, matrix, pilot, runs)
+    forecast = _foresee(plan, matrix, pilot, runs)
     if as_json:
-        json.dump(as_dict(found), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(as_dict(forecast))
         return
-    _show_cells(found)
-    if found.matrix.meters:
-        stdout.print(escape(_meters(found)), soft_wrap=True)
-    stdout.print(_time(found.time, plan))
-    for line in _basis(found):
+    _show_cells(forecast)
+    if forecast.matrix.meters:
+        stdout.print(escape(_meters(forecast)), soft_wrap=True)
+    stdout.print(_time(forecast.time, plan))
+    for line in _basis(forecast):
         stdout.print(escape(line), soft_wrap=True)
-    if found.planned or found.assumed:
-        stdout.print(_table(found))
-    for line in _advice(found):
+    if forecast.planned or forecast.assumed:
+        stdout.print(_table(forecast))
+    for line in _advice(forecast):
         stdout.print(escape(line), soft_wrap=True)
 
 
-def _show_cells(found: Forecast) -> None:
-    plan, matrix = found.plan, found.matrix
+def _show_cells(forecast: Forecast) -> None:
+    plan, matrix = forecast.plan, forecast.matrix
     counts = (len(matrix.environments), "environment"), (len(matrix.cases), "workload")
-    stdout.print(" × ".join(_count(number, what) for number, what in counts))
+    stdout.print(" × ".join(many(number, noun) for number, noun in counts))
     several = {e.key: f" ({e.instances} instances)" for e in matrix.environments if e.instances > 1}
     keys = ", ".join(e.key + several.get(e.key, "") for e in matrix.environments)
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)
@@ -133,19 +130,19 @@ def _show_cells(found: Forecast) -> None:
         stdout.print(f"  {escape(case.key)}: {escape(case.workload.title(case.parameters))}")
     drawn = "" if plan.seed is not None else " (the seed is drawn at the start; this is seed 0's)"
     stdout.print(f"order of the first block{drawn}:")
-    for number, turn in enumerate(found.order, start=1):
+    for number, turn in enumerate(forecast.order, start=1):
         where = " beside ".join(escape(slot.environment) for slot in turn)
         stdout.print(f"  {number:3} {escape(turn[0].workload)} in {where}")
 
 
-def _meters(found: Forecast) -> str:
+def _meters(forecast: Forecast) -> str:
     names = [
         f"{meter.label} ({meter.kind.name}{', optional' if meter.optional else ''})"
-        for meter in found.matrix.meters
+        for meter in forecast.matrix.meters
     ]
-    seconds = idle_s(found.plan)
-    rest = f"; the host rests {format_seconds(seconds)} before the first block" if seconds else ""
-    return f"energy meters: {', '.join(names)}{rest}"
+    seconds = idle_s(forecast.plan)
+    idle = f"; the host rests {format_seconds(seconds)} before the first block" if seconds else ""
+    return f"energy meters: {', '.join(names)}{idle}"
 
 
 def _time(expected: Estimate, plan: Plan) -> str:
@@ -153,84 +150,84 @@ def _time(expected: Estimate, plan: Plan) -> str:
     reached = expected.blocks_reached
     cut = " (as many as the budget allows)" if reached < plan.blocks.max else ""
     return (
-        f"time: {format_seconds(expected.least_s)} for {_count(plan.blocks.min, 'block')}, at most "
+        f"time: {format_seconds(expected.least_s)} for {many(plan.blocks.min, 'block')}, at most "
         f"{format_seconds(expected.seconds(reached))} for {reached:,}{cut}; {source}"
     )
 
 
-def _basis(found: Forecast) -> list[str]:
+def _basis(forecast: Forecast) -> list[str]:
     """What the figures of the table rest on."""
-    aim, rule, pilot = found.aim, found.aim.rule, found.pilot
-    told = [
-        f"power: {_count(aim.family, 'primary comparison')}, so the first claim needs a p-value of "
-        f"{aim.level:.2g}; differences and equivalence as below are found with a chance of "
+    aim, rule, pilot = forecast.aim, forecast.aim.rule, forecast.pilot
+    lines = [
+        f"power: {many(aim.family, 'primary comparison')}, so the first claim needs a p-value of "
+        f"{aim.level:.2g}; differences and equivalence as below are forecast with a chance of "
         f"{_percent(POWER)}"
     ]
     if rule.max_blocks < LEAST_PAIRS:
-        told.append(
-            f"{_count(rule.max_blocks, found.unit)} at most: no verdict comes from under "
+        lines.append(
+            f"{many(rule.max_blocks, forecast.unit)} at most: no verdict comes from under "
             f"{LEAST_PAIRS}"
         )
     if pilot is None:
-        told.append(
+        lines.append(
             "pilot: none, so nothing is known of the spread; a run of this plan becomes one"
         )
-        return told
-    if not found.planned:
-        told.append(
+        return lines
+    if not forecast.planned:
+        lines.append(
             f"pilot: {pilot.run} has no comparison of this plan in the same design, so nothing is "
             "known of the spread"
         )
-        return told
-    told.append(f"pilot: {pilot.run}, {_count(pilot.blocks, 'block')}{_uncertain(found, pilot)}")
-    if rule.half_width is not None and found.expected is not None:
-        short = "" if found.expected < rule.max_blocks else ", the most that it may"
-        told.append(
-            f"  so the run is expected to end after {_count(found.expected, found.unit)}{short}"
+        return lines
+    lines.append(f"pilot: {pilot.run}, {many(pilot.blocks, 'block')}{_uncertain(forecast, pilot)}")
+    if rule.half_width is not None and forecast.expected is not None:
+        short = "" if forecast.expected < rule.max_blocks else ", the most that it may"
+        lines.append(
+            f"  so the run is expected to end after {many(forecast.expected, forecast.unit)}{short}"
         )
     if pilot.differs:
-        told.append(f"  of the same name, but not the same there: {', '.join(pilot.differs)}")
-    if found.blocks_each and not any(s.generation_known for s in pilot.spreads.values()):
-        told.append(
+        lines.append(f"  of the same name, but not the same there: {', '.join(pilot.differs)}")
+    if forecast.blocks_each and not any(s.generation_known for s in pilot.spreads.values()):
+        lines.append(
             "  it made its instances once: what making them anew adds is not known, and not here"
         )
-    return told
+    return lines
 
 
-def _uncertain(found: Forecast, pilot: Pilot) -> str:
+def _uncertain(forecast: Forecast, pilot: Pilot) -> str:
     """How far off a spread may be that was estimated from so little: 95 %, by χ²."""
-    degrees = min(spread.degrees(found.blocks_each) for spread in pilot.spreads.values())
+    degrees = min(spread.degrees(forecast.blocks_each) for spread in pilot.spreads.values())
     if degrees < 1:
         return ""
     low, high = (math.sqrt(degrees / special.chdtri(degrees, p)) for p in (0.025, 0.975))
     return f": a spread may really be {low:.2g} to {high:.2g} times what it was there"
 
 
-def _table(found: Forecast) -> Table:
+def _table(forecast: Forecast) -> Table:
     """A line for each comparison, or for each spread to choose from."""
-    rule = found.aim.rule
+    rule = forecast.aim.rule
     table = Table(box=None, pad_edge=False)
-    table.add_column("comparison" if found.planned else "if the spread is")
-    if found.planned:
-        table.add_column(f"spread of a {'pair' if found.blocks_each is None else found.unit}")
-    for count in found.counts:
-        table.add_column(f"{_count(count, found.unit)} find")
+    table.add_column("comparison" if forecast.planned else "if the spread is")
+    if forecast.planned:
+        table.add_column(f"spread of a {'pair' if forecast.blocks_each is None else forecast.unit}")
+    for count in forecast.counts:
+        table.add_column(f"{many(count, forecast.unit)} find")
     if rule.half_width is not None:
         table.add_column(f"±{_percent(rule.half_width)} after")
-    table.add_column(f"equivalent within {_percent(found.plan.margin)} after")
-    for one, look in found.planned.items():
-        what = f"{one.environment}, {one.workload}, {one.metric.name}"
-        table.add_row(escape(what), _percent(math.expm1(look.spread)), *_cells(found, look))
-    for look in found.assumed:
-        table.add_row(_percent(look.spread), *_cells(found, look))
+    table.add_column(f"equivalent within {_percent(forecast.plan.margin)} after")
+    for comparison, look in forecast.planned.items():
+        title = f"{comparison.environment}, {comparison.workload}, {comparison.metric.name}"
+        table.add_row(escape(title), _percent(math.expm1(look.spread)), *_cells(forecast, look))
+    for look in forecast.assumed:
+        table.add_row(_percent(look.spread), *_cells(forecast, look))
     return table
 
 
-def _cells(found: Forecast, look: Outlook) -> list[str]:
-    told = [_finds(each) for each in look.reaches]
-    if found.aim.rule.half_width is not None:
-        told.append(_after(found, look.units_for_target))
-    return [*told, _after(found, look.units_for_equivalence)]
+def _cells(forecast: Forecast, look: Outlook) -> list[str]:
+    cells = [_finds(reach) for reach in look.reaches]
+    if forecast.aim.rule.half_width is not None:
+        cells.append(_after(forecast, look.units_for_target))
+    return [*cells, _after(forecast, look.units_for_equivalence)]
 
 
 def _finds(reach: Reach) -> str:
@@ -240,23 +237,23 @@ def _finds(reach: Reach) -> str:
     return width if reach.difference is None else f"{_percent(reach.difference)}, {width}"
 
 
-def _after(found: Forecast, units: int | None) -> str:
+def _after(forecast: Forecast, units: int | None) -> str:
     if units is None:
         return "never"
-    blocks = units * (found.blocks_each or 1)
-    told = f"{_count(units, found.unit)}, {format_seconds(found.time.seconds(blocks))}"
-    return f"{told} (more than planned)" if units > found.aim.rule.max_blocks else told
+    blocks = units * (forecast.blocks_each or 1)
+    length = f"{many(units, forecast.unit)}, {format_seconds(forecast.time.seconds(blocks))}"
+    return f"{length} (more than planned)" if units > forecast.aim.rule.max_blocks else length
 
 
-def _advice(found: Forecast) -> list[str]:
+def _advice(forecast: Forecast) -> list[str]:
     """How the time is best divided over the levels of repetition, ready to be pasted."""
-    pilot, suggestion = found.pilot, found.suggestion
+    pilot, suggestion = forecast.pilot, forecast.suggestion
     if pilot is None or suggestion is None or pilot.costs is None:
         return []
-    found_spread = pilot.spreads[suggestion.comparison]
+    widest = pilot.spreads[suggestion.comparison]
     parts = [
         f"{name} {_percent(math.sqrt(max(0.0, variance)))}"
-        for name, variance in zip(pilots.LEVELS, found_spread.components.raw, strict=True)
+        for name, variance in zip(pilots.LEVELS, widest.components.raw, strict=True)
         if variance is not None
     ]
     costs = {
@@ -265,33 +262,32 @@ def _advice(found: Forecast) -> list[str]:
         "iteration": pilot.costs.iteration,
     }
     seconds = [f"{name} {cost:.2g} s" for name, cost in costs.items() if cost is not None]
-    told = [
+    lines = [
         f"levels: {suggestion.comparison} has the widest spread: {', '.join(parts)}; each costs: "
         f"{', '.join(seconds)}",
     ]
-    if found_spread.generation_known and suggestion.blocks_each is None:
-        told.append(
+    if widest.generation_known and suggestion.blocks_each is None:
+        lines.append(
             "  making the instances anew added nothing that "
-            f"{found_spread.generations} generations could show"
+            f"{widest.generations} generations could show"
         )
-    told.append("  the most precise for the time that it takes (Kalibera & Jones 2013):")
-    return told + [f"    {line}" for line in pilots.as_plan(suggestion, found.plan)]
+    lines.append("  the most precise for the time that it takes (Kalibera & Jones 2013):")
+    return lines + [f"    {line}" for line in pilots.as_plan(suggestion, forecast.plan)]
 
 
-def as_dict(found: Forecast) -> dict[str, Any]:
-    """All of it, for `--json`."""
-    time, rule, pilot = found.time, found.aim.rule, found.pilot
+def as_dict(forecast: Forecast) -> dict[str, Any]:
+    time, rule, pilot = forecast.time, forecast.aim.rule, forecast.pilot
     return {
-        "environments": [environment.key for environment in found.matrix.environments],
-        "workloads": [case.key for case in found.matrix.cases],
-        "design": found.plan.design,
+        "environments": [environment.key for environment in forecast.matrix.environments],
+        "workloads": [case.key for case in forecast.matrix.cases],
+        "design": forecast.plan.design,
         "energy_meters": [
             {"label": meter.label, "meter": meter.kind.name, "optional": meter.optional}
-            for meter in found.matrix.meters
+            for meter in forecast.matrix.meters
         ],
-        "idle_s": idle_s(found.plan),
-        "seed": found.plan.seed,
-        "order": [[slot.workload, slot.environment] for turn in found.order for slot in turn],
+        "idle_s": idle_s(forecast.plan),
+        "seed": forecast.plan.seed,
+        "order": [[slot.workload, slot.environment] for turn in forecast.order for slot in turn],
         "provision_s": time.provision_s,
         "block_s": time.block_s,
         "least_s": time.least_s,
@@ -299,14 +295,14 @@ def as_dict(found: Forecast) -> dict[str, Any]:
         "blocks_min": time.blocks_min,
         "blocks_reached": time.blocks_reached,
         "learned": time.learned,
-        "family": found.aim.family,
-        "level": found.aim.level,
+        "family": forecast.aim.family,
+        "level": forecast.aim.level,
         "power": POWER,
-        "unit": found.unit,
-        "blocks_each": found.blocks_each,
+        "unit": forecast.unit,
+        "blocks_each": forecast.blocks_each,
         "widening": rule.widening,
         "target_half_width": rule.half_width,
-        "expected_units": found.expected,
+        "expected_units": forecast.expected,
         "pilot": None
         if pilot is None
         else {
@@ -317,24 +313,27 @@ def as_dict(found: Forecast) -> dict[str, Any]:
         },
         "comparisons": [
             {
-                "environment": one.environment,
-                "workload": one.workload,
-                "metric": one.metric.name,
-                **_outlook(found, look),
-                "variances": _variances(pilot, one),
+                "environment": comparison.environment,
+                "workload": comparison.workload,
+                "metric": comparison.metric.name,
+                **_outlook(forecast, look),
+                "variances": _variances(pilot, comparison),
             }
-            for one, look in found.planned.items()
+            for comparison, look in forecast.planned.items()
         ],
-        "assumed": [_outlook(found, look) for look in found.assumed],
+        "assumed": [_outlook(forecast, look) for look in forecast.assumed],
         "suggestion": None
-        if found.suggestion is None
-        else {**asdict(found.suggestion), "plan": pilots.as_plan(found.suggestion, found.plan)},
+        if forecast.suggestion is None
+        else {
+            **asdict(forecast.suggestion),
+            "plan": pilots.as_plan(forecast.suggestion, forecast.plan),
+        },
     }
 
 
-def _outlook(found: Forecast, look: Outlook) -> dict[str, Any]:
+def _outlook(forecast: Forecast, look: Outlook) -> dict[str, Any]:
     def seconds(units: int | None) -> float | None:
-        return None if units is None else found.time.seconds(units * (found.blocks_each or 1))
+        return None if units is None else forecast.time.seconds(units * (forecast.blocks_each or 1))
 
     return {
         **asdict(look),
@@ -343,9 +342,9 @@ def _outlook(found: Forecast, look: Outlook) -> dict[str, Any]:
     }
 
 
-def _variances(pilot: Pilot | None, one: Comparison) -> dict[str, float | None]:
+def _variances(pilot: Pilot | None, comparison: Comparison) -> dict[str, float | None]:
     """By level, as estimated: a negative one is none that chance did not make."""
-    raw = pilot.spreads[one.key].components.raw if pilot is not None else ()
+    raw = pilot.spreads[comparison.key].components.raw if pilot is not None else ()
     return dict(zip(pilots.LEVELS, raw, strict=False))
 
 
@@ -354,11 +353,3 @@ def _percent(share: float) -> str:
     if share >= 1:
         return f"{1 + share:.3g}×"
     return f"{float(f'{100 * share:.2g}'):g} %"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {_plural(number, what)}"
-
-
-def _plural(number: int, what: str) -> str:
-    return what if number == 1 else f"{what}s"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ullage.cli.live.terminal import ElasticProgress
 from ullage.cli.options import (
     FormatOption,
     Json,
@@ -20,17 +18,12 @@ from ullage.cli.options import (
 )
 from ullage.common.errors import ExitCode
 from ullage.common.files import put
-from ullage.runs.reader import RUNS
-from ullage.runs.records import PLAN
-from ullage.runs.writer import new_folder
+from ullage.runs import RUNS
 
 if TYPE_CHECKING:
     from ullage.experiments.elastic.run.run import Task
 
-elastic_app = typer.Typer(
-    help="How fast an environment grows and shrinks, and what its users feel of it.",
-    no_args_is_help=True,
-)
+elastic_app = typer.Typer(rich_markup_mode=None)
 
 ElasticRun = Annotated[
     Path | None,
@@ -53,10 +46,15 @@ def run_command(
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Run a plan: viewers come, nodes are made and removed, repetition by repetition."""
+    """Run a plan: viewers come, nodes are made and removed."""
+    import asyncio
+
+    from ullage.cli.live.terminal import ElasticProgress
     from ullage.experiments.elastic import folder as folders
     from ullage.experiments.elastic.run import run
     from ullage.runs.reader import named
+    from ullage.runs.records import PLAN
+    from ullage.runs.writer import new_folder
 
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a plan, or --resume RUN")
@@ -94,7 +92,10 @@ def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> 
 
 @elastic_app.command("show")
 def show_command(run: ElasticRun = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
-    """Say what a run found: blocked viewers, violations, allocation times, elasticity."""
+    """Say what a run found.
+
+    Blocked viewers, violations, allocation times, elasticity.
+    """
     from ullage.experiments.elastic.report import show
 
     show.command(run, runs=runs, as_json=as_json)
@@ -120,7 +121,7 @@ def report_command(
     *,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Write a run's page: nodes and viewers over time, and every metric."""
+    """Write a run's page: nodes and viewers over time, every metric."""
     from ullage.experiments.elastic.report import page
 
     page.report(run, runs=runs, other=against, out=out, charts=charts)
@@ -142,7 +143,7 @@ def export_command(
     out: OutOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Write the figures of a run as a table, or one of its pictures for a paper."""
+    """Write a run's figures as a table, or a picture for a paper."""
     from ullage.experiments.elastic.report import export
 
     export.command(run, form, picture, runs=runs, out=out)
@@ -153,7 +154,7 @@ def simulate_command(
     file: Annotated[Path, typer.Argument(help="What to simulate.")],
     as_json: Json = False,
 ) -> None:
-    """Let the same decisions run in simulated time, for as many viewers as you like."""
+    """Run the same decisions in simulated time, for many viewers."""
     from ullage.experiments.elastic.simulator import simulate
 
     simulate.command(file, as_json=as_json)

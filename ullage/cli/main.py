@@ -1,37 +1,30 @@
 """The command line: data on standard output, everything else on standard error.
 
-What takes long to import (SciPy, PyArrow, DuckDB, Altair) is imported by the command that needs it.
+What takes long to import (Pydantic, asyncio, SciPy, PyArrow, DuckDB, Altair) is imported by the
+command that needs it, and help is plain: rich's boxes take longer than all the rest of it.
 """
 
-from __future__ import annotations
-
-import asyncio
 import io
 import sys
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from ullage import __version__
-from ullage.cli.clock import clock_app
 from ullage.cli.compare import compare_command
-from ullage.cli.elastic import elastic_app
-from ullage.cli.live.terminal import RunProgress
-from ullage.cli.meter import meter_app
-from ullage.cli.options import RESULTS, Json, PlanArgument, ResumeOption, RunsOption
+from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption
 from ullage.cli.profile import profile_command
-from ullage.cli.study import study_app
+from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
-from ullage.common.files import put
-from ullage.common.quantities import many
-from ullage.runs import writer
-from ullage.runs.reader import RUNS, RunFolder, begun, named, typed
-from ullage.runs.records import PLAN
+from ullage.runs import RUNS
 
 if TYPE_CHECKING:
     from ullage.engine.progress import Progress
@@ -44,20 +37,41 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
+GROUPS: Final = {
+    "clock": "The clock: what it may promise here. And other machines' time.",
+    "elastic": "How fast an environment grows and shrinks, and what users feel.",
+    "meter": "Energy meters for scripts. Read one in the background, and ask what it saw.",
+    "study": "Published studies, recomputed and asked again here.",
+}
+"""Commands of commands, each in the file of its name, which is imported when it is called."""
+
+
+class _Group(TyperGroup):
+    """One of GROUPS."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._load()
+        return super().list_commands(ctx)
+
+    def _load(self) -> None:
+        if not self.commands:
+            module = import_module(f"ullage.cli.{self.name}")
+            self.commands = get_group(getattr(module, f"{self.name}_app")).commands
+
+
+for name, summary in GROUPS.items():
+    group = typer.Typer(cls=_Group, help=summary, no_args_is_help=True)
+    app.add_typer(group, name=name)
 image_app = typer.Typer(
     help="The root filesystem that every environment runs from.", no_args_is_help=True
 )
 app.add_typer(image_app, name="image")
-app.add_typer(clock_app, name="clock")
-app.add_typer(elastic_app, name="elastic")
-app.add_typer(meter_app, name="meter")
-app.add_typer(study_app, name="study")
-app.command("compare")(compare_command)
-app.command("weigh")(weigh_command)
-app.command("profile")(profile_command)
-for name, command in RESULTS.items():
-    app.command(name)(command)
 
 
 def main() -> None:
@@ -84,8 +98,8 @@ def _fail(error: UllageError) -> NoReturn:
     sys.exit(error.kind.exit_code)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(chosen: bool) -> None:
+    if chosen:
         print(f"ullage {__version__}")
         raise typer.Exit
 
@@ -101,7 +115,9 @@ def _root(
 
 @app.command("doctor")
 def doctor_command(as_json: Json = False) -> None:
-    """Say what this host can do, what is missing, and the command that adds it."""
+    """Say what this host can do, and how to add what is missing."""
+    import asyncio
+
     from ullage.cli import doctor
 
     findings = asyncio.run(doctor.examine())
@@ -134,6 +150,7 @@ def init_command(
 ) -> None:
     """Write a commented plan that runs as it is."""
     from ullage.plan import template
+    from ullage.runs.reader import typed
 
     if schema:
         print(template.schema())
@@ -150,6 +167,8 @@ def image_build(
     as_json: Json = False,
 ) -> None:
     """Build the root filesystem for a plan (cached by what is in it)."""
+    import asyncio
+
     from ullage.host import image
     from ullage.plan import matrix, schema
 
@@ -190,8 +209,13 @@ def run_command(
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Run a plan: every environment and workload, in interleaved blocks."""
+    """Run a plan, environments and workloads in interleaved blocks."""
+    from ullage.common.files import put
     from ullage.plan import matrix, schema
+    from ullage.plan.instances import Needs
+    from ullage.runs import writer
+    from ullage.runs.reader import RunFolder, begun, named
+    from ullage.runs.records import PLAN
 
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a plan, or --resume RUN")
@@ -206,14 +230,13 @@ def run_command(
 
         learned = RunFolder.open(named(pilot, runs)) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
-        _say_if_too_small(cells)
-        _say_of_meters(checked, cells)
+        _warn_if_too_small(cells)
+        _warn_of_meters(checked, cells)
         return
+    from ullage.cli.live.terminal import RunProgress
     from ullage.experiments.run import conclude, run_plan
-    from ullage.plan.instances import Needs
 
     Needs(cells).check()
-
     if resume is not None:
         folder = resume
     else:
@@ -232,8 +255,8 @@ def run_command(
         raise typer.Exit(code)
 
 
-def _say_if_too_small(cells: Matrix) -> None:
-    """A plan may be for another host: said, not refused."""
+def _warn_if_too_small(cells: "Matrix") -> None:
+    """A plan may be for another host, so it is not refused."""
     from ullage.plan.instances import Needs
 
     try:
@@ -242,8 +265,10 @@ def _say_if_too_small(cells: Matrix) -> None:
         stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
 
 
-def _say_of_meters(checked: Plan, cells: Matrix) -> None:
-    """The same of energy meters that cannot be read here; and that a duet has no energy of one."""
+def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:
+    """Of energy meters that cannot be read here; and in a duet, of energy that two share."""
+    import asyncio
+
     from ullage.meters.energy import metering
 
     for meter, error in asyncio.run(metering.absent(cells.meters)):
@@ -257,29 +282,35 @@ def _say_of_meters(checked: Plan, cells: Matrix) -> None:
         stderr.print(f"[yellow]warning:[/] {metering.TWO_AT_ONCE}", soft_wrap=True)
 
 
+for name, command in RESULTS.items():
+    app.command(name)(command)
+app.command("compare")(compare_command)
+app.command("weigh")(weigh_command)
+app.command("profile")(profile_command)
+
+
 @app.command("clean")
 def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove everything that killed runs left: processes, containers, taps, mounts, cgroups."""
+    """Remove what killed runs left.
+
+    Processes, containers, taps, mounts and control groups.
+    """
+    from ullage.common.quantities import many
     from ullage.host import leftovers
 
-    found = leftovers.find()
-    failures = [] if dry_run else leftovers.remove(found)
+    leavings = leftovers.find()
+    failures = [] if dry_run else leftovers.remove(leavings)
     if as_json:
-        print_json([{"kind": each.kind, "name": each.name, "tag": each.tag} for each in found])
+        print_json([{"kind": item.kind, "name": item.name, "tag": item.tag} for item in leavings])
         return
-    for each in found:
-        stdout.print(f"{each.kind} {escape(each.name)}", soft_wrap=True)
-    gone = len(found) - len(failures)
-    of = many(len(found) if dry_run else gone, "leftover")
-    stderr.print(f"{of} {'found' if dry_run else 'removed'}")
-    for left, why in failures:
-        stderr.print(f"[yellow]still there:[/] {left.kind} {escape(left.name)}: {escape(why)}")
+    for item in leavings:
+        stdout.print(f"{item.kind} {escape(item.name)}", soft_wrap=True)
+    number = len(leavings) - len(failures)
+    stderr.print(f"{many(number, 'leftover')} {'found' if dry_run else 'removed'}")
+    for item, reason in failures:
+        stderr.print(f"[yellow]still there:[/] {item.kind} {escape(item.name)}: {escape(reason)}")
     if failures:
         raise typer.Exit(ExitCode.GATE_FAILED)
-
-
-if __name__ == "__main__":
-    main()

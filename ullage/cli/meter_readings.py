@@ -1,4 +1,4 @@
-"""The readings of a meter's file, printed as they are; and those that still come."""
+"""What a file of readings says between two instants, for `ullage meter`: energy, time, a fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
-from rich.markup import escape
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.energy import series
@@ -28,21 +27,17 @@ from ullage.common.errors import (
     ENERGY_FILE_GONE,
     ENERGY_FILE_REPLACED,
     ENERGY_FIT_POOR,
-    ENERGY_LOGGER_BAD_NAME,
     ENERGY_LOGGER_SEVERAL,
     ENERGY_LOGGER_UNKNOWN,
     ENERGY_NOT_KNOWN,
     ENERGY_READINGS_BAD,
     ENERGY_READINGS_NONE,
-    ExitCode,
     UllageError,
 )
 from ullage.common.quantities import Delay, Seconds
 from ullage.common.text import clean
 from ullage.host import clock
-from ullage.meters import energy as meters
 from ullage.meters.energy import logger as background
-from ullage.meters.energy.discovery import LocalMeter, find_meters, planned_meter
 from ullage.meters.energy.logger import Logger
 from ullage.meters.energy.model import Coefficients
 from ullage.meters.energy.model import fit as line
@@ -50,8 +45,6 @@ from ullage.plan.meters import LABEL
 from ullage.runs.readings import Closed, Fault, Line, Opened, Reading
 from ullage.runs.records import Channel, addable
 from ullage.runs.writer import now_ns
-
-# What the file of an energy meter says between two instants, for scripts: `ullage meter`.
 
 CHANGED_S: Final = 1.0
 """The wall clock was set when it is so far from where it should be."""
@@ -76,7 +69,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ChannelEnergy:
     """One channel over one window."""
 
     channel: Channel
@@ -113,34 +106,38 @@ def covered_span(stretches: Sequence[Stretch]) -> Window | None:
 
 def span_s(stretches: Sequence[Stretch]) -> float:
     """How long was measured: from the first reading of each stretch to its last."""
-    found = [covered_span([stretch]) for stretch in stretches]
-    return sum(window.seconds for window in found if window is not None)
+    spans = [covered_span([stretch]) for stretch in stretches]
+    return sum(span.seconds for span in spans if span is not None)
 
 
-def measured(stretches: Sequence[Stretch], window: Window) -> list[Measured]:
+def energies(stretches: Sequence[Stretch], window: Window) -> list[ChannelEnergy]:
     """Each channel over all of the window."""
     return [
-        Measured(each, window, _over(stretches, each.name, window)) for each in _channels(stretches)
+        ChannelEnergy(channel, window, _over(stretches, channel.name, window))
+        for channel in _channels(stretches)
     ]
 
 
-def span_parts(stretches: Sequence[Stretch], window: Window) -> list[Measured]:
+def energies_of_parts(stretches: Sequence[Stretch], window: Window) -> list[ChannelEnergy]:
     """Each channel over the parts of the window in which it is known."""
-    found = []
-    for each in _channels(stretches):
+    parts = []
+    for channel in _channels(stretches):
         for stretch in stretches:
-            if any(each.name == channel.name for channel in stretch.opened.channels):
-                known = series.series(stretch, each.name)
-                found += [Measured(each, w, _integral(known, w)) for w in _known(known, window)]
-    return [part for part in found if isinstance(part.energy, Integral)]
+            if any(channel.name == opened.name for opened in stretch.opened.channels):
+                readings = series.series(stretch, channel.name)
+                parts += [
+                    ChannelEnergy(channel, covered, _integral(readings, covered))
+                    for covered in _covered(readings, window)
+                ]
+    return [part for part in parts if isinstance(part.energy, Integral)]
 
 
 def clock_set_by(stretches: Sequence[Stretch]) -> float:
     """Seconds by which the wall clock was set since the meter was started, on this same boot."""
     opened = stretches[-1].opened
-    passed, shown = clock.ordered_ns() - opened.at_ns, now_ns() - opened.epoch_ns
-    found = (shown - passed) / 1e9
-    return found if passed >= 0 and abs(found) >= CHANGED_S else 0.0
+    passed_ns, wall_ns = clock.ordered_ns() - opened.at_ns, now_ns() - opened.epoch_ns
+    set_s = (wall_ns - passed_ns) / 1e9
+    return set_s if passed_ns >= 0 and abs(set_s) >= CHANGED_S else 0.0
 
 
 def read(file: Path) -> tuple[Stretch, ...]:
@@ -162,14 +159,14 @@ def of_last_boot(stretches: Sequence[Stretch]) -> tuple[Stretch, ...]:
     if not stretches:
         return ()
     last = stretches[-1].opened
-    kept: list[Stretch] = []
+    same_clock: list[Stretch] = []
     for stretch in reversed(stretches):
         opened = stretch.opened
         apart = (last.epoch_ns - last.at_ns) - (opened.epoch_ns - opened.at_ns)
-        if abs(apart) > SET_S * 1e9 or (kept and opened.at_ns > kept[-1].opened.at_ns):
+        if abs(apart) > SET_S * 1e9 or (same_clock and opened.at_ns > same_clock[-1].opened.at_ns):
             break
-        kept.append(stretch)
-    return tuple(reversed(kept))
+        same_clock.append(stretch)
+    return tuple(reversed(same_clock))
 
 
 def _over(stretches: Sequence[Stretch], name: str, window: Window) -> Integral | Missing:
@@ -177,35 +174,35 @@ def _over(stretches: Sequence[Stretch], name: str, window: Window) -> Integral |
     within = [s for s in having if (w := covered_span([s])) and w.start_ns <= window.start_ns]
     if not within:
         return Missing("before", f"{name} has no reading before its start")
-    found = _integral(series.series(within[-1], name), window)
+    energy = _integral(series.series(within[-1], name), window)
     later = having.index(within[-1]) + 1 < len(having)
-    if isinstance(found, Missing) and found.code == "after" and later:
+    if isinstance(energy, Missing) and energy.code == "after" and later:
         return Missing("gap", f"{name} was opened anew meanwhile")
-    return found
+    return energy
 
 
-def _integral(known: ChannelSeries, window: Window) -> Integral | Missing:
-    return integrate(known, window.start_ns, window.end_ns)
+def _integral(readings: ChannelSeries, window: Window) -> Integral | Missing:
+    return integrate(readings, window.start_ns, window.end_ns)
 
 
-def _known(known: ChannelSeries, window: Window) -> list[Window]:
+def _covered(readings: ChannelSeries, window: Window) -> list[Window]:
     """The window without what is cut out, and not beyond the readings."""
-    if known.at_ns.size == 0:
+    if readings.at_ns.size == 0:
         return []
-    start = max(window.start_ns, int(known.at_ns[0]))
-    end = min(window.end_ns, int(known.at_ns[-1]))
-    found = []
-    for cut in known.cuts:
+    start = max(window.start_ns, int(readings.at_ns[0]))
+    end = min(window.end_ns, int(readings.at_ns[-1]))
+    covered = []
+    for cut in readings.cuts:
         if start < min(cut.start_ns, end):
-            found.append(Window(start, min(cut.start_ns, end)))
+            covered.append(Window(start, min(cut.start_ns, end)))
         start = max(start, cut.end_ns)
-    return [*found, Window(start, end)] if start < end else found
+    return [*covered, Window(start, end)] if start < end else covered
 
 
 def _channels(stretches: Sequence[Stretch]) -> list[Channel]:
     """Every channel of the file, as it was last."""
-    found = {channel.name: channel for s in stretches for channel in s.opened.channels}
-    return list(found.values())
+    by_name = {channel.name: channel for s in stretches for channel in s.opened.channels}
+    return list(by_name.values())
 
 
 def _epoch_ns(text: str) -> int:
@@ -220,8 +217,6 @@ def _epoch_ns(text: str) -> int:
 def _plain(text: str) -> str | float:
     return float(text) if _NUMBER.fullmatch(text) else text
 
-
-# Coefficients of the meter `model` from two files: of an instrument, and of the load.
 
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
@@ -248,8 +243,8 @@ def fitted_model(power: Path, load: Path, window: str) -> Coefficients:
     scopes = {c.scope for stretch in files[0] for c in stretch.opened.channels}
     methods = {c.method for stretch in files[0] for c in stretch.opened.channels}
     if len(scopes) != 1 or methods != {"measured"} or not scopes <= {"wall", "package"}:
-        told = ", ".join(sorted(scopes | methods)) or "no channel"
-        reason = f"{power} has {told}: it needs what one instrument measures, at the wall or of"
+        words = ", ".join(sorted(scopes | methods)) or "no channel"
+        reason = f"{power} has {words}: it needs what one instrument measures, at the wall or of"
         raise UllageError(ENERGY_FIT_POOR, reason=f"{reason} packages")
     if spans[0] is not None and spans[1] is not None:
         for part in _windows(spans[0], spans[1], seconds):
@@ -269,10 +264,10 @@ def _is_load(stretch: Stretch) -> bool:
     return opened.meter == "model" and watts == (0, 1)
 
 
-def _windows(one: Window, other: Window, seconds: float) -> Iterator[Window]:
+def _windows(power: Window, load: Window, seconds: float) -> Iterator[Window]:
     """The time that both have, cut into windows."""
     step = round(seconds * 1e9)
-    start, end = max(one.start_ns, other.start_ns), min(one.end_ns, other.end_ns)
+    start, end = max(power.start_ns, load.start_ns), min(power.end_ns, load.end_ns)
     for at in range(start, end - step + 1, step):
         yield Window(at, at + step)
 
@@ -281,9 +276,9 @@ def _mean_w(stretches: tuple[Stretch, ...], window: Window) -> float | None:
     """Of all channels together; None where one of them is not known."""
     first = stretches[0].opened.channels[0]
     adding = addable(stretches[-1].opened.channels, first.scope, first.method)
-    found = [e.energy for e in measured(stretches, window) if e.channel in adding]
-    known = [each for each in found if isinstance(each, Integral)]
-    return sum(each.mean_w for each in known) if len(known) == len(found) else None
+    parts = [e.energy for e in energies(stretches, window) if e.channel in adding]
+    watts = [part.mean_w for part in parts if isinstance(part, Integral)]
+    return sum(watts) if len(watts) == len(parts) else None
 
 
 Form = Literal["text", "csv", "json"]
@@ -293,8 +288,8 @@ _POLL_S: Final = 0.2
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
 
-def show(file: Path, form: Form, logger: Logger | None, *, follow: bool) -> None:
-    """Print it; with `follow` also what comes, until it is closed or its logger has died."""
+def print_log(file: Path, form: Form, logger: Logger | None, *, follow: bool) -> None:
+    """The readings; with `follow` also what comes, until it is closed or its logger has died."""
     writer = csv.writer(sys.stdout)
     if form == "csv":
         writer.writerow(COLUMNS)
@@ -317,13 +312,13 @@ def show(file: Path, form: Form, logger: Logger | None, *, follow: bool) -> None
 
 
 def _lines(file: Path, logger: Logger | None, *, follow: bool) -> Iterator[bytes]:
-    rest = b""
+    torn = b""
     with file.open("rb") as stream:
         while True:
-            # Looked at before it is read: what is the file's was written until now.
+            # Before it is read: what an ended logger wrote is in the file by now.
             _same(file, stream)
             ending = not follow or (logger is not None and not logger.alive)
-            *whole, rest = (rest + stream.read()).split(b"\n")
+            *whole, torn = (torn + stream.read()).split(b"\n")
             yield from whole
             if ending or (logger is None and _closed(whole)):
                 return
@@ -385,194 +380,50 @@ def _time(at_ns: int, opened: Opened) -> str:
     return f"{datetime.fromtimestamp(epoch_ns / 1e9, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
-# What `ullage meter …` does: data on standard output, messages on standard error.
-
-_MARKS = {"readable": "green", "ask": "cyan", "absent": "yellow", "denied": "red"}
-
-
-def list_all(*, as_json: bool) -> None:
-    """All meters, tried with their defaults where they have them; and the loggers."""
-    found = find_meters(meters.ENERGY_METERS)
-    loggers = background.loggers()
-    if as_json:
-        print_json(
-            {
-                "meters": [each.as_json() for each in found],
-                "loggers": [_logger(each) for each in loggers],
-            }
-        )
-        return
-    for each in found:
-        _show_meter(each)
-    for logger in loggers:
-        state = "" if logger.alive else f", died: {_death(logger)}"
-        if logger.file_gone:
-            state += ", but that file is gone: it was removed or moved"
-        stdout.print(
-            escape(
-                f"logger {logger.name}: {logger.meter} since {logger.since} into "
-                f"{logger.file}{state}"
-            ),
-            soft_wrap=True,
-        )
-
-
-def _show_meter(found: LocalMeter) -> None:
-    stdout.print(
-        f"[{_MARKS[found.state]}]{found.state:<8}[/] {found.name:<10} {escape(found.summary)}",
-        soft_wrap=True,
-    )
-    stdout.print(f"{'':20}{escape(found.detail)}", soft_wrap=True)
-    if found.hint:
-        stdout.print(f"{'':20}[cyan]hint:[/] {escape(found.hint)}", soft_wrap=True)
-
-
-def start(meter: str, file: Path, options: list[str], *, name: str, as_json: bool) -> None:
-    """Begin to read in the background."""
-    if not LABEL.fullmatch(name):
-        raise UllageError(ENERGY_LOGGER_BAD_NAME, found=repr(name))
-    before = background.find(name)
-    planned = planned_meter(name, meter, options)
-    logger = background.start(name, planned, file.absolute())
-    if caution := planned.make().caution():
-        stderr.print(
-            f"[yellow]warning:[/] {escape(f'{name} ({meter}): {caution}')}", soft_wrap=True
-        )
-    if before is not None and not before.alive:
-        stderr.print(
-            f"[yellow]warning:[/] the logger {name} of before died: "
-            f"{escape(f'{_death(before)}; its readings are in {before.file}')}",
-            soft_wrap=True,
-        )
-    if as_json:
-        print_json(_logger(logger))
-        return
-    stderr.print(
-        escape(
-            f"{name} reads {meter} every {logger.every_s:g} s into {logger.file}; "
-            f"`ullage meter stop {name}` ends it"
-        ),
-        soft_wrap=True,
-    )
-
-
-def log(which: str | None, *, form: Form, follow: bool) -> None:
-    """The readings of a logger or a file."""
-    file, logger = _file(which)
-    _some(file, logger)
-    show(file, form, logger if follow else None, follow=follow)
-
-
-def energy(
-    which: str | None, start: str | None, end: str | None, *, parts: bool, as_json: bool
-) -> int:
-    """The energy between two instants; the exit code."""
-    file, logger = _file(which)
-    stretches = _some(file, logger)
-    if any(text is not None and not text.startswith("+") for text in (start, end)):
-        _say_if_clock_was_set(stretches, logger)
-    window = _window(file, stretches, start, end)
-    if parts:
-        _show(known := span_parts(stretches, window), as_json=as_json)
-        if known:
-            return ExitCode.DONE
-        _refuse_unknown(measured(stretches, window))
-    found = measured(stretches, window)
-    _show(found, as_json=as_json)
-    _refuse_unknown(found)
-    return ExitCode.DONE
-
-
-def elapsed(which: str | None, *, as_json: bool) -> None:
-    """How long was measured."""
-    stretches = _some(*_file(which))
-    seconds = span_s(stretches)
-    if as_json:
-        readings = sum(len(each.readings) for each in stretches)
-        faults = sum(len(each.faults) for each in stretches)
-        print_json({"seconds": seconds, "readings": readings, "faults": faults})
-    else:
-        stdout.print(f"{seconds:.3f} s")
-
-
-def stop(which: str | None, *, as_json: bool) -> int:
-    """End a logger, and say what it saw; the exit code."""
-    logger = _named(which)
-    alive = background.stop(logger)
-    if logger.file_gone:
-        what = "was stopped" if alive else f"had died before: {_death(logger)}"
-        raise UllageError(ENERGY_FILE_GONE, name=logger.name, what=what, file=logger.file)
-    if not alive:
-        stderr.print(
-            f"[yellow]warning:[/] {logger.name} had died before: "
-            f"{escape(f'{_death(logger)}; what it had written is in {logger.file}')}",
-            soft_wrap=True,
-        )
-    stretches = _some(logger.file)
-    window = covered_span(stretches)
-    if window is None:
-        raise UllageError(ENERGY_NOT_KNOWN, what=logger.name, reason="there are not two readings")
-    found = measured(stretches, window)
-    _show(found, as_json=as_json)
-    if not as_json:
-        stdout.print(f"time: {span_s(stretches):.3f} s")
-    _refuse_unknown(found)
-    return ExitCode.DONE if alive else ExitCode.GATE_FAILED
-
-
-def fit(power: Path, load: Path, *, window: str) -> None:
-    """Coefficients for the meter `model`, from two files of the same time."""
-    pass
-
-    print(fitted_model(power, load, window).model_dump_json(indent=1))
-
-
-# --- which ----------------------------------------------------------------------------------------
-def _named(name: str | None) -> Logger:
+def logger_named(name: str | None) -> Logger:
     """The logger of that name, or the only one. ENERGY_LOGGER_UNKNOWN, ENERGY_LOGGER_SEVERAL."""
-    known = background.loggers()
-    found = [each for each in known if name in (None, each.name)]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(each.name for each in known)
-    if name is None and known:
-        raise UllageError(ENERGY_LOGGER_SEVERAL, known=names, first=known[0].name)
-    what = "there is no logger" if name is None else f"no logger and no file is named {name}"
-    raise UllageError(ENERGY_LOGGER_UNKNOWN, what=what, known=names or "none")
+    loggers = background.loggers()
+    matching = [logger for logger in loggers if name in (None, logger.name)]
+    if len(matching) == 1:
+        return matching[0]
+    names = ", ".join(logger.name for logger in loggers)
+    if name is None and loggers:
+        raise UllageError(ENERGY_LOGGER_SEVERAL, known=names, first=loggers[0].name)
+    fault = "there is no logger" if name is None else f"no logger and no file is named {name}"
+    raise UllageError(ENERGY_LOGGER_UNKNOWN, what=fault, known=names or "none")
 
 
-def _file(which: str | None) -> tuple[Path, Logger | None]:
-    """A file of readings, and who writes it."""
-    file = Path(which) if which is not None else None
-    if file is not None and not LABEL.fullmatch(str(which)):
+def source(name: str | None) -> tuple[Path, Logger | None]:
+    """A file of readings, and who writes it. name: of a logger, or of a file."""
+    file = Path(name) if name is not None else None
+    if file is not None and not LABEL.fullmatch(str(name)):
         return file, None
-    known = [each.name for each in background.loggers()]
-    if file is not None and which not in known and file.exists():
+    names = [logger.name for logger in background.loggers()]
+    if file is not None and name not in names and file.exists():
         return file, None
-    logger = _named(which)
+    logger = logger_named(name)
     return logger.file, logger
 
 
-def _some(file: Path, logger: Logger | None = None) -> tuple[Stretch, ...]:
+def stretches_of(file: Path, logger: Logger | None = None) -> tuple[Stretch, ...]:
     """The stretches of a file that has some.
 
     ENERGY_FILE_GONE where a logger writes it, ENERGY_READINGS_NONE, ENERGY_READINGS_BAD.
     """
     if logger is not None and logger.file_gone:
-        what = "still runs" if logger.alive else f"died: {_death(logger)}"
-        raise UllageError(ENERGY_FILE_GONE, name=logger.name, what=what, file=file)
+        state = "still runs" if logger.alive else f"died: {death(logger)}"
+        raise UllageError(ENERGY_FILE_GONE, name=logger.name, what=state, file=file)
     stretches = read(file)
-    kept = of_last_boot(stretches)
-    if len(kept) < len(stretches):
-        left = len(stretches) - len(kept)
+    newest = of_last_boot(stretches)
+    if (earlier := len(stretches) - len(newest)) > 0:
         stderr.print(
-            f"[cyan]note:[/] {left} of {len(stretches)} sessions are of another boot, or of before "
-            "the clock was set; told is what came afterwards"
+            f"[cyan]note:[/] {earlier} of {len(stretches)} sessions are of another boot, or of "
+            "before the clock was set, and are left out"
         )
-    return kept
+    return newest
 
 
-def _window(
+def window_of(
     file: Path, stretches: tuple[Stretch, ...], start: str | None, end: str | None
 ) -> Window:
     covered = covered_span(stretches)
@@ -587,7 +438,7 @@ def _window(
     return window
 
 
-def _say_if_clock_was_set(stretches: tuple[Stretch, ...], logger: Logger | None) -> None:
+def warn_if_clock_was_set(stretches: tuple[Stretch, ...], logger: Logger | None) -> None:
     """Only of a logger that runs: its clock is this machine's, since this boot."""
     if logger is not None and logger.alive and (by := clock_set_by(stretches)):
         stderr.print(
@@ -597,66 +448,64 @@ def _say_if_clock_was_set(stretches: tuple[Stretch, ...], logger: Logger | None)
         )
 
 
-# --- shown ----------------------------------------------------------------------------------------
-def _show(found: list[Measured], *, as_json: bool) -> None:
+def show_energies(parts: list[ChannelEnergy], *, as_json: bool) -> None:
     if as_json:
-        print_json([_measured(each) for each in found])
-    for each in found:
-        if not as_json and not isinstance(each.energy, Missing):
-            stdout.print(_line(each), soft_wrap=True)
+        print_json([_as_json(part) for part in parts])
+    for part in parts:
+        if not as_json and not isinstance(part.energy, Missing):
+            stdout.print(_line(part.channel, part.energy), soft_wrap=True)
 
 
-def _refuse_unknown(found: list[Measured]) -> None:
+def refuse_unknown(parts: list[ChannelEnergy]) -> None:
     """ENERGY_NOT_KNOWN where a channel has no energy, and why."""
-    for each in found:
-        if isinstance(each.energy, Missing):
-            what, reason = each.channel.name, f"{each.energy.code}: {each.energy.message}"
-            raise UllageError(ENERGY_NOT_KNOWN, what=what, reason=reason)
+    for part in parts:
+        if isinstance(part.energy, Missing):
+            reason = f"{part.energy.code}: {part.energy.message}"
+            raise UllageError(ENERGY_NOT_KNOWN, what=part.channel.name, reason=reason)
 
 
-def _line(found: Measured) -> str:
+def _line(channel: Channel, energy: Integral) -> str:
     """`wall: 1234.5 J ± 1.2 J, 61.2 W over 20.163 s`."""
-    energy = found.energy
-    assert not isinstance(energy, Missing)
     low, high = energy.joules - energy.expanded, energy.joules + energy.expanded
     digits = rounding.decimals(low, high)
     half = f" ± {energy.expanded:.{digits}f} J" if energy.expanded else ""
-    told = "" if found.channel.accuracy is not None else "; the meter's accuracy is not known"
-    how = "" if found.channel.method == "measured" else f" ({found.channel.method})"
+    caution = "" if channel.accuracy is not None else "; the meter's accuracy is not known"
+    method = "" if channel.method == "measured" else f" ({channel.method})"
     return (
-        f"{found.channel.name}: {energy.joules:.{digits}f} J{half}{how}, "
-        f"{energy.mean_w:.4g} W over {energy.window_s:.3f} s{told}"
+        f"{channel.name}: {energy.joules:.{digits}f} J{half}{method}, "
+        f"{energy.mean_w:.4g} W over {energy.window_s:.3f} s{caution}"
     )
 
 
-def _measured(found: Measured) -> dict[str, Any]:
-    energy = found.energy
-    told: dict[str, Any] = {
-        "channel": found.channel.name,
-        "method": found.channel.method,
-        "scope": found.channel.scope,
-        "from_ns": found.window.start_ns,
-        "to_ns": found.window.end_ns,
-        "seconds": found.window.seconds,
+def _as_json(part: ChannelEnergy) -> dict[str, Any]:
+    energy = part.energy
+    document: dict[str, Any] = {
+        "channel": part.channel.name,
+        "method": part.channel.method,
+        "scope": part.channel.scope,
+        "from_ns": part.window.start_ns,
+        "to_ns": part.window.end_ns,
+        "seconds": part.window.seconds,
     }
     if isinstance(energy, Missing):
-        return {**told, "joules": None, "reason": {"code": energy.code, "message": energy.message}}
+        reason = {"code": energy.code, "message": energy.message}
+        return {**document, "joules": None, "reason": reason}
     return {
-        **told,
+        **document,
         "joules": energy.joules,
         "half_width_joules": energy.expanded,
         "u_sampling": energy.u_sampling,
         "u_resolution": energy.u_resolution,
-        "u_accuracy": energy.u_accuracy if found.channel.accuracy is not None else None,
+        "u_accuracy": energy.u_accuracy if part.channel.accuracy is not None else None,
         "mean_watts": energy.mean_w,
         "readings": energy.readings,
     }
 
 
-def _logger(logger: Logger) -> dict[str, Any]:
+def logger_json(logger: Logger) -> dict[str, Any]:
     state = {"alive": logger.alive, "file_gone": logger.file_gone}
     return {**logger.model_dump(mode="json"), **state}
 
 
-def _death(logger: Logger) -> str:
+def death(logger: Logger) -> str:
     return logger.ended or "it was killed, or the machine went down"

@@ -1,25 +1,11 @@
-"""Commands that read what runs left: list, show, report, export, query; options that many have.
-
-What they need is imported when they run.
-"""
+"""Options and arguments that several commands have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
-
-from ullage.common.console import give, print_json, stderr, stdout
-from ullage.common.errors import EXPORT_NO_TABLE, UllageError
-from ullage.runs.reader import RUNS
-
-if TYPE_CHECKING:
-    from ullage.analysis.comparison.model import Analysis
-    from ullage.runs.reader import RunFolder
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunArgument = Annotated[
@@ -39,7 +25,6 @@ ResumeOption = Annotated[
         show_default=False,
     ),
 ]
-
 FormatOption = Annotated[
     str,
     typer.Option(
@@ -47,172 +32,3 @@ FormatOption = Annotated[
     ),
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")]
-
-
-def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
-    """List the runs here, newest first; elastic ones after the others."""
-    from ullage.experiments.elastic import listing
-    from ullage.runs.listing import list_runs
-
-    found, elastic = list_runs(runs), listing.list_runs(runs)
-    if as_json:
-        print_json([run.model_dump(mode="json") for run in (*found, *elastic)])
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run", no_wrap=True, overflow="fold")
-    for column in ("blocks", "trials", "without figures"):
-        table.add_column(column, justify="right")
-    table.add_column("ended by")
-    for run in found:
-        counts = (str(run.blocks), str(run.trials), str(run.failed))
-        ended = escape(run.problem) if run.problem else run.finished or "not finished"
-        table.add_row(escape(run.path), *counts, ended)
-    for each in elastic:
-        ended = each.problem or "elastic: `ullage elastic show` has it"
-        table.add_row(escape(each.path), "", "", "", escape(ended))
-    stdout.print(table)
-
-
-def show_command(
-    run: RunArgument = None,
-    details: Annotated[
-        bool, typer.Option("--details", help="Also all that is known of each comparison.")
-    ] = False,
-    runs: RunsOption = RUNS,
-    as_json: Json = False,
-) -> None:
-    """Print the answer of a run, and its table."""
-    from ullage.analysis import sentences, trialfacts
-    from ullage.analysis.causes import hotspots
-    from ullage.analysis.comparison import money
-    from ullage.analysis.energy import words
-    from ullage.report import energy_table, export
-
-    folder, analysis = _analysed(run, runs, "show")
-    if as_json:
-        print_json(analysis.model_dump(mode="json"))
-        return
-    for sentence in sentences.answer(analysis):
-        stdout.print(escape(sentence), soft_wrap=True)
-    if not analysis.trials:
-        return  # no table has anything in it
-    stdout.print(export.rich_table(analysis))
-    stdout.print(escape(export.ratio_note(analysis)), soft_wrap=True)
-    if analysis.money:
-        stdout.print(export.money_table(analysis))
-        stdout.print(escape(money.note(analysis)), soft_wrap=True)
-    if analysis.energy:
-        stdout.print(energy_table.terminal(analysis))
-        stdout.print(escape(words.note(analysis)), soft_wrap=True)
-    for line in words.note_lines(analysis):
-        stdout.print(escape(line), soft_wrap=True)
-    if details:
-        for line in (*export.lines(analysis), *trialfacts.lines(folder), *hotspots.lines(folder)):
-            stdout.print(escape(line), soft_wrap=True)
-
-
-def report_command(
-    run: RunArgument = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Another place for the page.")] = None,
-    charts: Annotated[
-        Path | None,
-        typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
-    ] = None,
-    runs: RunsOption = RUNS,
-) -> None:
-    """Write the HTML report of a run (again)."""
-    from ullage import report
-
-    folder, analysis = _analysed(run, runs, "report")
-    stdout.print(escape(str(report.write(folder, analysis, out))), soft_wrap=True)
-    if charts:
-        from ullage.report.pictures import export_charts
-
-        for file in export_charts(folder, analysis, charts):
-            stdout.print(escape(str(file)), soft_wrap=True)
-
-
-def _analysed(run: Path | None, runs: Path, command: str) -> tuple[RunFolder, Analysis]:
-    """The run (None: the newest in `runs`) with its derived tables written, and its analysis.
-
-    command: what is asked for; `ullage elastic` has it under the same name.
-    """
-    from ullage.analysis import overhead
-    from ullage.runs import parquet
-    from ullage.runs.reader import RunFolder, chosen
-
-    folder = RunFolder.open(chosen(run, runs), command)
-    parquet.write(folder)
-    return folder, overhead.analyse(folder)
-
-
-def export_command(
-    run: RunArgument = None,
-    form: FormatOption = "csv",
-    picture: Annotated[
-        str | None,
-        typer.Option(
-            "--picture",
-            help="Which one: ratios (also without it), barrels, energy, timeline, or of a"
-            " workload.",
-            show_default=False,
-        ),
-    ] = None,
-    *,
-    out: OutOption = None,
-    energy: Annotated[
-        bool, typer.Option("--energy", help="The table of energies instead of the results.")
-    ] = False,
-    runs: RunsOption = RUNS,
-) -> None:
-    """Write the results of a run as a table, or one of its pictures for a paper."""
-    from ullage.report import energy_table
-    from ullage.report.export import PICTURES, export, refuse_picture
-
-    refuse_picture(picture, form)
-    if energy and form in PICTURES:
-        raise UllageError(EXPORT_NO_TABLE, form=form)
-    folder, analysis = _analysed(run, runs, "export")
-    if energy:
-        data = energy_table.export(analysis, form)
-    elif form in PICTURES:
-        from ullage.report.pictures import one
-
-        data = one(folder, analysis, picture or "ratios", form)
-    else:
-        data = export(analysis, form)
-    give(data, out)
-
-
-def query_command(
-    sql: Annotated[
-        str, typer.Argument(help="SQL over the views samples, events, meters and clocks.")
-    ],
-    runs: RunsOption = RUNS,
-    as_json: Json = False,
-) -> None:
-    """Ask all runs at once, in DuckDB's SQL."""
-    from ullage.runs import parquet
-
-    def leave_out(path: Path, error: UllageError) -> None:
-        left_out = escape(f"left out {path}: {error.message}")
-        stderr.print(f"[yellow]warning:[/] {left_out}", soft_wrap=True)
-
-    found = parquet.query(sql, runs, leave_out)
-    if as_json:
-        print_json(found.to_pylist())
-        return
-    table = Table(*map(escape, found.column_names), box=None)
-    for row in found.to_pylist():
-        table.add_row(*(escape("" if value is None else str(value)) for value in row.values()))
-    stdout.print(table)
-
-
-RESULTS: Final[dict[str, Callable[..., None]]] = {
-    "list": list_command,
-    "show": show_command,
-    "report": report_command,
-    "export": export_command,
-    "query": query_command,
-}
-"""Command → what it does."""

@@ -1,8 +1,5 @@
-"""`ullage profile`: the options. What runs, computes and prints is imported when needed."""
+"""`ullage profile`: what a command waits for. What runs and computes is imported when needed."""
 
-from __future__ import annotations
-
-import asyncio
 import errno
 import math
 import os
@@ -10,77 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 from rich.markup import escape
-from rich.table import Table
 
-from ullage.analysis.comparison import words as shared
-from ullage.analysis.comparison.rounding import share
-from ullage.analysis.profiles import words
-from ullage.analysis.profiles.model import Predicted, Prediction, Profile
 from ullage.cli.options import Json, RunsOption
-from ullage.common.console import print_json, stdout
+from ullage.common.console import print_json, stderr
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
-from ullage.common.files import put
-from ullage.common.quantities import Seconds
-from ullage.common.signals import interruptible
-from ullage.common.text import clean
-from ullage.runs.reader import RUNS, typed
+from ullage.runs import RUNS
 
 if TYPE_CHECKING:
     from ullage.analysis.comparison.model import Analysis
-    from ullage.analysis.profiles.model import Predicted, Profile
+    from ullage.analysis.profiles.model import Profile
     from ullage.experiments.profile.request import Asked
     from ullage.runs.records import Resource
-
-# What `ullage profile` prints: the weights, the line to paste, and what is predicted.
-
-
-def show(profile: Profile, predicted: Predicted | None, run: Path | None) -> None:
-    """Print it. run: the folder that was predicted for."""
-    stdout.print(escape(words.lead(profile)), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("waits for")
-    for column in ("weight", f"{profile.confidence:.0%} interval"):
-        table.add_column(column, justify="right")
-    for weight in profile.weights:
-        table.add_row(words.named(weight), *words.shares(weight.share))
-    table.add_row("nothing that was slowed", *words.shares(profile.rest))
-    stdout.print(table)
-    for note in words.notes(profile):
-        stdout.print(escape(clean(note)), soft_wrap=True)
-    weighed = None if run is None else typed(run)
-    stdout.print(escape(words.paste(profile, weighed)), soft_wrap=True)
-    if (more := words.left_out(profile)) is not None:
-        stdout.print(escape(more), soft_wrap=True)
-    if predicted is not None:
-        _show_predicted(predicted)
-
-
-def _show_predicted(predicted: Predicted) -> None:
-    label = clean(predicted.baseline_label, 60)
-    stdout.print(escape(f"\nHow many times longer than {label} it will take:"), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("environment")
-    for column in ("times", f"{predicted.confidence:.0%} interval"):
-        table.add_column(column, justify="right")
-    table.add_column("of which")
-    for each in predicted.predictions:
-        table.add_row(*map(escape, _row(each)))
-    stdout.print(table)
-
-
-def _row(found: Prediction) -> tuple[str, str, str, str]:
-    label = shared.name(found.label, emulated=found.emulated, unequal=found.unequal)
-    span = found.overhead
-    parts = [
-        f"{part.name} {share(round(part.share, 2))} × {part.ratio:.3g}" for part in found.parts
-    ]
-    if found.rest >= 0.005:
-        parts.append(f"rest {share(round(found.rest, 2))} × 1")
-    between = f"{span.low:.3g} to {span.high:.3g}"
-    return clean(label, 120), f"{span.estimate:.3g}", between, ", ".join(parts)
-
 
 EVERY: Final = "cpu,memory,disk,network"
 PROFILES: Final = Path("profiles")
@@ -129,8 +67,10 @@ def profile_command(
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Measure what a command waits for, and predict what it costs elsewhere."""
-    from ullage.analysis.profiles.model import load as saved
+    """Measure what a command waits for, and predict its cost elsewhere."""
+    from ullage.analysis.profiles import model, predicting
+    from ullage.cli.output import profile as output
+    from ullage.common.files import put
     from ullage.experiments.profile.request import Asked
     from ullage.runs.reader import named
 
@@ -140,32 +80,32 @@ def profile_command(
         raise typer.BadParameter(
             "a command and --load are given, and only one of them may be: --load runs nothing"
         )
-    wanted, seconds = _resources(resources), _seconds(budget)
+    slowed, budget_s = _resources(resources), _seconds(budget)
     if save is not None:
         _writable(save)
-    of = None if run is None else named(run, runs)
-    analysis, of_run = _analysed(of)
+    folder = None if run is None else named(run, runs)
+    analysis, cpus_of_run = _analysed(folder)
     if load is not None:
-        found = saved(load)
+        profile = model.load(load)
     else:
-        asked = Asked(
+        request = Asked(
             argv=tuple(command or ()),
             directory=Path.cwd(),
             variables=dict(os.environ),
-            resources=wanted,
+            resources=slowed,
             repeat=repeat,
-            budget_s=seconds,
-            cpus=cpus or of_run or 1,
+            budget_s=budget_s,
+            cpus=cpus or cpus_of_run or 1,
         )
-        found = _measured(asked, profiles)
+        profile = _measured(request, profiles)
     if save is not None:
-        put(save, found.model_dump_json(indent=1).encode())
-    predicted = None
-    if analysis is not None:
-        from ullage.analysis.profiles.predicting import predict
-
-        predicted = predict(found, analysis)
-    _print(found, predicted, of, as_json=as_json)
+        put(save, profile.model_dump_json(indent=1).encode())
+    predicted = None if analysis is None else predicting.predict(profile, analysis)
+    if as_json:
+        prediction = None if predicted is None else predicted.model_dump(mode="json")
+        print_json({"profile": profile.model_dump(mode="json"), "prediction": prediction})
+    else:
+        output.show(profile, predicted, folder)
 
 
 def _writable(file: Path) -> None:
@@ -178,21 +118,23 @@ def _writable(file: Path) -> None:
         raise UllageError(FILE_FAILED, file=file, reason=os.strerror(errno.EACCES))
 
 
-def _measured(asked: Asked, profiles: Path) -> Profile:
+def _measured(request: "Asked", profiles: Path) -> "Profile":
     """The profile; Ctrl-C ends the command, and then ullage."""
+    from asyncio import CancelledError
+
     from ullage.cli.live.terminal import RunProgress
-    from ullage.common.console import stderr
+    from ullage.common.signals import interruptible
     from ullage.experiments.profile import run as running
 
-    with RunProgress(asked.repeat) as progress:
+    with RunProgress(request.repeat) as progress:
         try:
-            return interruptible(running.run(asked, profiles, progress))
-        except asyncio.CancelledError:
+            return interruptible(running.run(request, profiles, progress))
+        except CancelledError:
             stderr.print(escape("interrupted: there are no weights"), soft_wrap=True)
             raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def _analysed(run: Path | None) -> tuple[Analysis | None, int | None]:
+def _analysed(run: Path | None) -> "tuple[Analysis | None, int | None]":
     """The run to predict for, and the CPUs that its environments have."""
     if run is None:
         return None, None
@@ -204,37 +146,28 @@ def _analysed(run: Path | None) -> tuple[Analysis | None, int | None]:
     return overhead.analyse(folder), math.ceil(cpus) if isinstance(cpus, int | float) else None
 
 
-def _print(found: Profile, predicted: Predicted | None, run: Path | None, *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "profile": found.model_dump(mode="json"),
-                "prediction": predicted.model_dump(mode="json") if predicted else None,
-            }
-        )
-        return
-    pass
-
-    show(found, predicted, run)
-
-
-def _resources(text: str) -> tuple[Resource, ...]:
+def _resources(text: str) -> "tuple[Resource, ...]":
     from ullage.analysis.weigh.weights import resource_of
 
-    found: list[Resource] = []
+    resources: list[Resource] = []
     for name in text.split(","):
         try:
-            each = resource_of(name.strip())
+            resource = resource_of(name.strip())
         except ValueError as error:
             raise typer.BadParameter(f"--resources: {error}") from None
-        if each == "other" or each in found:
-            why = "stands twice" if each in found else f"cannot be slowed: give some of {EVERY}"
-            raise typer.BadParameter(f"--resources: {each} {why}")
-        found.append(each)
-    return tuple(found)
+        if resource == "other" or resource in resources:
+            twice = resource in resources
+            reason = "stands twice" if twice else f"cannot be slowed: give some of {EVERY}"
+            raise typer.BadParameter(f"--resources: {resource} {reason}")
+        resources.append(resource)
+    return tuple(resources)
 
 
 def _seconds(text: str) -> float:
+    from pydantic import TypeAdapter, ValidationError
+
+    from ullage.common.quantities import Seconds
+
     try:
         return TypeAdapter(Seconds).validate_python(text)
     except ValidationError as error:

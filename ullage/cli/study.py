@@ -9,19 +9,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ullage.cli.live.terminal import ElasticProgress, RunProgress
 from ullage.cli.options import Json, RunsOption
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import ExitCode
-from ullage.runs.reader import RUNS
+from ullage.runs import RUNS
 
 if TYPE_CHECKING:
     from ullage.experiments.studies.showing import Shown
 
-study_app = typer.Typer(
-    help="Published studies: their figures recomputed, their questions asked again here.",
-    no_args_is_help=True,
-)
+study_app = typer.Typer(rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(help="Its name; `ullage study list` has them.")]
 
@@ -81,7 +77,10 @@ def show_command(
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Recompute what was published, mark what disagrees, and put our own runs beside it."""
+    """Recompute what was published, beside our own runs.
+
+    What disagrees is marked.
+    """
     from ullage.experiments.studies import finding, get, showing
     from ullage.runs.reader import named
 
@@ -91,13 +90,13 @@ def show_command(
         if run
         else finding.latest(study, runs)
     )
-    found = showing.shown(study, of_runs)
+    view = showing.shown(study, of_runs)
     if as_json:
-        print_json(showing.dumped(found))
+        print_json(showing.dumped(view))
     else:
-        showing.show(found, stdout)
+        showing.show(view, stdout)
     if out is not None:
-        _write(found, out)
+        _write(view, out)
 
 
 @study_app.command("run")
@@ -114,34 +113,31 @@ def run_command(
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Run the plans of a study, then show its tables and write its page, study.html."""
-    from ullage.experiments.studies import get, showing
+    """Run a study's plans, show its tables and write study.html."""
+    from ullage.cli.live.terminal import ElasticProgress, RunProgress
+    from ullage.experiments.studies import get, page, running, showing
 
     if quick == full:
         raise typer.BadParameter(f"say --quick or --full{', not both' if full else ''}")
     study = get(name)
-    from ullage.experiments.studies import running
-
     views = running.Views(RunProgress, ElasticProgress)
     of_runs, code = running.run(
         study, views, quick=quick, resume=resume, runs=runs, as_json=as_json
     )
     if code == ExitCode.INTERRUPTED:
         raise typer.Exit(code)
-    found = showing.shown(study, of_runs)
+    view = showing.shown(study, of_runs)
     if as_json:
-        print_json(showing.dumped(found))
+        print_json(showing.dumped(view))
     else:
-        showing.show(found, stdout)
-    from ullage.experiments.studies.page import NAME
-
-    _write(found, next(iter(of_runs.values())) / NAME)
+        showing.show(view, stdout)
+    _write(view, next(iter(of_runs.values())) / page.NAME)
     if code:
         raise typer.Exit(code)
 
 
-def _write(found: Shown, out: Path) -> None:
+def _write(view: Shown, out: Path) -> None:
     from ullage.experiments.studies import page
 
-    page.write(found, out)
+    page.write(view, out)
     stderr.print(f"study: {escape(str(out))}", soft_wrap=True)

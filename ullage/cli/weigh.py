@@ -1,161 +1,16 @@
-"""`ullage weigh`: the options. What reads, computes and prints is imported when needed."""
+"""`ullage weigh`: one figure for a machine. What computes and prints is imported when needed."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from ullage.analysis.comparison import rounding
-from ullage.analysis.comparison.estimates import Precision
-from ullage.analysis.comparison.words import (
-    COVERS,
-    RESOURCES,
-    SIDE_BY_SIDE,
-    blocks,
-    listed,
-    makings,
-    name,
-)
-from ullage.analysis.weigh.weighing import Node, Total, WeighedPart, Weighing
 from ullage.cli.options import Json, RunArgument, RunsOption
-from ullage.common.console import print_json, stdout
-from ullage.common.text import clean
-from ullage.runs.reader import RUNS
-from ullage.runs.records import Resource
+from ullage.common.console import print_json
+from ullage.runs import RUNS
 
-# What `ullage weigh` prints: a table of the machines, and one of the nodes.
-
-
-def show(found: Weighing) -> None:
-    for line in _lead(found):
-        stdout.print(escape(line), soft_wrap=True)
-    stdout.print(_machines(found))
-    if found.nodes:
-        stdout.print(_node_table(found))
-    for line in _notes(found):
-        stdout.print(escape(line), soft_wrap=True)
-
-
-def _lead(found: Weighing) -> Iterable[str]:
-    beside = f", {SIDE_BY_SIDE}" if found.design == "duet" else ""
-    yield (
-        f"How many times worse than {clean(found.baseline_label, 60)}{beside}, for a machine that "
-        f"is {_for(found.weights)}:"
-    )
-    for key, weights in found.own.items():
-        yield f"{clean(key, 60)} is weighed as {_for(weights)}."
-
-
-def _for(weights: dict[Resource, float]) -> str:
-    parts = [f"{rounding.share(weight)} {RESOURCES[r]}" for r, weight in weights.items() if weight]
-    return listed(parts)
-
-
-def _machines(found: Weighing) -> Table:
-    table = _table(found, "a machine", "weight", "adds")
-    for machine in found.machines:
-        label = name(machine.label, emulated=machine.emulated, unequal=machine.unequal)
-        table.add_row(f"[bold]{_safe(label)}[/]", *_figures(machine.total), "", "")
-        for part in machine.parts:
-            table.add_row(*_row(part), rounding.share(part.weight), f"{part.contribution:.3g}")
-    return table
-
-
-def _node_table(found: Weighing) -> Table:
-    table = _table(found, "a node", "weight × share", "adds")
-    for node in (*found.nodes, *([found.system] if found.system else [])):
-        kind = {
-            "measured": "measured together",
-            "composed": "from figures of one at a time",
-            "system": "all nodes",
-        }[node.kind]
-        table.add_row(f"[bold]{_safe(node.name)}[/], {kind}", "", "", "", "", "")
-        table.add_row("  mean by share", *_figures(node.mean), "", "")
-        table.add_row("  sum", *_figures(node.total), "", "")
-        if node.kind != "system":
-            for part in node.parts:
-                counts = f"{part.weight:.3g} × {part.share:.3g} ({part.share_from})"
-                table.add_row(*_row(part), counts, f"{part.contribution:.3g}")
-    return table
-
-
-def _table(found: Weighing, first: str, *more: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(first)
-    table.add_column("ratio", justify="right", no_wrap=True)
-    table.add_column(f"{rounding.share(found.confidence)} interval", no_wrap=True)
-    table.add_column("from")
-    for column in more:
-        table.add_column(column, justify="right")
-    return table
-
-
-def _row(part: WeighedPart) -> tuple[str, str, str, str]:
-    """A resource of an environment, or of one instance, with its ratio."""
-    copies = f"{part.copies} × " if part.copies > 1 else ""
-    of = f"{part.instance or part.environment}, " if part.share_from else ""
-    several = f" ({len(part.members)} figures)" if len(part.members) > 1 else ""
-    return (f"  {copies}{_safe(of)}{RESOURCES[part.resource]}{several}", *_figures(part.total))
-
-
-def _figures(total: Total) -> tuple[str, str, str]:
-    """Ratio, interval, and what it rests on."""
-    rests = blocks(total.blocks)
-    if total.precision == "intermediate":
-        rests = f"{makings(total.generations)} ({rests})"
-    if total.interval is None:
-        return f"{total.overhead:.3g}", "none", rests
-    middle, low, high = rounding.ratio(total.interval)
-    return middle, f"{low} to {high}", rests
-
-
-def _notes(found: Weighing) -> list[str]:
-    totals = [machine.total for machine in found.machines]
-    notes = [f"Intervals cover {COVERS[kind]}." for kind in dict.fromkeys(_kinds(totals))]
-    parts = [part for machine in found.machines for part in machine.parts]
-    if any(len(part.members) > 1 for part in parts):
-        notes.append("Several figures of one resource count together, by their geometric mean.")
-    dropped = max((total.dropped for total in totals), default=0)
-    if dropped:
-        notes.append(
-            f"Up to {blocks(dropped)} left out, in which a resource has no pair of trials."
-        )
-    if any(total.interval is None for total in totals):
-        notes.append("No interval: one block shows no spread.")
-    return [*notes, *_node_notes(found.nodes)]
-
-
-def _kinds(totals: Sequence[Total]) -> list[Precision]:
-    return [total.precision for total in totals if total.interval is not None]
-
-
-def _node_notes(nodes: Sequence[Node]) -> list[str]:
-    notes = []
-    if nodes:
-        notes.append(
-            "The sum grows with what a node holds; the mean by share is the sum over all "
-            "weights × shares, and can be compared between sizes."
-        )
-    if any(node.kind == "composed" for node in nodes):
-        notes.append(
-            "Composed nodes are reckoned from environments that ran by themselves: what instances "
-            "cost each other is not in them. `instances:` in a plan measures that."
-        )
-    for node in nodes:
-        shares = node.shares.items()
-        over = [f"{RESOURCES[r]} {share:.3g} times" for r, share in shares if share > 1 + 1e-9]
-        if over:
-            notes.append(f"{clean(node.name, 60)} gives more than it has: {listed(over)}.")
-    return notes
-
-
-def _safe(text: str) -> str:
-    return escape(clean(text, 120))
-
+if TYPE_CHECKING:
+    from ullage.runs.records import Resource
 
 T = TypeVar("T")
 
@@ -200,76 +55,79 @@ def weigh_command(
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
-    """Make one figure of a run for each machine, node and system, given what they are for."""
+    """Make one figure of a run for a machine, given what it is for.
+
+    Nodes of machines, and systems of nodes, get theirs too.
+    """
     from ullage.analysis import overhead
     from ullage.analysis.weigh import weighing
     from ullage.analysis.weigh.weights import WeighRequest
+    from ullage.cli.output import weigh as output
     from ullage.runs.reader import RunFolder, chosen
 
-    shared, own = _weights(weights)
-    wanted = WeighRequest(
-        weights=shared,
+    general, own = _weights(weights)
+    request = WeighRequest(
+        weights=general,
         own=own,
         environments=tuple(environment or ()),
         nodes=_parsed_nodes(node or ()),
         shares=_shares(share or ()),
     )
     folder = RunFolder.open(chosen(run, runs))
-    found = weighing.weigh(folder, overhead.analyse(folder), wanted)
+    weighed = weighing.weigh(folder, overhead.analyse(folder), request)
     if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    pass
-
-    show(found)
+        print_json(weighed.model_dump(mode="json"))
+    else:
+        output.show(weighed)
 
 
 def _weights(
-    given: Iterable[str],
-) -> tuple[dict[Resource, float], dict[str, dict[Resource, float]]]:
+    texts: Iterable[str],
+) -> "tuple[dict[Resource, float], dict[str, dict[Resource, float]]]":
     """Those of all environments, and those of single ones."""
-    from ullage.analysis.weigh import weights as asked
+    from ullage.analysis.weigh import weights
 
-    shared: dict[Resource, float] = {}
+    general: dict[Resource, float] = {}
     own: dict[str, dict[Resource, float]] = {}
-    for text in given:
-        key, rest = asked.prefixed(text)
-        found = _read("--weights", asked.weights, rest)
-        if own.get(key) if key else shared:
-            raise typer.BadParameter(f"--weights: {text!r}: those of {key or 'all'} stand twice")
-        if key:
-            own[key] = found
+    for text in texts:
+        environment, assignments = weights.prefixed(text)
+        by_resource = _read("--weights", weights.weights, assignments)
+        if own.get(environment) if environment else general:
+            twice = f"those of {environment or 'all'} stand twice"
+            raise typer.BadParameter(f"--weights: {text!r}: {twice}")
+        if environment:
+            own[environment] = by_resource
         else:
-            shared = found
-    if not shared:
+            general = by_resource
+    if not general:
         raise typer.BadParameter("--weights: none are for all environments: write one without `:`")
-    return shared, own
+    return general, own
 
 
-def _parsed_nodes(given: Iterable[str]) -> dict[str, dict[str, int]]:
-    from ullage.analysis.weigh import weights as asked
+def _parsed_nodes(texts: Iterable[str]) -> dict[str, dict[str, int]]:
+    from ullage.analysis.weigh import weights
 
-    made: dict[str, dict[str, int]] = {}
-    for text in given:
-        name, held = _read("--node", asked.node, text)
-        if name in made:
+    nodes: dict[str, dict[str, int]] = {}
+    for text in texts:
+        name, copies = _read("--node", weights.node, text)
+        if name in nodes:
             raise typer.BadParameter(f"--node: {name!r} stands twice")
-        made[name] = held
-    return made
+        nodes[name] = copies
+    return nodes
 
 
-def _shares(given: Iterable[str]) -> dict[tuple[str | None, Resource], float]:
-    from ullage.analysis.weigh import weights as asked
+def _shares(texts: Iterable[str]) -> "dict[tuple[str | None, Resource], float]":
+    from ullage.analysis.weigh import weights
 
-    made: dict[tuple[str | None, Resource], float] = {}
-    for text in given:
-        key, resource, share = _read("--share", asked.share, text)
-        made[key, resource] = share
-    return made
+    shares: dict[tuple[str | None, Resource], float] = {}
+    for text in texts:
+        environment, resource, share = _read("--share", weights.share, text)
+        shares[environment, resource] = share
+    return shares
 
 
-def _read(option: str, how: Callable[[str], T], text: str) -> T:
+def _read(option: str, parse: Callable[[str], T], text: str) -> T:
     try:
-        return how(text)
+        return parse(text)
     except ValueError as error:
         raise typer.BadParameter(f"{option}: {error}") from None

@@ -38,9 +38,9 @@ class Undo:
 
     def pop_all(self) -> Undo:
         """All of it as another one's; nothing is left here."""
-        other = Undo(self._at_last)
-        other._steps, self._steps, self._at_last = self._steps, [], None
-        return other
+        steps = Undo(self._at_last)
+        steps._steps, self._steps, self._at_last = self._steps, [], None
+        return steps
 
     async def aclose(self) -> None:
         """Take every step, whatever becomes of the others; those that fail stay.
@@ -59,7 +59,7 @@ class Undo:
             if not self._steps and self._at_last is not None:
                 self._at_last()
             if errors:
-                raise min(errors, key=lambda each: isinstance(each, Exception))
+                raise min(errors, key=lambda error: isinstance(error, Exception))
 
     async def __aenter__(self) -> Undo:
         return self

@@ -11,24 +11,20 @@ from typing import Final
 
 from ullage.common.errors import HOST_MISSING, UllageError
 
-# How often to look for what no event tells.
-
 SHARE: Final = 0.1
+"""Of the wait, until the next look."""
 SHORTEST_S: Final = 0.001
 """The event loop's own timer is no finer."""
 LONGEST_S: Final = 0.01
 
 
-def rest_s(waited_s: float, longest_s: float = LONGEST_S) -> float:
-    """Seconds until the next look, when it has been waited for so many.
+def poll_interval_s(waited_s: float, longest_s: float = LONGEST_S) -> float:
+    """Seconds until the next look, after waiting for `waited_s`.
 
-    So what is seen was there for a tenth of the wait at most, or for SHORTEST_S where that is more;
-    and never for more than `longest_s`. Looking costs little: some 35 looks in the first 100 ms.
+    A change is then seen within a tenth of the wait, or SHORTEST_S where that is more, and never
+    later than `longest_s`. Looking costs little: some 35 looks in the first 100 ms.
     """
     return min(longest_s, max(SHORTEST_S, SHARE * waited_s))
-
-
-# The host's programs that ullage calls.
 
 
 def needed(program: str, package: str) -> str:
@@ -37,10 +33,10 @@ def needed(program: str, package: str) -> str:
     Also looks where system tools stand, which a plain user's PATH may lack.
     """
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-    found = shutil.which(program, path=path)
-    if found is None:
+    location = shutil.which(program, path=path)
+    if location is None:
         raise UllageError(HOST_MISSING, what=program, command=f"apt-get install {package}")
-    return found
+    return location
 
 
 class CommandError(Exception):
@@ -99,5 +95,5 @@ async def attempt(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30
 
 def tail(text: str, lines: int = 3) -> str:
     """The last lines that say something, on one line."""
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return "; ".join(said[-lines:])[-600:]
+    last = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(last[-lines:])[-600:]

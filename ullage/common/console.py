@@ -10,13 +10,11 @@ import errno
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from ullage.common.files import put
 from ullage.common.text import whole
 
 
@@ -38,10 +36,10 @@ class CleanConsole(Console):
 
 def _console(*, to_stderr: bool) -> CleanConsole:
     """No emoji codes: `:x:` is data. Not on a terminal there is no width to wrap or cut at."""
-    made = CleanConsole(stderr=to_stderr, highlight=False, emoji=False)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = _WIDE
-    return made
+    console = CleanConsole(stderr=to_stderr, highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDE
+    return console
 
 
 _WIDE = 10_000
@@ -53,11 +51,3 @@ def print_json(value: Any) -> None:
     """A result for programs, on standard output."""
     json.dump(value, sys.stdout, indent=2, default=str)
     sys.stdout.write("\n")
-
-
-def give(data: bytes, out: Path | None) -> None:
-    """What was asked for, in a file or on standard output."""
-    if out:
-        put(out, data)
-    else:
-        sys.stdout.buffer.write(data)

@@ -74,12 +74,10 @@ def check_fields(document: YamlFile, what: str, suggestion: str) -> None:
         )
 
 
-def check_kind(document: YamlFile, own: str, other: str, wrong: ErrorKind) -> None:
-    """Raise `wrong` for a plan of the other kind: each kind has a field that it cannot be without,
-    and that the other one does not know.
-    """
-    if other in document.data and own not in document.data:
-        raise UllageError(wrong, file=document.name, line=document.line((other,)))
+def check_kind(document: YamlFile, own: str, foreign: str, wrong: ErrorKind) -> None:
+    """Raise `wrong` for a plan of another kind: one with the field that only the other needs."""
+    if foreign in document.data and own not in document.data:
+        raise UllageError(wrong, file=document.name, line=document.line((foreign,)))
 
 
 def check_names(document: YamlFile, named: Iterable[tuple[FieldPath, str]]) -> None:
@@ -92,18 +90,18 @@ def check_names(document: YamlFile, named: Iterable[tuple[FieldPath, str]]) -> N
 
 
 def no_environment(
-    document: YamlFile, path: FieldPath, name: str, known: Sequence[str]
+    document: YamlFile, path: FieldPath, name: str, names: Sequence[str]
 ) -> UllageError:
     """The complaint about a field that should name an environment and does not."""
     where = {"file": document.name, "line": document.line(path), "found": repr(name)}
     if path == ("baseline",):
-        return UllageError(PLAN_NO_BASELINE, **where, allowed=", ".join(known))
+        return UllageError(PLAN_NO_BASELINE, **where, allowed=", ".join(names))
     return UllageError(
         PLAN_BAD_FIELD,
         **where,
         field=".".join(map(str, path)),
-        allowed=f"one of the environments: {', '.join(known)}",
-        suggestion=nearest(name, known, listed=True),
+        allowed=f"one of the environments: {', '.join(names)}",
+        suggestion=nearest(name, names, listed=True),
     )
 
 
@@ -123,12 +121,12 @@ def unknown(
     document: YamlFile,
     path: FieldPath,
     name: str,
-    known: Iterable[str],
+    choices: Iterable[str],
     *,
     suggestion: str = "",
 ) -> UllageError:
     """The complaint about a name that is not on our list; it suggests the nearest on it."""
-    names = list(known)
+    names = list(choices)
     return UllageError(
         kind,
         file=document.name,
@@ -185,8 +183,8 @@ def shown(value: object, limit: int = 60) -> str:
 
 def allowed_fields(model: type[BaseModel], path: FieldPath) -> list[str]:
     """The field names of the model that stands at `path` below `model`."""
-    found = _model_at(model, path)
-    return [field.alias or name for name, field in found.model_fields.items()]
+    deepest = _model_at(model, path)
+    return [field.alias or name for name, field in deepest.model_fields.items()]
 
 
 def _allowed(model: type[BaseModel], fault: ErrorDetails) -> str:

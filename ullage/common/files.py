@@ -1,4 +1,4 @@
-"""Files of lines that only grow: a line is written whole or not at all, and torn ends are cut."""
+"""Files written whole or not at all, locked, compared, and appended to line by line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -31,7 +32,13 @@ def put(file: Path, data: bytes) -> None:
         raise
 
 
-# Locks between processes.
+def give(data: bytes, out: Path | None) -> None:
+    """Write to a file, or to standard output without one."""
+    if out:
+        put(out, data)
+    else:
+        sys.stdout.buffer.write(data)
+
 
 _POLL_S: Final = 0.2
 
@@ -43,15 +50,15 @@ async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> A
     `waiting` is called once when somebody else holds it.
     """
     with path.open("wb") as file:
-        told = False
+        announced = False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
+                if not announced:
                     waiting()
-                told = True
+                announced = True
                 await asyncio.sleep(_POLL_S)
         yield
 
@@ -68,9 +75,6 @@ def is_held(path: Path) -> bool:
     return False
 
 
-# What a directory tree holds, so that a change can be told.
-
-
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
@@ -83,13 +87,13 @@ def manifest(root: Path) -> dict[str, str]:
     The content is the SHA-256 of a file, the target of a link, the numbers of a device. Times are
     left out: reading a file may change one.
     """
-    found: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for folder, folders, files in os.walk(root):
         folders.sort()
         for name in (*folders, *sorted(files)):
             path = Path(folder) / name
-            found[str(path.relative_to(root))] = _line(path)
-    return found
+            lines[str(path.relative_to(root))] = _line(path)
+    return lines
 
 
 def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
@@ -147,9 +151,9 @@ def cut_torn_end(fd: int) -> bool:
     whole = end
     while whole > 0:
         start = max(0, whole - _BLOCK)
-        found = os.pread(fd, whole - start, start).rfind(b"\n")
-        whole = start + found + 1
-        if found >= 0:
+        newline = os.pread(fd, whole - start, start).rfind(b"\n")
+        whole = start + newline + 1
+        if newline >= 0:
             break
     if whole != end:
         os.ftruncate(fd, whole)

@@ -72,9 +72,9 @@ Memory = Annotated[Bytes, BeforeValidator(_memory, json_schema_input_type=str | 
 """A size in bytes, or `host`: all memory of this host."""
 
 
-def many(number: int, one: str) -> str:
+def many(number: int, noun: str) -> str:
     """`1 block`, `12 blocks`, `1,000 blocks`, for people."""
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_seconds(seconds: float) -> str:
@@ -83,9 +83,9 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.2g} s"
     if seconds < 60:
         return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, left_s = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+        return f"{minutes} min {left_s} s" if left_s else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
 

@@ -41,20 +41,20 @@ class Registry:
 
     def refuse_faults(self, classes: Iterable[type[Any]]) -> None:
         """Raise UllageError (LIST_BAD_INTERFACE, LIST_DUPLICATE) at the first fault."""
-        taken: dict[str, str] = {}
-        for each in classes:
-            fault = self._fault(each)
+        holders: dict[str, str] = {}
+        for kind in classes:
+            fault = self._fault(kind)
             if fault:
-                raise self.bad(each.__qualname__, fault)
-            if each.name in taken:
+                raise self.bad(kind.__qualname__, fault)
+            if kind.name in holders:
                 raise UllageError(
                     LIST_DUPLICATE,
                     what=self.what,
-                    name=each.name,
-                    first=taken[each.name],
-                    second=each.__qualname__,
+                    name=kind.name,
+                    first=holders[kind.name],
+                    second=kind.__qualname__,
                 )
-            taken[each.name] = each.__qualname__
+            holders[kind.name] = kind.__qualname__
 
     def bad(self, name: str, fault: str) -> UllageError:
         """LIST_BAD_INTERFACE, to raise."""
@@ -64,32 +64,32 @@ class Registry:
         module, _, name = line.rpartition(".")
         package = self.base.__module__.rpartition(".")[0]
         try:
-            found = getattr(import_module(f"{package}.{module}"), name, None)
+            kind = getattr(import_module(f"{package}.{module}"), name, None)
         except ModuleNotFoundError as error:
             raise self.bad(line, f"no module {error.name}") from error
-        if not (isinstance(found, type) and issubclass(found, self.base)):
+        if not (isinstance(kind, type) and issubclass(kind, self.base)):
             raise self.bad(line, f"not a subclass of {self.base.__name__}")
-        return found
+        return kind
 
-    def _fault(self, each: type[Any]) -> str | None:
+    def _fault(self, kind: type[Any]) -> str | None:
         """What is missing or wrong in the class, or None."""
-        abstract = sorted(getattr(each, "__abstractmethods__", ()))
+        abstract = sorted(getattr(kind, "__abstractmethods__", ()))
         attributes = ("name", *self.attributes)
-        lacks = [*abstract, *(name for name in attributes if not hasattr(each, name))]
+        lacks = [*abstract, *(name for name in attributes if not hasattr(kind, name))]
         if lacks:
             return f"lacks {', '.join(lacks)}"
-        if not (each.__doc__ or "").strip():
+        if not (kind.__doc__ or "").strip():
             return "lacks a docstring, which is its page in the docs"
-        if not isinstance(each.name, str) or not _NAME.fullmatch(each.name):
-            return f"name {each.name!r} is not lower-case words joined by dashes"
-        return self._methods_fault(each) or self.fault(each)
+        if not isinstance(kind.name, str) or not _NAME.fullmatch(kind.name):
+            return f"name {kind.name!r} is not lower-case words joined by dashes"
+        return self._methods_fault(kind) or self.fault(kind)
 
-    def _methods_fault(self, each: type[Any]) -> str | None:
+    def _methods_fault(self, kind: type[Any]) -> str | None:
         """Methods are called as the base's are: with as many arguments, awaited or not."""
         public = {n: m for n, m in vars(self.base).items() if isfunction(m) and n[0] != "_"}
-        made = {"__init__": vars(self.base).get("__init__", object.__init__)}
-        for name, theirs in (made | public).items():
-            fault = _method_fault(name, getattr(each, name), theirs)
+        constructor = {"__init__": vars(self.base).get("__init__", object.__init__)}
+        for name, theirs in (constructor | public).items():
+            fault = _method_fault(name, getattr(kind, name), theirs)
             if fault:
                 return fault
         return None
@@ -103,11 +103,11 @@ def _method_fault(name: str, ours: Any, theirs: Callable[..., Any]) -> str | Non
     if iscoroutinefunction(ours) != iscoroutinefunction(theirs):
         return f"{name} must{'' if iscoroutinefunction(theirs) else ' not'} be async"
     expected = signature(theirs).parameters.values()
-    given = [each.name for each in expected if each.kind <= each.POSITIONAL_OR_KEYWORD]
+    positional = [p.name for p in expected if p.kind <= p.POSITIONAL_OR_KEYWORD]
     try:
-        signature(ours).bind(*given)
+        signature(ours).bind(*positional)
     except TypeError:
-        return f"{name} does not take ({', '.join(given)})"
+        return f"{name} does not take ({', '.join(positional)})"
     return None
 
 
@@ -127,16 +127,16 @@ def fields_fault(
 
 def figures_fault(attribute: str, figures: object, kind: type[Any]) -> str | None:
     """What is wrong with the declaration of figures that have a `name` and a `unit`, or None."""
-    if not isinstance(figures, tuple) or not all(isinstance(each, kind) for each in figures):
+    if not isinstance(figures, tuple) or not all(isinstance(figure, kind) for figure in figures):
         return f"{attribute} is not a tuple of {kind.__name__}"
-    names = [each.name for each in figures]
-    for each in figures:
-        if not _FIGURE.fullmatch(each.name):
-            return f"{each.name!r} in {attribute} is not lower-case words joined by underscores"
-        if names.count(each.name) > 1:
-            return f"{each.name} stands twice in {attribute}"
-        if each.unit not in UNITS:
-            return unit_fault(each.name, each.unit)
+    names = [figure.name for figure in figures]
+    for name, unit in ((figure.name, figure.unit) for figure in figures):
+        if not _FIGURE.fullmatch(name):
+            return f"{name!r} in {attribute} is not lower-case words joined by underscores"
+        if names.count(name) > 1:
+            return f"{name} stands twice in {attribute}"
+        if unit not in UNITS:
+            return unit_fault(name, unit)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like: what runs is told once, and then removes what it made, undisturbed."""
+"""Ctrl-C and its like cancel what runs once; it then removes what it made, undisturbed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def interruptible(work: Coroutine[Any, Any, T]) -> T:
     async def guarded() -> T:
         task = asyncio.ensure_future(work)
         loop = asyncio.get_running_loop()
-        told = False
+        cancelled = False
 
         def interrupt() -> None:
-            nonlocal told
-            if not told:
-                told = True
+            nonlocal cancelled
+            if not cancelled:
+                cancelled = True
                 task.cancel()
                 stderr.print("stopping the trial and removing the environments …")
 

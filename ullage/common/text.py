@@ -1,6 +1,6 @@
-"""Untrusted words made harmless, for whoever shows them: the terminal and the report.
+"""Text: names for files, the nearest allowed name, and untrusted words made harmless.
 
-What a guest said, and what stands in a run folder that came from elsewhere, may try to steer the
+What a guest printed, and what stands in a run folder that came from elsewhere, may try to steer the
 terminal or to look like something else.
 """
 
@@ -10,8 +10,6 @@ import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
-
-# Keys of environments and workloads as names of files, and of instances.
 
 
 def slug(key: str) -> str:
@@ -28,9 +26,6 @@ def instance_name(key: str) -> str:
     Several keys may have the same.
     """
     return slug(key)[:24].strip("-.").lower().replace(".", "-").replace("_", "-")
-
-
-# What the user may have meant: the nearest of the names that are allowed.
 
 
 def nearest(word: str, choices: Iterable[str], *, listed: bool = False) -> str:
@@ -70,9 +65,9 @@ def clean(text: str, limit: int = LIMIT) -> str:
     Control characters, bidirectional overrides and other invisible characters are shown by name,
     so that what is read is what is there. What is over `limit` characters is cut, and says so.
     """
-    rest = len(text) - limit
-    shown = whole(text[:limit])
-    return f"{shown} … ({rest:,} more characters)" if rest > 0 else shown
+    cut = len(text) - limit
+    start = whole(text[:limit])
+    return f"{start} … ({cut:,} more characters)" if cut > 0 else start
 
 
 def whole(text: str) -> str:

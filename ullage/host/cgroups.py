@@ -306,7 +306,7 @@ async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
         waited_s = time.monotonic() - began
         if waited_s > _PATIENCE_S:
             raise UllageError(errors.CGROUP_STUCK, path=path, state=state, seconds=_PATIENCE_S)
-        await asyncio.sleep(commands.rest_s(waited_s))
+        await asyncio.sleep(commands.poll_interval_s(waited_s))
 
 
 def _make(hierarchy: Hierarchy, place: Path, controllers: set[str]) -> None:

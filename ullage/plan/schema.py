@@ -275,7 +275,7 @@ class Plan(Fields):
 def check(document: YamlFile) -> Plan:
     """Check the fields that all plans share; the matrix checks the rest."""
     check_fields(document, "plan", "`ullage init` writes one")
-    check_kind(document, own="workloads", other="arrivals", wrong=PLAN_IS_ELASTIC)
+    check_kind(document, own="workloads", foreign="arrivals", wrong=PLAN_IS_ELASTIC)
     plan = checked(Plan, document.data, document, ())
     check_names(document, _names(plan))
     _check_generations(plan, document)

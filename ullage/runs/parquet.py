@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ullage.common.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
@@ -350,6 +348,10 @@ def query(
     RUN_NOT_FOUND without any run, QUERY_FAILED with DuckDB's own words. A run that cannot be read
     raises its error, unless `on_bad_run` is there to be told: then it is left out.
     """
+    # Only queries need them; to load them takes as long as to write the tables of many runs.
+    import duckdb  # noqa: PLC0415
+    from pyarrow import dataset  # noqa: PLC0415
+
     files: dict[str, list[str]] = {name: [] for name in SCHEMAS}
     for path in find_runs(root):
         try:
@@ -363,7 +365,7 @@ def query(
         raise UllageError(RUN_NOT_FOUND, path=root)
     with duckdb.connect(":memory:", config=dict(_OFFLINE)) as connection:
         for name, schema in SCHEMAS.items():
-            connection.register(name, ds.dataset(files[name], schema=schema, format="parquet"))
+            connection.register(name, dataset.dataset(files[name], schema=schema, format="parquet"))
         try:
             result = connection.sql(sql)
             return pa.table({}) if result is None else result.to_arrow_table()

@@ -26,8 +26,6 @@ from ullage.common.faults import first_fault
 from ullage.runs.events import BlockDone, Event, Finished, Idle, Provisioned, Started, Trial, Warned
 from ullage.runs.records import FORMAT, JOURNAL, PLAN, RESOLVED, TRIALS, Resolved, size
 
-RUNS: Final = Path("runs")
-"""Where run folders lie, unless said otherwise."""
 _HEAD = 200
 """Bytes in which `resolved.json` says what kind of run it is of."""
 KindName = Literal["ordinary", "elastic"]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from ullage.stats import Floats
 
@@ -42,7 +41,11 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     p = _checked(p_values)
     if p.size == 0:
         return []
-    return [float(value) for value in stats.false_discovery_control(p, method="bh")]
+    order = np.argsort(p, kind="stable")
+    stepped = p[order] * (p.size / np.arange(1, p.size + 1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
+    return [float(value) for value in adjusted]
 
 
 def adjust(p_values: Sequence[float], correction: Correction) -> list[float]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from ullage.stats import Floats
 from ullage.stats.interval import IntervalEstimate, TooFewError, check_confidence, sample
+
+_TIE = 1e-12
+"""A tail that differs by less counts as equal: the difference is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,8 @@ def quantile(values: ArrayLike, q: float, confidence: float) -> Quantile:
     _check(q)
     x = sample(values)
     n, tail = x.size, (1 - confidence) / 2
-    lower = int(stats.binom.ppf(tail, n, q))
-    upper = int(stats.binom.isf(tail, n, q)) + 1
+    lower = _least(n, lambda k: bool(special.bdtr(k, n, q) >= tail * (1 - _TIE)))
+    upper = _least(n, lambda k: bool(special.bdtrc(k, n, q) <= tail * (1 + _TIE))) + 1
     below = math.floor((n - 1) * q)
     places = (lower - 1, upper - 1, below, below + 1)
     x = np.partition(x, sorted({place for place in places if 0 <= place < n}))
@@ -44,6 +48,19 @@ def quantile(values: ArrayLike, q: float, confidence: float) -> Quantile:
         low=float(x[lower - 1]) if 1 <= lower <= n else None,
         high=float(x[upper - 1]) if 1 <= upper <= n else None,
     )
+
+
+def _least(n: int, holds: Callable[[int], bool]) -> int:
+    """Least k from 0 to n from which on it holds; n at most.
+
+    With the distribution's tails from scipy.special, as `scipy.stats.binom` has it: to load that
+    takes longer than all else that a table needs.
+    """
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def quantile_ratio(

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from ullage.stats import Floats
 from ullage.stats.interval import ROUNDING, sample, t_tail
@@ -282,7 +282,14 @@ def autocorrelation(values: ArrayLike) -> Autocorrelation:
     rho = min(max((n * r + 1) / (n - 3), -1.0), 1.0)
     positive = max(rho, 0.0)
     effective = max(1.0, n * (1 - positive) / (1 + positive))
-    return Autocorrelation(n, rho, _p_by_orders(stats.rankdata(x)), effective)
+    return Autocorrelation(n, rho, _p_by_orders(_ranks(x)), effective)
+
+
+def _ranks(x: Floats) -> Floats:
+    """From 1 up; equal values have the mean of their ranks."""
+    _, group, counts = np.unique(x, return_inverse=True, return_counts=True)
+    ranks: Floats = np.cumsum(counts) - (counts - 1) / 2
+    return ranks[group]
 
 
 def _p_by_orders(ranks: Floats) -> float:

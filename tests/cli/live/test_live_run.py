@@ -36,9 +36,9 @@ Follow = Callable[..., tuple[subprocess.Popen[str], str]]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        found = launch(playwright)
-        yield found
-        found.close()
+        chromium = launch(playwright)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent_binary: Path) 
     def start(blocks: int, wrong: int = 0) -> tuple[subprocess.Popen[str], str]:
         (tmp_path / "plan.yaml").write_text(PLAN.format(blocks=blocks, wrong=wrong))
         argv = [sys.executable, "-m", "ullage", "run", "plan.yaml", "--live"]
-        said = (tmp_path / "said").open("w")
-        controller = subprocess.Popen(argv, cwd=tmp_path, stderr=said, text=True)
+        stderr = (tmp_path / "stderr").open("w")
+        controller = subprocess.Popen(argv, cwd=tmp_path, stderr=stderr, text=True)
         started.append(controller)
         deadline = time.monotonic() + SOON_MS / 1000
         while time.monotonic() < deadline and controller.poll() is None:
-            if found := re.search(r"live: (http://\S+)", (tmp_path / "said").read_text()):
-                return controller, found[1]
+            if match := re.search(r"live: (http://\S+)", (tmp_path / "stderr").read_text()):
+                return controller, match[1]
             time.sleep(0.05)
-        raise AssertionError((tmp_path / "said").read_text())
+        raise AssertionError((tmp_path / "stderr").read_text())
 
     yield start
     for controller in started:

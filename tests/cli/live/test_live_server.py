@@ -21,8 +21,8 @@ def feed() -> Feed:
 
 @pytest.fixture
 def server(feed: Feed) -> Iterator[LiveServer]:
-    with LiveServer(feed, "a <b>plan</b>") as made:
-        yield made
+    with LiveServer(feed, "a <b>plan</b>") as live_server:
+        yield live_server
 
 
 def ask(
@@ -49,11 +49,11 @@ def event(stream: http.client.HTTPResponse) -> tuple[int, str, str]:
 def test_the_feed_tells_what_is_newer_and_each_part_once(feed: Feed) -> None:
     feed.put({"head": "one", "log": "a"})
     feed.put({"head": "two"})
-    told = feed.since(0, 0.0)
-    assert [(said.part, said.html) for said in told] == [("log", "a"), ("head", "two")]
-    assert feed.since(told[-1].number, 0.0) == ()
+    parts = feed.since(0, 0.0)
+    assert [(part.name, part.html) for part in parts] == [("log", "a"), ("head", "two")]
+    assert feed.since(parts[-1].number, 0.0) == ()
     feed.put({"head": "two"})
-    assert feed.since(told[-1].number, 0.0) == ()
+    assert feed.since(parts[-1].number, 0.0) == ()
 
 
 def test_the_page_escapes_its_title_and_lets_only_its_script_run(server: LiveServer) -> None:
@@ -89,9 +89,9 @@ def test_a_head_is_that_of_the_page_without_it(server: LiveServer, path: str) ->
     status, *lines = head.decode().split("\r\n")
     answer = ask(server, f"/{server.token}/{path}")
     same = {"Content-Type", "Content-Length", "Cache-Control", "Content-Security-Policy"}
-    told = dict(line.split(": ", 1) for line in lines)
+    headers = dict(line.split(": ", 1) for line in lines)
     assert int(status.split()[1]) == answer.status == (404 if path == "absent" else 200)
-    assert {n: told[n] for n in same & set(told)} == {
+    assert {n: headers[n] for n in same & set(headers)} == {
         n: v for n, v in answer.headers.items() if n in same
     }
 

@@ -7,10 +7,10 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
+from testing.synthetic import make_run
 from tests.experiments.clock.commands_kit import assert_failed, ullage, valid
 from tests.support import commandkit
 from tests.support.commandkit import Done
-from tests.support.synthetic import make_run
 from ullage.cli.main import app
 from ullage.common import errors
 from ullage.common.errors import UllageError

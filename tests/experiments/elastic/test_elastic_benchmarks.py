@@ -18,7 +18,7 @@ import pytest
 from benchmarks.elastic import allocation, decisions, paced, policies, published, twin, viewers
 from benchmarks.elastic.__main__ import BENCHMARKS
 from benchmarks.figures import Figure, main_of_all
-from tests.support.synthetic import WORKLOADS, make_run
+from testing.synthetic import WORKLOADS, make_run
 from ullage import _elastic
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs.reader import RunFolder

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from testing.synthetic import make_run
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
-from tests.support.synthetic import make_run
 from ullage.cli import main
 from ullage.cli.elastic import elastic_app
 from ullage.common import errors

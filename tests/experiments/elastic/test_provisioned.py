@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.synthetic import make_run
+from testing.synthetic import make_run
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.experiments.elastic.analysis import latencies

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from testing.synthetic import make_run
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
-from tests.support.synthetic import make_run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder

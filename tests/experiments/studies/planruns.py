@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.synthetic import make_run
+from testing.synthetic import make_run
 from ullage.engine import resolved
 from ullage.experiments.studies.base import Figure, Study, StudyPlan, Table
 from ullage.plan import matrix

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.support import commandkit
-from tests.support.synthetic import make_run
 from ullage.experiments.studies import get
 from ullage.experiments.studies.base import Figure, Table
 from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS

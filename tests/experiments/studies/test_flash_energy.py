@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from testing.synthetic import make_run
 from tests.analysis.energykit import metered
-from tests.support.synthetic import make_run
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.experiments.studies import get, measured, page, showing

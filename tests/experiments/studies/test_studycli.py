@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.experiments.elastic.elastic_made import MadePlan, make
 from tests.experiments.studies import toystudy
 from tests.support import commandkit
 from tests.support.commandkit import CHECKOUT, Done, Ullage
-from tests.support.synthetic import make_run
 from ullage.common import errors
 from ullage.experiments.studies import STUDIES
 from ullage.runs.reader import RunFolder

@@ -88,8 +88,8 @@ class LiveProgress:
     def _left_s(self, number: int, most: int) -> float | None:
         if self.first_block is None or number <= self.before:
             return None
-        each = (time.monotonic() - self.first_block) / (number - self.before)
-        return each * (most - number)
+        block_s = (time.monotonic() - self.first_block) / (number - self.before)
+        return block_s * (most - number)
 
     def _may_look(self) -> bool:
         return time.monotonic() - self.looked >= self.look_cost / SHARE
@@ -105,9 +105,6 @@ class LiveProgress:
         self.feed.put({"answer": answer})
         self.looked = time.monotonic()
         self.look_cost = self.looked - began
-
-
-# The page for the length of a run.
 
 
 @contextmanager

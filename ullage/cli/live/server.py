@@ -23,19 +23,17 @@ from typing import Final
 from ullage.cli.live import page
 from ullage.common.errors import LIVE_NO_PORT, UllageError
 
-# The newest text of each part of the page, and a bell for those who wait for it.
-
 END: Final = "end"
 """The part after which nothing follows."""
 
 
 @dataclass(frozen=True)
-class Said:
+class Part:
     """One part of the page, as it was put in last."""
 
     number: int
     """Counts up over all parts."""
-    part: str
+    name: str
     html: str
 
 
@@ -44,24 +42,24 @@ class Feed:
 
     def __init__(self) -> None:
         self._bell = threading.Condition()
-        self._parts: dict[str, Said] = {}
+        self._parts: dict[str, Part] = {}
         self._number = 0
 
     def put(self, parts: Mapping[str, str]) -> None:
         """Set parts anew; a text that is what it was says nothing new."""
         with self._bell:
-            for part, html in parts.items():
-                if part not in self._parts or self._parts[part].html != html:
+            for name, html in parts.items():
+                if name not in self._parts or self._parts[name].html != html:
                     self._number += 1
-                    self._parts[part] = Said(self._number, part, html)
+                    self._parts[name] = Part(self._number, name, html)
             self._bell.notify_all()
 
-    def since(self, number: int, timeout_s: float) -> tuple[Said, ...]:
+    def since(self, number: int, timeout_s: float) -> tuple[Part, ...]:
         """What is newer, in the order in which it came; empty when there was nothing in time."""
         with self._bell:
             self._bell.wait_for(lambda: self._number > number, timeout_s)
-            newer = [said for said in self._parts.values() if said.number > number]
-        return tuple(sorted(newer, key=lambda said: said.number))
+            newer = [part for part in self._parts.values() if part.number > number]
+        return tuple(sorted(newer, key=lambda part: part.number))
 
 
 HOST: Final = "127.0.0.1"
@@ -154,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def send_response(self, code: int, message: str | None = None) -> None:
-        """With what is allowed, where something was asked for that is not."""
+        """Names the methods that are allowed where another one came."""
         super().send_response(code, message)
         if code == HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", ", ".join(METHODS))
@@ -214,13 +212,13 @@ class _Handler(BaseHTTPRequestHandler):
         last = self.headers.get("Last-Event-ID", "")
         number = int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0
         while True:
-            said = self.live.feed.since(number, KEEPALIVE_S)
-            for each in said:
-                text = json.dumps(each.html)
-                event = f"id: {each.number}\nevent: {each.part}\ndata: {text}\n\n"
+            parts = self.live.feed.since(number, KEEPALIVE_S)
+            for part in parts:
+                text = json.dumps(part.html)
+                event = f"id: {part.number}\nevent: {part.name}\ndata: {text}\n\n"
                 self.wfile.write(event.encode())
-                number = each.number
-            if not said:
+                number = part.number
+            if not parts:
                 self.wfile.write(b": still here\n\n")
-            if any(each.part == END for each in said):
+            if any(part.name == END for part in parts):
                 return

@@ -56,10 +56,10 @@ class RunProgress:
     def trial(self, done: Trial, number: int, of_block: int) -> None:
         if done.status != "ok":
             self.failed += 1
-            told = printable(done.reason.message, 200) if done.reason else ""
+            reason = printable(done.reason.message, 200) if done.reason else ""
             stderr.print(
                 f"[yellow]{done.status}[/] {escape(done.trial)} {escape(done.environment)} "
-                f"{escape(done.workload)}: {escape(told)}"
+                f"{escape(done.workload)}: {escape(reason)}"
             )
         note = f"trial {number} of {of_block}" + (f", {self.failed} failed" if self.failed else "")
         self.live.update(self.task, description=f"block {done.block + 1}", note=note)

@@ -1,4 +1,4 @@
-"""Errors of the live page and pictures of results."""
+"""Errors of the live page."""
 
 from typing import Final
 

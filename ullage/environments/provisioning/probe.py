@@ -73,10 +73,10 @@ async def watch_port(
                 await expected.wait()
                 began = time.monotonic()
             else:
-                await asyncio.sleep(commands.rest_s(time.monotonic() - began, REST_S))
+                await asyncio.sleep(commands.poll_interval_s(time.monotonic() - began, REST_S))
         elif error != errno.ETIMEDOUT:
             # No route yet: the interface comes up in this moment.
-            await asyncio.sleep(commands.rest_s(time.monotonic() - began, REST_S))
+            await asyncio.sleep(commands.poll_interval_s(time.monotonic() - began, REST_S))
 
 
 async def _knock(address: str, port: int) -> int:

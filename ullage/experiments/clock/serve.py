@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ullage.common.clock_model import Model
 from ullage.common.errors import CLOCK_CANNOT_SERVE, UllageError
 from ullage.experiments.clock.peer import Address, synchronise
+from ullage.experiments.clock.view import View, many, span
 from ullage.host import clock
 from ullage.host.clock import Rules, Served, Synced, TcpServer, UdpServer
 
@@ -153,3 +154,27 @@ def _report(
         bound_ns=standing.bound_ns,
         reasons=list(standing.reasons),
     )
+
+
+def view(report: ServeReport) -> View:
+    """Requests answered, refused, and how right the served time was."""
+    lines = [
+        f"{many(report.answered, 'request')} answered at {report.address} over"
+        f" {report.protocol} in {span(report.seconds * 1e9)}.",
+        f"Not answered: {report.foreign:,} with another token, {report.malformed:,} that were no"
+        " requests.",
+    ]
+    if report.follows is not None:
+        lines.append(
+            f"It followed {report.follows}:"
+            f" {many(report.synchronisations, 'synchronisation')},"
+            f" {report.failed} of which failed; in the end it was right to {_bounds(report)}."
+        )
+    return View("A served clock", tuple(lines), ())
+
+
+def _bounds(report: ServeReport) -> str:
+    hard = f"{span(report.hard_ns)} (hard)"
+    if report.bound_ns == report.hard_ns:
+        return hard
+    return f"{span(report.bound_ns)} (99.9 %), {hard}"

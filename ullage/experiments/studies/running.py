@@ -24,8 +24,7 @@ from ullage.experiments.studies.base import Study, StudyPlan
 from ullage.experiments.studies.finding import Runs
 from ullage.plan import matrix, schema
 from ullage.plan.instances import Needs
-from ullage.runs import writer
-from ullage.runs.reader import RUNS
+from ullage.runs import RUNS, writer
 from ullage.runs.records import PLAN
 
 

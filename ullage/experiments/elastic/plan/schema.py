@@ -344,7 +344,7 @@ GENERATORS: Final = tuple(allowed_fields(GeneratorsPlan, ()))
 def check(document: YamlFile) -> ElasticPlan:
     """Check every field but those that belong to providers; `resolve` checks these."""
     check_fields(document, "plan", "docs/plans/elastic-lxc.yaml is one")
-    check_kind(document, own="arrivals", other="workloads", wrong=PLAN_NOT_ELASTIC)
+    check_kind(document, own="arrivals", foreign="workloads", wrong=PLAN_NOT_ELASTIC)
     plan = checked(ElasticPlan, document.data, document, ())
     named: list[tuple[FieldPath, str]] = [(("name",), plan.name)]
     check_names(document, named + [(("environments", key), key) for key in plan.environments])

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ullage.common.console import give
+from ullage.common.files import give
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME

@@ -1,4 +1,4 @@
-"""Prints the answer of a table in the words, and with the table, of `ullage show`."""
+"""`ullage compare`: what changed between runs, and the answer of a table as `show` words it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from ullage.common.files import put
 from ullage.report import export
 from ullage.report.export import inert
 
-# Prints what changed between runs: sentences, a table, and what else is not what it was.
-
 COLUMNS: Final = (
     "run",
     "before",
@@ -44,54 +42,56 @@ COLUMNS: Final = (
     "no_verdict",
 )
 MOST_OPEN: Final = 4
-"""Of more overheads of which nothing is decided, only their number is told."""
+"""Of more undecided overheads than this, only the number is printed."""
 COVERS: Final = (
     "Intervals cover more blocks of these runs. Another day, or instances made anew, may move an "
     "overhead by more: who claims a change shows it in several runs."
 )
 
 
-def show_changes(found: Changes) -> None:
+def show_changes(changes: Changes) -> None:
     """Print it: the answer on standard output, what to know beside it on standard error."""
-    for text in answer(found):
+    for text in answer(changes):
         stdout.print(escape(text), soft_wrap=True)
-    stdout.print(_table(found))
+    stdout.print(_table(changes))
     stdout.print(COVERS, soft_wrap=True)
-    for text in (*found.differs, *found.baselines):
+    for text in (*changes.differs, *changes.baselines):
         stderr.print(f"[cyan]note:[/] {escape(text)}", soft_wrap=True)
-    for text in found.left_out:
+    for text in changes.left_out:
         stderr.print(f"[yellow]left out:[/] {escape(text)}", soft_wrap=True)
 
 
-def answer(found: Changes) -> list[str]:
+def answer(changes: Changes) -> list[str]:
     """What is decided, in sentences; of many that are not, how many."""
-    decided = [c for c in found.changes if c.verdict not in (None, "inconclusive")]
-    open_ones = [c for c in found.changes if c not in decided]
-    told = [sentence(found, c) for c in decided]
+    decided = [c for c in changes.changes if c.verdict not in (None, "inconclusive")]
+    open_ones = [c for c in changes.changes if c not in decided]
+    judged = [sentence(changes, c) for c in decided]
     if len(open_ones) <= MOST_OPEN:
-        return [*told, *(sentence(found, c) for c in open_ones)]
-    return [*told, f"{len(open_ones)} of {len(found.changes)} overheads: no change is decided."]
+        return [*judged, *(sentence(changes, c) for c in open_ones)]
+    return [*judged, f"{len(open_ones)} of {len(changes.changes)} overheads: no change is decided."]
 
 
-def sentence(found: Changes, c: Change) -> str:
+def sentence(changes: Changes, c: Change) -> str:
     """What became of one overhead."""
-    what = f"{name(c.environment_label, emulated=False, unequal=c.unequal)} in {c.workload_title}"
+    overhead = (
+        f"{name(c.environment_label, emulated=False, unequal=c.unequal)} in {c.workload_title}"
+    )
     if c.no_verdict or c.change is None:
-        return f"{what}: no verdict in {c.run}: {c.no_verdict or 'no interval'}."
-    sure = f"{rounding.share(found.confidence)} interval {_between(c.change)}"
+        return f"{overhead}: no verdict in {c.run}: {c.no_verdict or 'no interval'}."
+    sure = f"{rounding.share(changes.confidence)} interval {_between(c.change)}"
     if c.verdict in ("worse", "better"):
-        seen = c.change if c.verdict == "worse" else rounding.inverse(c.change)
+        magnitude = c.change if c.verdict == "worse" else rounding.inverse(c.change)
         more = "more" if c.verdict == "worse" else "less"
-        sure = f"{rounding.share(found.confidence)} interval {_between(seen)}"
-        size = rounding.ratio(seen)[0]
-        return f"{what} costs {size}× {more} in {c.run} than in {c.before} ({sure})."
+        sure = f"{rounding.share(changes.confidence)} interval {_between(magnitude)}"
+        size = rounding.ratio(magnitude)[0]
+        return f"{overhead} costs {size}× {more} in {c.run} than in {c.before} ({sure})."
     if c.verdict == "equivalent":
-        within = rounding.share(found.margin)
-        return f"{what} costs the same in {c.run} as in {c.before} within {within} ({sure})."
+        within = rounding.share(changes.margin)
+        return f"{overhead} costs the same in {c.run} as in {c.before} within {within} ({sure})."
     below = ""
     if c.why == "below-floor" and c.floor is not None:
         below = f", below what both runs differ by without a cause, {floor_words(c.floor)}"
-    return f"{what}: whether {c.run} changed it is not decided ({sure}{below})."
+    return f"{overhead}: whether {c.run} changed it is not decided ({sure}{below})."
 
 
 def _between(interval: Interval) -> str:
@@ -99,13 +99,13 @@ def _between(interval: Interval) -> str:
     return f"{low} to {high}"
 
 
-def _table(found: Changes) -> Table:
+def _table(changes: Changes) -> Table:
     table = Table(box=None, pad_edge=False)
     for head in ("overhead of", "in", "before", "now", "change"):
         table.add_column(head, justify="right" if head in ("before", "now", "change") else "left")
-    table.add_column(f"{rounding.share(found.confidence)} interval")
+    table.add_column(f"{rounding.share(changes.confidence)} interval")
     table.add_column("verdict")
-    for c in found.changes:
+    for c in changes.changes:
         figures = [rounding.ratio(i)[0] if i else "" for i in (c.overhead_before, c.overhead_now)]
         changed = (rounding.ratio(c.change)[0], _between(c.change)) if c.change else ("", "")
         verdict = c.verdict or f"none: {c.no_verdict}"
@@ -114,12 +114,12 @@ def _table(found: Changes) -> Table:
     return table
 
 
-def as_csv(found: Changes) -> bytes:
+def as_csv(changes: Changes) -> bytes:
     """A row for each change; figures in full."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for c in found.changes:
+    for c in changes.changes:
         row = (
             c.run,
             c.before,
@@ -138,7 +138,7 @@ def as_csv(found: Changes) -> bytes:
 
 
 MOST_SENTENCES: Final = 12
-"""Of more comparisons the verdicts are counted, and the table tells them apart."""
+"""Of more comparisons than this, the verdicts are counted."""
 
 
 def write(answer: Answer, out: Path) -> None:
@@ -148,8 +148,8 @@ def write(answer: Answer, out: Path) -> None:
 
 def print_json(answer: Answer) -> None:
     """The analysis as `show --json` prints it, with the notes before it."""
-    made = {"notes": list(answer.notes), **answer.analysis.dump()}
-    json.dump(made, sys.stdout, indent=2, allow_nan=False)
+    document = {"notes": list(answer.notes), **answer.analysis.dump()}
+    json.dump(document, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 
@@ -176,13 +176,15 @@ def sentences(analysis: Analysis) -> list[str]:
     if not primary:
         return [_nothing(analysis), *asides(analysis)]
     if len(primary) <= MOST_SENTENCES:
-        told = [comparison_sentence(analysis, c) for c in primary]
+        lines = [comparison_sentence(analysis, c) for c in primary]
     else:
         verdicts = Counter(str(c.verdict or "without a verdict") for c in primary)
         order = ("worse", "better", "equivalent", "inconclusive", "without a verdict")
-        each = listed(f"{verdicts[word]:,} {word}" for word in order if verdicts[word])
-        told = [f"Of {len(primary):,} comparisons with {analysis.baseline_label}: {each}."]
-    return [*told, *asides(analysis)]
+        verdict_counts = listed(f"{verdicts[word]:,} {word}" for word in order if verdicts[word])
+        lines = [
+            f"Of {len(primary):,} comparisons with {analysis.baseline_label}: {verdict_counts}."
+        ]
+    return [*lines, *asides(analysis)]
 
 
 def _nothing(analysis: Analysis) -> str:
@@ -198,13 +200,13 @@ def _nothing(analysis: Analysis) -> str:
 
 def doubts(analysis: Analysis) -> list[str]:
     """A line for each kind of doubt: the first judged comparison that has it, and how many more."""
-    found: dict[str, list[tuple[Comparison, str]]] = {}
+    by_code: dict[str, list[tuple[Comparison, str]]] = {}
     for c in (*analysis.comparisons, *analysis.again):
         for doubt in c.doubts if c.primary else ():
-            found.setdefault(doubt.code, []).append((c, f"{doubt.message} {doubt.advice}"))
+            by_code.setdefault(doubt.code, []).append((c, f"{doubt.message} {doubt.advice}"))
     lines = [f"{doubt.message} {doubt.advice} ({doubt.code})" for doubt in analysis.doubts]
-    for code, each in found.items():
-        first, text = each[0]
-        more = f" (and {len(each) - 1:,} more)" if len(each) > 1 else ""
+    for code, doubted in by_code.items():
+        first, text = doubted[0]
+        more = f" (and {len(doubted) - 1:,} more)" if len(doubted) > 1 else ""
         lines.append(f"{first.environment_label} in {first.workload_title}{more}: {text} ({code})")
     return lines

@@ -1,4 +1,4 @@
-"""Run folders with a known truth, for tests: `make_run` writes one as the engine would.
+"""Run folders with a known truth: `make_run` writes one as the engine would.
 
 Ratios are oriented as everywhere: above 1 is worse than the baseline. What is random comes from
 `seed` alone. `SCRIPT` is what a hostile guest might print; it stands in the reason of the failed
@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from tests.support.synthetic_maker import SCRIPT, Maker
-from tests.support.synthetic_parts import (
+from testing.synthetic_maker import SCRIPT, Maker
+from testing.synthetic_parts import (
     CURVE_WORKLOAD,
     ENVIRONMENTS,
     FAILURES,

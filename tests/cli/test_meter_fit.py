@@ -27,21 +27,21 @@ def test_coefficients_of_the_model_from_two_files(meter: Shell, tmp_path: Path) 
         update={"meter": "model", "options": {"idle_watts": 0.0, "core_watts": 1.0}}
     )
     made(tmp_path / "load.jsonl", load, *cpu)
-    said = meter("fit", "wall.jsonl", "load.jsonl", "--window", "5s")
-    assert said.code == 0, said.stderr
-    assert said.json["idle_watts"] == pytest.approx(40, abs=1.5)
-    assert said.json["core_watts"] == pytest.approx(12, abs=1.5)
-    (tmp_path / "fit.json").write_text(said.stdout)
+    fitted = meter("fit", "wall.jsonl", "load.jsonl", "--window", "5s")
+    assert fitted.code == 0, fitted.stderr
+    assert fitted.json["idle_watts"] == pytest.approx(40, abs=1.5)
+    assert fitted.json["core_watts"] == pytest.approx(12, abs=1.5)
+    (tmp_path / "fit.json").write_text(fitted.stdout)
     assert meter("start", "model", "-o", "fit=fit.json", "--to", "m.jsonl").code == 0
     twice = meter("fit", "load.jsonl", "wall.jsonl", "--window", "never")
     assert twice.code == 2
     assert "error[energy-bad-instant]" in twice.stderr
     (tmp_path / "empty.jsonl").touch()
-    for power, other, words in (
+    for power, load_file, words in (
         ("no.jsonl", "load.jsonl", "no.jsonl: there is no such file"),
         ("wall.jsonl", "no.jsonl", "no.jsonl: there is no such file"),
         ("empty.jsonl", "load.jsonl", "empty.jsonl: it holds no readings"),
     ):
-        none = meter("fit", power, other)
+        none = meter("fit", power, load_file)
         assert none.code == 2
         assert f"error[energy-readings-none]: {words}" in none.stderr

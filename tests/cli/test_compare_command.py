@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from testing.synthetic import make_run
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
-from tests.support.synthetic import make_run
 from ullage.analysis.comparison.model import Analysis
 from ullage.runs import parquet
 from ullage.runs.reader import RunFolder
@@ -63,9 +63,9 @@ def test_json_and_csv(ullage: Ullage, tmp_path: Path) -> None:
     file = str(table(tmp_path, workloads=2))
     options = ("--baseline", "native", "--better", "lower", "--confidence", "0.9")
     done = ullage(file, *options, "--json", "--out", "results.csv")
-    told = json.loads(done.stdout)
-    assert any("interleaved" in note for note in told.pop("notes"))
-    analysis = Analysis.model_validate(told)
+    document = json.loads(done.stdout)
+    assert any("interleaved" in note for note in document.pop("notes"))
+    analysis = Analysis.model_validate(document)
     assert [c.verdict for c in analysis.comparisons] == ["worse", "worse"]
     assert analysis.confidence == 0.9
     assert done.stderr == ""
@@ -83,9 +83,9 @@ def test_shares_are_written_as_in_a_plan(
     margin, confidence, quantile = shares
     options = (f"--margin={margin}", f"--confidence={confidence}", f"--quantile={quantile}")
     done = ullage(str(table(tmp_path)), "--baseline=native", "--better=lower", *options, "--json")
-    told = json.loads(done.stdout)
-    assert (told["margin"], told["confidence"]) == (0.03, 0.9)
-    assert "the 0.25 quantile is compared" in told["notes"][-1]
+    document = json.loads(done.stdout)
+    assert (document["margin"], document["confidence"]) == (0.03, 0.9)
+    assert "the 0.25 quantile is compared" in document["notes"][-1]
 
 
 def test_details_tell_all_that_is_known(ullage: Ullage, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_columns_are_mapped_and_a_second_copy_named(ullage: Ullage, tmp_path: Pa
     )
     assert done.code == 0
     assert "A/A" in done.stdout
-    left = "Nothing is left to compare with native but its own copy other."
-    assert done.stdout.startswith(left)
+    sentence = "Nothing is left to compare with native but its own copy other."
+    assert done.stdout.startswith(sentence)
 
 
 def test_samples_of_a_run_need_no_options(ullage: Ullage, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_samples_of_a_run_need_no_options(ullage: Ullage, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--baseline=nativ", "--better=lower"), "table-no-environment"),
         (("--baseline=native",), "table-no-direction"),
@@ -154,12 +154,12 @@ def test_samples_of_a_run_need_no_options(ullage: Ullage, tmp_path: Path) -> Non
     ],
 )
 def test_bad_input_ends_with_2_and_says_what_to_do(
-    ullage: Ullage, tmp_path: Path, options: tuple[str, ...], said: str
+    ullage: Ullage, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     done = ullage(str(table(tmp_path)), *options)
     assert done.code == 2
     assert done.stdout == ""
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

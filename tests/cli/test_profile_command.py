@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import make_run
 from tests.analysis.profilekit import made_profile, survey
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
-from tests.support.synthetic import make_run
 from ullage.analysis.profiles.model import Profile
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -35,8 +35,8 @@ def ullage(in_its_directory: Ullage, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def saved(tmp_path: Path) -> str:
-    found = made_profile({"cpu": 0.6, "memory+disk": 0.3, "network": 0.0})
-    (tmp_path / "p.json").write_text(found.model_dump_json())
+    profile = made_profile({"cpu": 0.6, "memory+disk": 0.3, "network": 0.0})
+    (tmp_path / "p.json").write_text(profile.model_dump_json())
     return str(tmp_path / "p.json")
 
 
@@ -62,9 +62,9 @@ def test_with_a_run_it_predicts(ullage: Ullage, saved: str, tmp_path: Path) -> N
 
 def test_json_is_the_whole_result(ullage: Ullage, saved: str, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", raw=False)
-    found = json.loads(ullage("--load", saved, "--run", str(run), "--json").stdout)
-    assert Profile.model_validate(found["profile"]).weights[0].name == "cpu"
-    assert {each["environment"] for each in found["prediction"]["predictions"]} >= {"vm"}
+    document = json.loads(ullage("--load", saved, "--run", str(run), "--json").stdout)
+    assert Profile.model_validate(document["profile"]).weights[0].name == "cpu"
+    assert {row["environment"] for row in document["prediction"]["predictions"]} >= {"vm"}
     assert json.loads(ullage("--load", saved, "--json").stdout)["prediction"] is None
 
 
@@ -86,7 +86,7 @@ def test_where_it_cannot_be_saved_is_said_before_it_is_measured(
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         ((), "give a command after `--`, or a profile with --load"),
         (
@@ -102,12 +102,12 @@ def test_where_it_cannot_be_saved_is_said_before_it_is_measured(
     ],
 )
 def test_what_is_no_question_is_refused(
-    ullage: Ullage, saved: str, argv: tuple[str, ...], said: str
+    ullage: Ullage, saved: str, argv: tuple[str, ...], message: str
 ) -> None:
     done = ullage(*argv)
     assert done.code == 2
     plain = " ".join(done.stderr.replace("│", " ").split())
-    assert said in plain
+    assert message in plain
     assert done.stdout == ""
 
 
@@ -208,7 +208,7 @@ def test_without_root_it_says_what_else_there_is(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UllageError) as caught:
-        asking.check(asked(tmp_path))
+        asking.check(request(tmp_path))
     assert caught.value.kind is errors.HOST_NEEDS_ROOT
     assert "ullage weigh" in caught.value.hint
 
@@ -220,13 +220,13 @@ def test_what_this_host_cannot_slow_is_told_with_the_reason(
     monkeypatch.setattr("shutil.which", lambda name, path=None: "/bin/true" if path else None)
     monkeypatch.setattr(disk, "tree", lambda: None)
     monkeypatch.setattr(cgroups, "available", lambda: {"cpu"})
-    absent = asking.check(asked(tmp_path))
+    absent = asking.check(request(tmp_path))
     assert set(absent) == {"memory", "disk", "network"}
     assert absent["memory"] == "stress-ng is missing: apt-get install stress-ng"
     assert "tc missing" in absent["network"]
     monkeypatch.setattr(cgroups, "available", set)
     with pytest.raises(UllageError) as caught:
-        asking.check(asked(tmp_path))
+        asking.check(request(tmp_path))
     assert caught.value.kind is errors.PROFILE_NOTHING
     assert "no cgroup controller `cpu`" in caught.value.message
 
@@ -234,11 +234,11 @@ def test_what_this_host_cannot_slow_is_told_with_the_reason(
 @pytest.mark.root
 @pytest.mark.parametrize("resources", ["cpu", "cpu,memory,disk,network"])
 def test_more_cpus_than_there_are(ullage: Ullage, tmp_path: Path, resources: str) -> None:
-    here = len(os.sched_getaffinity(0))
-    done = ullage("--cpus", str(here + 1), "--resources", resources, "--", "sleep", "1")
+    cpus = len(os.sched_getaffinity(0))
+    done = ullage("--cpus", str(cpus + 1), "--resources", resources, "--", "sleep", "1")
     assert (done.code, done.stdout) == (2, "")
     assert f"error[{errors.PROFILE_TOO_MANY_CPUS.code}]" in done.stderr
-    assert f"`--cpus {here}` or fewer" in done.stderr
+    assert f"`--cpus {cpus}` or fewer" in done.stderr
     assert "duet" not in done.stderr
     assert not (tmp_path / "profiles").exists()
 
@@ -246,16 +246,16 @@ def test_more_cpus_than_there_are(ullage: Ullage, tmp_path: Path, resources: str
 def test_names_of_folders_are_plain(tmp_path: Path) -> None:
     names = {"/usr/bin/gcc": "gcc", "./my prog;rm": "my-prog-rm", "-x": "x-x", "é": "x"}
     for program, name in names.items():
-        assert asked(tmp_path, program).name == name
+        assert request(tmp_path, program).name == name
 
 
-def asked(directory: Path, program: str = "true") -> Asked:
+def request(directory: Path, program: str = "true") -> Asked:
     return Asked(argv=(program,), directory=directory, variables={"PATH": os.environ["PATH"]})
 
 
 def nothing_left(root: Path) -> bool:
-    found = [file.parent for file in root.rglob("journal.jsonl")]
-    tags = [session.tag for folder in found for session in sessions(folder)]
+    folders = [file.parent for file in root.rglob("journal.jsonl")]
+    tags = [session.tag for folder in folders for session in sessions(folder)]
     assert tags
     assert all(paths.TAG.fullmatch(tag) for tag in tags)
     return all(leftovers.find(tag, own=True) == [] for tag in tags)

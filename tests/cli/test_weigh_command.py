@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from testing.synthetic import WORKLOADS, make_run
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
-from tests.support.synthetic import WORKLOADS, make_run
 from ullage.analysis.weigh.weighing import Weighing
 
 S2 = "cpu=0.1,memory=0.2,disk=0.6,network=0.1"
@@ -46,28 +46,28 @@ def test_the_newest_run_is_meant_without_one(ullage: Ullage, tmp_path: Path) -> 
 def test_json_is_the_whole_result(ullage: Ullage, run: str) -> None:
     nodes = ("--node", "a=vm:2", "--node", "b=lxc")
     done = ullage(run, "--weights", S2, *nodes, "--share", "vm:disk=25%", "--json")
-    found = Weighing.model_validate(json.loads(done.stdout))
-    assert [node.name for node in found.nodes] == ["a", "b"]
-    assert found.system is not None
-    assert {p.share_from for p in found.nodes[0].parts if p.resource == "disk"} == {"given"}
+    weighing = Weighing.model_validate(json.loads(done.stdout))
+    assert [node.name for node in weighing.nodes] == ["a", "b"]
+    assert weighing.system is not None
+    assert {p.share_from for p in weighing.nodes[0].parts if p.resource == "disk"} == {"given"}
 
 
 def test_nodes_are_told_with_their_sum_and_their_mean(ullage: Ullage, run: str) -> None:
     nodes = ("--node", "a=vm:4,container", "--node", "b=lxc")
-    told = ullage(run, "--weights", S2, *nodes).stdout
-    assert "a, from figures of one at a time" in told
-    assert "mean by share" in told
-    assert "system, all nodes" in told
-    assert "4 × vm, CPU" in told
-    assert "a gives more than it has: CPU 2.5 times." in told
-    assert "what instances cost each other is not in them" in told
+    printed = ullage(run, "--weights", S2, *nodes).stdout
+    assert "a, from figures of one at a time" in printed
+    assert "mean by share" in printed
+    assert "system, all nodes" in printed
+    assert "4 × vm, CPU" in printed
+    assert "a gives more than it has: CPU 2.5 times." in printed
+    assert "what instances cost each other is not in them" in printed
 
 
 def test_weights_of_one_environment(ullage: Ullage, run: str) -> None:
     both = ("--weights", "cpu=1", "--weights", "vm:disk=1")
-    told = ullage(run, *both, "--environment", "vm").stdout
-    assert "vm is weighed as 100 % disk." in told
-    assert "container" not in told
+    printed = ullage(run, *both, "--environment", "vm").stdout
+    assert "vm is weighed as 100 % disk." in printed
+    assert "container" not in printed
 
 
 def test_several_figures_of_one_resource_are_said_to_be_a_mean(
@@ -75,24 +75,28 @@ def test_several_figures_of_one_resource_are_said_to_be_a_mean(
 ) -> None:
     second = WORKLOADS[0].model_copy(update={"key": "again-cpu"})
     path = make_run(tmp_path / "run", raw=False, workloads=(*WORKLOADS, second), blocks=4)
-    told = ullage(str(path), "--weights", "cpu=1").stdout
-    assert "CPU (2 figures)" in told
-    assert "by their geometric mean" in told
+    printed = ullage(str(path), "--weights", "cpu=1").stdout
+    assert "CPU (2 figures)" in printed
+    assert "by their geometric mean" in printed
 
 
 def test_one_block_and_several_makings_are_told(ullage: Ullage, tmp_path: Path) -> None:
-    one = make_run(tmp_path / "one", raw=False, blocks=1, failures=[])
-    assert "No interval: one block shows no spread." in ullage(str(one), "--weights", S2).stdout
+    one_block = make_run(tmp_path / "one", raw=False, blocks=1, failures=[])
+    assert (
+        "No interval: one block shows no spread." in ullage(str(one_block), "--weights", S2).stdout
+    )
     makings = make_run(tmp_path / "two", raw=False, blocks=4, blocks_each=2, failures=[])
-    told = ullage(str(makings), "--weights", S2).stdout
-    assert "2 makings of the instances (4 blocks)" in told
-    assert "Intervals cover intermediate precision" in told
+    printed = ullage(str(makings), "--weights", S2).stdout
+    assert "2 makings of the instances (4 blocks)" in printed
+    assert "Intervals cover intermediate precision" in printed
 
 
 def test_a_duet_is_called_one(ullage: Ullage, tmp_path: Path) -> None:
     duet = make_run(tmp_path / "duet", raw=False, blocks=4, design="duet", failures=[])
-    told = ullage(str(duet), "--weights", S2).stdout
-    assert told.startswith("How many times worse than native, while both run side by side, for a")
+    printed = ullage(str(duet), "--weights", S2).stdout
+    assert printed.startswith(
+        "How many times worse than native, while both run side by side, for a"
+    )
 
 
 def test_weights_that_do_not_add_up_end_with_those_that_do(ullage: Ullage, run: str) -> None:

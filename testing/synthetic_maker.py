@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tests.support.synthetic_parts import LEVELS, Cell, Clock, instance_clock
+from testing.synthetic_parts import LEVELS, Cell, Clock, instance_clock
 from ullage.runs.events import BlockDone, Reason, RoleRecord, Started, Trial, Usage
 from ullage.runs.records import Curve, Design, Record, Scalar, WorkloadRecord
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 
 _ASKS: Final = {"needed", "which"}
 """Functions whose first argument is a program; the second one of `needed` is its package."""

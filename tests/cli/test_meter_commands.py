@@ -46,14 +46,14 @@ def test_a_script_starts_looks_and_stops(meter: Shell, tmp_path: Path) -> None:
 
     ended = meter("stop")
     assert ended.code == 0, ended.stderr
-    told = re.fullmatch(
+    line = re.fullmatch(
         r"estimate: ([\d.]+) J ± [\d.]+ J \(estimated\), [\d.]+ W over ([\d.]+) s; .*"
         r"accuracy is not known\ntime: ([\d.]+) s\n",
         ended.stdout,
     )
-    assert told is not None, ended.stdout
-    assert float(told[1]) >= so_far["joules"]
-    assert told[2] == told[3]
+    assert line is not None, ended.stdout
+    assert float(line[1]) >= so_far["joules"]
+    assert line[2] == line[3]
     assert not logger.alive
     assert background.loggers() == []
     assert isinstance(lines(file)[-1], Closed)
@@ -79,17 +79,17 @@ def test_the_log_is_text_csv_or_json_and_can_be_followed(meter: Shell, tmp_path:
         follower.wait()
     followed = copy.read_text()
     assert followed == (tmp_path / "wall.jsonl").read_text()
-    found = lines(tmp_path / "wall.jsonl")
+    logged = lines(tmp_path / "wall.jsonl")
     assert meter("log", "wall.jsonl", "--json").stdout == followed
 
     text = meter("log", "wall.jsonl").stdout.splitlines()
-    assert len(text) == len(found)
+    assert len(text) == len(logged)
     assert "model opened: estimate" in text[0]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z  estimate [\d.e-]+ J", text[1])
     assert text[-1].endswith("  closed")
 
     rows = list(csv.DictReader(io.StringIO(meter("log", "wall.jsonl", "--csv").stdout)))
-    readings = [line for line in found if isinstance(line, Reading)]
+    readings = [line for line in logged if isinstance(line, Reading)]
     assert [float(row["value"]) for row in rows] == [r.values["estimate"] for r in readings]
     assert {(row["channel"], row["unit"]) for row in rows} == {("estimate", "J")}
 
@@ -103,8 +103,8 @@ def test_a_second_of_its_name_is_refused_and_the_first_goes_on(
     assert "error[energy-logger-runs]: a logger named model runs already" in second.stderr
     assert str(tmp_path / "one.jsonl") in second.stderr
     assert not (tmp_path / "two.jsonl").exists()
-    beside = meter("start", *MODEL, "--to", "two.jsonl", "--name", "two")
-    assert beside.code == 0
+    neighbour = meter("start", *MODEL, "--to", "two.jsonl", "--name", "two")
+    assert neighbour.code == 0
     several = meter("stop")
     assert several.code == 2
     code = errors.ENERGY_LOGGER_SEVERAL.code
@@ -116,9 +116,9 @@ def test_a_second_of_its_name_is_refused_and_the_first_goes_on(
 
 def test_readings_are_never_written_over(meter: Shell, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text("precious")
-    said = meter("start", *MODEL, "--to", "old.jsonl")
-    assert said.code == errors.ENERGY_FILE_EXISTS.exit_code == 2
-    assert "error[energy-file-exists]" in said.stderr
+    refused = meter("start", *MODEL, "--to", "old.jsonl")
+    assert refused.code == errors.ENERGY_FILE_EXISTS.exit_code == 2
+    assert "error[energy-file-exists]" in refused.stderr
     assert (tmp_path / "old.jsonl").read_text() == "precious"
     assert meter("start", *MODEL, "--to", "nowhere/at/all.jsonl").code == 2
     assert background.loggers() == []
@@ -184,10 +184,10 @@ def test_a_logger_whose_file_was_removed_is_told(meter: Shell, tmp_path: Path) -
     assert meter("list", "--json").json["loggers"][0]["file_gone"] is True
     code = errors.ENERGY_FILE_GONE.code
     for command in ("energy", "time", "log"):
-        said = meter(command)
-        assert said.code == 1
+        refused = meter(command)
+        assert refused.code == 1
         words = f"error[{code}]: the logger model still runs, and its file {logger.file} is gone"
-        assert words in said.stderr
+        assert words in refused.stderr
     ended = meter("stop")
     assert ended.code == 1
     assert f"error[{code}]: the logger model was stopped, and its file {logger.file}" in (
@@ -202,7 +202,7 @@ def test_another_file_of_the_name_is_not_mixed_with_the_first(
     meter: Shell, tmp_path: Path, how: str
 ) -> None:
     assert meter("start", *QUICK, "--to", "wall.jsonl", "--name", "wall").code == 0
-    file, other = tmp_path / "wall.jsonl", tmp_path / "other.jsonl"
+    file, replacement = tmp_path / "wall.jsonl", tmp_path / "other.jsonl"
     enough(file)
     meter("stop", "wall")
     whole = file.read_bytes()
@@ -218,13 +218,13 @@ def test_another_file_of_the_name_is_not_mixed_with_the_first(
         if how == "emptied":
             file.write_bytes(b"")
         else:
-            other.write_bytes(whole)
-            other.rename(file)
-        _, said = follower.communicate(timeout=120)
+            replacement.write_bytes(whole)
+            replacement.rename(file)
+        _, stderr = follower.communicate(timeout=120)
     finally:
         follower.kill()
     assert follower.returncode == errors.ENERGY_FILE_REPLACED.exit_code == 1
-    assert f"error[{errors.ENERGY_FILE_REPLACED.code}]: wall.jsonl is another file" in said
+    assert f"error[{errors.ENERGY_FILE_REPLACED.code}]: wall.jsonl is another file" in stderr
     assert whole.startswith(followed.read_bytes())
 
 
@@ -237,9 +237,9 @@ def test_another_file_of_the_name_is_not_taken_for_the_loggers(
     (tmp_path / "copy").write_bytes(logger.file.read_bytes())
     (tmp_path / "copy").rename(logger.file)
     for command in ("energy", "time", "log", "stop"):
-        said = meter(command)
-        assert f"error[{errors.ENERGY_FILE_GONE.code}]" in said.stderr, command
-        assert said.stdout == ""
+        refused = meter(command)
+        assert f"error[{errors.ENERGY_FILE_GONE.code}]" in refused.stderr, command
+        assert refused.stdout == ""
     assert background.loggers() == []
 
 
@@ -256,10 +256,10 @@ def test_a_dead_logger_whose_file_was_removed_is_told(meter: Shell) -> None:
 
 
 def test_one_that_is_not_there_is_said_and_nothing_is_left(meter: Shell, tmp_path: Path) -> None:
-    said = meter("start", "rapl", "-o", "powercap=/nowhere", "--to", "wall.jsonl")
-    assert said.code == 2
-    assert "error[energy-meter-absent]: rapl: nothing at /nowhere" in said.stderr
-    assert "hint: " in said.stderr
+    refused = meter("start", "rapl", "-o", "powercap=/nowhere", "--to", "wall.jsonl")
+    assert refused.code == 2
+    assert "error[energy-meter-absent]: rapl: nothing at /nowhere" in refused.stderr
+    assert "hint: " in refused.stderr
     assert not (tmp_path / "wall.jsonl").exists()
     assert background.loggers() == []
 
@@ -313,8 +313,8 @@ def test_what_stands_behind_an_option_is_read_as_in_a_plan() -> None:
 
 def test_names_are_plain(meter: Shell) -> None:
     for name in ("../x", "Wall", ""):
-        said = meter("start", *MODEL, "--to", "x.jsonl", "--name", name)
-        assert "error[energy-logger-bad-name]" in said.stderr
+        refused = meter("start", *MODEL, "--to", "x.jsonl", "--name", name)
+        assert "error[energy-logger-bad-name]" in refused.stderr
     assert errors.ENERGY_LOGGER_BAD_NAME.exit_code == 2
 
 
@@ -332,12 +332,12 @@ def test_an_unknown_logger_or_file_is_told(meter: Shell, tmp_path: Path) -> None
 
 
 def test_the_list_has_every_meter_and_what_it_needs(meter: Shell) -> None:
-    found = {each["name"]: each for each in meter("list", "--json").json["meters"]}
-    assert {"rapl", "model"} <= set(found)
-    assert found["model"]["state"] == "ask"
-    assert "idle_watts" in found["model"]["detail"]
-    for each in found.values():
-        assert each["summary"]
-        assert (each["state"] in ("absent", "denied")) == bool(each["hint"])
+    meters = {listed["name"]: listed for listed in meter("list", "--json").json["meters"]}
+    assert {"rapl", "model"} <= set(meters)
+    assert meters["model"]["state"] == "ask"
+    assert "idle_watts" in meters["model"]["detail"]
+    for listed in meters.values():
+        assert listed["summary"]
+        assert (listed["state"] in ("absent", "denied")) == bool(listed["hint"])
     text = meter("list").stdout
-    assert all(name in text for name in found)
+    assert all(name in text for name in meters)

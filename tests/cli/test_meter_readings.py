@@ -30,13 +30,15 @@ def hiccup(tmp_path: Path) -> Path:
 
 
 def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccup: Path) -> None:
-    said = meter("energy", str(hiccup))
-    assert said.code == errors.ENERGY_NOT_KNOWN.exit_code == 1
-    assert said.stdout == ""
-    assert "error[energy-not-known]: wall: no energy of this time: gone: unplugged" in said.stderr
-    (told,) = meter("energy", str(hiccup), "--json").json
-    assert told["joules"] is None
-    assert told["reason"]["code"] == "gone"
+    refused = meter("energy", str(hiccup))
+    assert refused.code == errors.ENERGY_NOT_KNOWN.exit_code == 1
+    assert refused.stdout == ""
+    assert (
+        "error[energy-not-known]: wall: no energy of this time: gone: unplugged" in refused.stderr
+    )
+    (document,) = meter("energy", str(hiccup), "--json").json
+    assert document["joules"] is None
+    assert document["reason"]["code"] == "gone"
     parts = meter("energy", str(hiccup), "--parts", "--json").json
     assert [(p["from_ns"] // S, p["to_ns"] // S) for p in parts] == [(100, 109), (112, 120)]
     assert [p["joules"] for p in parts] == pytest.approx([450, 400], rel=0.01)
@@ -105,15 +107,15 @@ def test_a_meter_opened_anew_is_not_integrated_across(tmp_path: Path) -> None:
         opened(200, 100),
         *steady(200, 210),
     )
-    found = stretches(file)
-    (whole,) = meter_readings.measured(found, Window(105 * S, 205 * S))
+    reopened = stretches(file)
+    (whole,) = meter_readings.energies(reopened, Window(105 * S, 205 * S))
     assert isinstance(whole.energy, Missing)
     assert whole.energy.code == "gap"
-    (second,) = meter_readings.measured(found, Window(202 * S, 205 * S))
+    (second,) = meter_readings.energies(reopened, Window(202 * S, 205 * S))
     assert isinstance(second.energy, Integral)
-    assert meter_readings.instant("1700000103", found) == 203 * S
-    assert meter_readings.span_s(found) == 20
-    parts = meter_readings.span_parts(found, Window(105 * S, 205 * S))
+    assert meter_readings.instant("1700000103", reopened) == 203 * S
+    assert meter_readings.span_s(reopened) == 20
+    parts = meter_readings.energies_of_parts(reopened, Window(105 * S, 205 * S))
     assert [p.window.seconds for p in parts] == [5, 5]
 
 
@@ -123,13 +125,13 @@ def test_the_machines_time_was_set_meanwhile(
     assert meter("start", *MODEL, "--to", "wall.jsonl").code == 0
     file = tmp_path / "wall.jsonl"
     enough(file)
-    found = stretches(file)
-    assert meter_readings.clock_set_by(found) == 0
+    readings = stretches(file)
+    assert meter_readings.clock_set_by(readings) == 0
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * S)
-    assert meter_readings.clock_set_by(found) == pytest.approx(-3600, abs=1)
-    first, last = meter_readings.covered_span(found) or Window(0, 0), clock.ordered_ns()
-    assert first.start_ns <= meter_readings.instant("+0s", found) + S < last + S
+    assert meter_readings.clock_set_by(readings) == pytest.approx(-3600, abs=1)
+    first, last = meter_readings.covered_span(readings) or Window(0, 0), clock.ordered_ns()
+    assert first.start_ns <= meter_readings.instant("+0s", readings) + S < last + S
     # What was written before the clock was set is found by the clock as it was.
-    when = found[0].opened.epoch_ns / S
-    assert abs(meter_readings.instant(f"{when:.3f}", found) - found[0].opened.at_ns) < 2e6
+    when = readings[0].opened.epoch_ns / S
+    assert abs(meter_readings.instant(f"{when:.3f}", readings) - readings[0].opened.at_ns) < 2e6

@@ -24,7 +24,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    async def rest(self, seconds: float) -> None:
+    async def sleep_async(self, seconds: float) -> None:
         self.now += seconds
 
     def reached(self) -> bool:
@@ -34,14 +34,14 @@ class Clock:
     def put_in(self, monkeypatch: pytest.MonkeyPatch, module: object) -> None:
         own = SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep)
         monkeypatch.setattr(module, "time", own)
-        monkeypatch.setattr(asyncio, "sleep", self.rest)
+        monkeypatch.setattr(asyncio, "sleep", self.sleep_async)
 
 
 @given(st.floats(0, 5), st.sampled_from([commands.LONGEST_S, probe.REST_S]))
 def test_no_rest_is_longer_than_its_share(at_s: float, longest_s: float) -> None:
     now = 0.0
     while now < at_s:
-        now += commands.rest_s(now, longest_s)
+        now += commands.poll_interval_s(now, longest_s)
     assert now - at_s <= min(longest_s, max(commands.SHORTEST_S, commands.SHARE * at_s)) + 1e-9
 
 
@@ -78,27 +78,27 @@ def test_a_control_group_that_never_is_empty_is_given_up(monkeypatch: pytest.Mon
 def test_a_port_that_opens_is_seen_in_time(monkeypatch: pytest.MonkeyPatch, opens_s: float) -> None:
     """The clock begins when somebody is expected, however long nobody was."""
     clock = Clock(0.0)
-    seen: dict[str, float] = {}
+    instants: dict[str, float] = {}
 
     async def knock(address: str, port: int) -> int:
-        if "port_closed" not in seen or clock.now < 100 + opens_s:
+        if "port_closed" not in instants or clock.now < 100 + opens_s:
             return 111  # refused
         return 0
 
     async def scenario() -> None:
         expected = asyncio.Event()
 
-        def told(step: str) -> None:
-            seen[step] = clock.now
+        def record(step: str) -> None:
+            instants[step] = clock.now
             if step == "port_closed":
                 clock.now = 100.0
                 expected.set()
 
         clock.put_in(monkeypatch, probe)
         monkeypatch.setattr(probe, "_knock", knock)
-        await probe.watch_port("x", 1, told, expected)
+        await probe.watch_port("x", 1, record, expected)
 
     asyncio.run(scenario())
-    late_s = seen["port_open"] - 100 - opens_s
+    late_s = instants["port_open"] - 100 - opens_s
     share = max(commands.SHORTEST_S, commands.SHARE * opens_s)
     assert -1e-9 <= late_s <= min(probe.REST_S, share) + 1e-9

@@ -43,12 +43,14 @@ def test_the_reader_gives_what_the_check_makes_of_the_file() -> None:
     assert (document.name, document.line(("disk", "size"))) == ("m.yaml", 2)
 
 
-@pytest.mark.parametrize(("data", "found"), [(None, "no fields"), ([1], "list"), ("x", "str")])
-def test_a_document_has_fields(data: Any, found: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "document_kind"), [(None, "no fields"), ([1], "list"), ("x", "str")]
+)
+def test_a_document_has_fields(data: Any, document_kind: str) -> None:
     with pytest.raises(UllageError) as raised:
         check_fields(YamlFile("p.yaml", data, {}), "plan", "write one")
     assert raised.value.kind is errors.PLAN_BAD_FIELD
-    assert raised.value.message.startswith(f"p.yaml:1: the plan: found {found}")
+    assert raised.value.message.startswith(f"p.yaml:1: the plan: found {document_kind}")
     assert raised.value.hint == "write one"
 
 
@@ -73,7 +75,7 @@ def test_a_name_that_is_on_no_list_is_told_with_the_list_once() -> None:
 
 # --- sizes ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "text"),
     [
         ("1KiB", "greater than or equal to 1MiB"),
         (1_048_577, "a multiple of 4KiB"),
@@ -81,10 +83,10 @@ def test_a_name_that_is_on_no_list_is_told_with_the_list_once() -> None:
         ("1 QiB", "a size such as 512KiB or 1GiB"),
     ],
 )
-def test_sizes_are_told_as_sizes(size: object, said: str) -> None:
+def test_sizes_are_told_as_sizes(size: object, text: str) -> None:
     error = refused(Machine, {"disk": {"size": size}})
     assert error.message.startswith(f"p.yaml:5: disk.size: found {size!r}; ")
-    assert error.message.endswith(said)
+    assert error.message.endswith(text)
     assert error.hint == "size: of the disk"
 
 

@@ -89,11 +89,11 @@ def test_two_do_not_close_it_at_a_time() -> None:
         steps, let_go = Steps(), asyncio.Event()
         undo = steps.undo()
         undo.push(let_go.wait)
-        one, two = asyncio.create_task(undo.aclose()), asyncio.create_task(undo.aclose())
-        done, _ = await asyncio.wait({one, two}, timeout=0)
+        first, second = asyncio.create_task(undo.aclose()), asyncio.create_task(undo.aclose())
+        done, _ = await asyncio.wait({first, second}, timeout=0)
         assert not done
         let_go.set()
-        await asyncio.gather(one, two)
+        await asyncio.gather(first, second)
         assert steps.called == ["c", "b", "a", "at last", "at last"]
 
     asyncio.run(scenario())
@@ -103,9 +103,9 @@ def test_what_is_moved_is_undone_elsewhere() -> None:
     async def scenario() -> None:
         steps = Steps()
         async with steps.undo() as undo:
-            other = undo.pop_all()
+            moved = undo.pop_all()
         assert steps.called == []
-        await other.aclose()
+        await moved.aclose()
         assert steps.called == ["c", "b", "a", "at last"]
 
     asyncio.run(scenario())

@@ -1,0 +1,1 @@
+"""What commands print: loaded by the command that prints it."""
