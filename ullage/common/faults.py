@@ -12,7 +12,7 @@ def first_fault(error: ValidationError) -> str:
     guest's."""
     fault = error.errors(include_url=False, include_input=False)[0]
     if fault["type"] == "union_tag_invalid":  # its own message repeats the input
-        discriminator = fault["ctx"]["discriminator"]
-        return f"unknown {discriminator.strip(chr(39))}"
+        kind = fault["ctx"]["discriminator"].strip("'")
+        return f"unknown {kind}"
     field = printable(".".join(map(str, fault["loc"])), 80)
     return f"{field}: {fault['msg']}" if field else fault["msg"]

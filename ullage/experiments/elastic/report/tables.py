@@ -38,8 +38,7 @@ def metrics(summary: Summary) -> list[Table]:
     labels = [clean(e.label, 60) for e in environments]
     alike = {e.ok for e in environments}
     if len(alike) == 1:  # then once is enough: a table has little room
-        each = " each" if len(environments) > 1 else ""
-        behind = f" ({counted(environments[0].ok)}{each})"
+        behind = f" ({counted(environments[0].ok)}{' each' if len(environments) > 1 else ''})"
     else:
         labels = [
             f"{label}, {counted(e.ok)}" for label, e in zip(labels, environments, strict=True)
