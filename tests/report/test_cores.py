@@ -13,13 +13,13 @@ from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
 from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
-from ullage import report
 from ullage.analysis import overhead
 from ullage.analysis.causes import hotspots
-from ullage.report import cores, workloads
+from ullage.report import cores
 from ullage.report import hotspots as section
 from ullage.report import pictures as charts
 from ullage.report.charts.lanes import Drawing, Row
+from ullage.report.page import write
 from ullage.report.views import Specs
 from ullage.runs.reader import RunFolder
 from ullage.runs.symbols import OTHER_END
@@ -109,7 +109,7 @@ def test_a_run_of_many_cells_on_a_large_host_stays_small(tmp_path: Path) -> None
     chart = cores.draw([found[0]] * hotspots.MOST_CELLS)
     assert chart is not None
     specs = Specs()
-    workloads.add(specs, chart)
+    specs.figure(chart, "", "")
     assert sum(len(spec.json) for spec in specs.items) < 2_000_000
 
 
@@ -136,7 +136,7 @@ def test_a_browser_draws_it(tmp_path: Path, browser: Browser, cpus: int) -> None
     """Groups that there are none of too; nothing is wider than the page."""
     courses = {(core, HOSTILE): [HZ] * 10 for core in range(cpus)}
     folder = made(tmp_path / "run", courses, cpus)
-    watched = watch(browser, report.write(folder, overhead.analyse(folder)))
+    watched = watch(browser, write(folder, overhead.analyse(folder)))
     try:
         watched.open_folds()
         place = watched.page.locator("section[aria-labelledby=cpus]")

@@ -12,7 +12,6 @@ from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
 from tests.support.synthetic import ENVIRONMENTS, WORKLOADS, make_run
-from ullage import report
 from ullage.analysis import overhead
 from ullage.analysis.causes import hotspots as found
 from ullage.report import hotspots, page
@@ -193,7 +192,7 @@ def test_a_browser_draws_it_and_untrusted_text_is_only_text(
         over = {HOSTILE: [HZ] * 10, "programs": [HZ] * 10}
         places = {(HOSTILE, HOSTILE, HOSTILE, HOSTILE): 1.0, WORK: 1.0}
         put(folder, trial, table(trial, places, over).model_dump_json())
-    file = report.write(folder, overhead.analyse(folder))
+    file = page.write(folder, overhead.analyse(folder))
     watched = watch(browser, file)
     try:
         watched.open_folds()

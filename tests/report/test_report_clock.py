@@ -14,6 +14,8 @@ from ullage.report.views import Specs
 from ullage.runs.events import InstanceClock, Trial
 from ullage.runs.reader import RunFolder
 
+CLOCKS = "How well time is known"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
@@ -53,9 +55,9 @@ def table(
     if clocks is not None:
         trials = tuple(trial.model_copy(update={"clocks": clocks}) for trial in trials)
     folder.__dict__["trials"] = trials
-    made = time.view(folder, Specs()).clocks
     labels = {e.label: e.key for e in folder.resolved.environments}
-    rows = made.rows if made is not None else ()
+    tables = time.view(folder, Specs()).tables
+    rows = [row for grid in tables if grid.caption == CLOCKS for row in grid.rows]
     return {labels[row[0].text]: [cell.text for cell in row[1:]] for row in rows}
 
 
@@ -66,10 +68,9 @@ def test_each_clock_has_a_row(folder: RunFolder) -> None:
     assert rows["vm"] == ["exchanged", *bounds, *drift, "40", "moves-unseen"]
     same = ["± 120\xa0ns", "± 120\xa0ns"]
     assert rows["lxc"] == ["shared", *same, "–", "–", "–", "2", "–"]
-    made = time.view(folder, Specs()).clocks
-    assert made is not None
-    assert "moves-unseen: a virtual machine without vmclock" in made.note
-    assert "suspended" not in made.note
+    clocks = time.view(folder, Specs()).tables[-1]
+    assert "moves-unseen: a virtual machine without vmclock" in clocks.note
+    assert "suspended" not in clocks.note
 
 
 def test_reasons_that_nobody_knows_and_clocks_that_change(folder: RunFolder) -> None:
@@ -84,7 +85,7 @@ def test_reasons_that_nobody_knows_and_clocks_that_change(folder: RunFolder) -> 
 
 def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
     """A start that is 3 ns late by a clock that is right to 100 ns."""
-    told = {}
+    lateness = {}
     for late in (3, 5_000):
         trials = [
             trial.model_copy(
@@ -101,10 +102,9 @@ def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
             for trial in folder.trials
         ]
         folder.__dict__["trials"] = tuple(trials)
-        made = time.view(folder, Specs()).spreads
-        assert made is not None
-        told[late] = {row[3].text for row in made.rows}
-    assert told == {3: {"within the bound, 100\xa0ns"}, 5_000: {"5.00\xa0µs, 5.00\xa0µs"}}
+        spreads, _ = time.view(folder, Specs()).tables
+        lateness[late] = {row[3].text for row in spreads.rows}
+    assert lateness == {3: {"within the bound, 100\xa0ns"}, 5_000: {"5.00\xa0µs, 5.00\xa0µs"}}
 
 
 def test_no_clocks_no_table(folder: RunFolder) -> None:

@@ -14,11 +14,11 @@ import pytest
 
 from tests.report.made import made_run
 from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
-from ullage import report
 from ullage.cli import options
 from ullage.common import errors
 from ullage.report import answer, doubts, pictures, workloads
 from ullage.report.charts import strip, timeline
+from ullage.report.page import write
 from ullage.report.views import Specs
 
 MB = 1_000_000
@@ -26,7 +26,7 @@ MB = 1_000_000
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return report.write(*made_run(tmp_path_factory.mktemp("run")))
+    return write(*made_run(tmp_path_factory.mktemp("run")))
 
 
 def test_lands_in_the_run_folder_whole(written: Path) -> None:
@@ -38,7 +38,7 @@ def test_lands_in_the_run_folder_whole(written: Path) -> None:
 def test_can_be_written_elsewhere(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=6)
     out = tmp_path / "other.html"
-    assert report.write(folder, analysis, out) == out
+    assert write(folder, analysis, out) == out
     assert out.is_file() and not (folder.path / "report.html").exists()
 
 
@@ -72,7 +72,7 @@ def test_charts_are_specifications_with_their_data(written: Path) -> None:
 
 def test_a_long_run_is_thinned_for_display_and_says_so(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=320, raw=False)
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert len(folder.trials) == 320 * 20
     assert len(page.encode()) < 2 * MB
     assert f"Drawn are {timeline.MOST_BARS:,} of 6,400 trials" in page
@@ -91,7 +91,7 @@ def test_a_dead_environment_has_no_figure_and_no_zero(tmp_path: Path) -> None:
     rows = {row.label: row.cells for row in answer.cellar(analysis)}
     assert {cell.gap for cell in rows["LXC"]} == {"no figure"}
     assert all("no figure" in cell.svg for cell in rows["LXC"])
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert "no figure: " in page and "8 of 8 failed" in page
 
 
@@ -112,7 +112,7 @@ def test_unequal_nuisances_are_named_beside_every_ratio(tmp_path: Path) -> None:
     )
     labels = [group.label for group in answer.groups(analysis)]
     assert "container (crun), unequal in memory" in labels
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert "unequal, allowed by the plan" in page and "2GiB" in page
 
 
@@ -133,7 +133,7 @@ def test_doubts_of_one_kind_stand_together(tmp_path: Path) -> None:
 
 def test_each_workload_says_how_sure_it_is(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=32, blocks_each=4, correction="holm")
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert page.count("<summary>How sure is this?</summary>") == len(WORKLOADS)
     for view in workloads.views(folder, analysis, Specs()):
         assert [detail.label for detail in view.details] == [
@@ -153,7 +153,7 @@ def test_each_workload_says_how_sure_it_is(tmp_path: Path) -> None:
 
 def test_an_unfinished_run_without_trials_has_a_report(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=0, failures=(), finished=False)
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert "it has no end" in page
 
 
@@ -221,5 +221,5 @@ def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:
     assert (
         answer.summary(analysis) == "9 environments in 36 comparisons with native: 36 inconclusive."
     )
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert page.index("36 inconclusive") < page.index("In words, environment by environment")

@@ -121,10 +121,10 @@ def report_command(
     runs: RunsOption = RUNS,
 ) -> None:
     """Write the HTML report of a run (again)."""
-    from ullage import report
+    from ullage.report import page
 
     folder, analysis = _analysed(run, runs, "report")
-    stdout.print(escape(str(report.write(folder, analysis, out))), soft_wrap=True)
+    stdout.print(escape(str(page.write(folder, analysis, out))), soft_wrap=True)
     if charts:
         from ullage.report.pictures import export_charts
 

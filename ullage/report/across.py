@@ -13,8 +13,7 @@ from ullage.common.text import clean
 from ullage.report.charts import curve
 from ullage.report.charts.lanes import Drawing
 from ullage.report.charts.text import quantity
-from ullage.report.views import AcrossView, Figure, Specs, Table, TableCell, heads
-from ullage.report.workloads import add
+from ullage.report.views import Section, Specs, Table, tabulate
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Coordinate, EnvironmentRecord, Metric, WorkloadRecord
@@ -39,9 +38,9 @@ class Scaling:
     """Value → the workload with it, the least first."""
 
 
-def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[AcrossView]:
+def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[Section]:
     """All that there is in this run."""
-    found = []
+    sections = []
     for scaling, chart in speed_ups(folder, analysis):
         caption = (
             f"Speed-up over {clean(scaling.parameter, 40)}: times as fast as with "
@@ -49,11 +48,12 @@ def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[AcrossVie
             f"{share(analysis.confidence)} interval; dotted, what it would be without any loss"
         )
         label = f"Chart of {scaling.title}: {caption}."
-        figure = Figure(id=add(specs, chart), caption=caption, label=label, height=chart.height)
-        found.append(AcrossView(scaling.title, figure, None))
+        figure = specs.figure(chart, caption, label)
+        sections.append(Section(scaling.title, figures=(figure,)))
     for crossing in crossings(folder.resolved.workloads):
-        found.append(AcrossView(crossing.title, None, matrix(folder, analysis, crossing)))
-    return found
+        tables = (matrix(folder, analysis, crossing),)
+        sections.append(Section(crossing.title, tables=tables))
+    return sections
 
 
 def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[Scaling, Drawing]]:
@@ -163,18 +163,19 @@ def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
     labels = {e.key: clean(e.label, 40) for e in environments}
     rows = []
     for environment in environments:
-        row = [TableCell(labels[environment.key])]
+        row = [labels[environment.key]]
         for peer, workload in crossing.peers:
             mine = _values(folder.trials, environment.key, workload, metric)
             same = (environment.key, peer) == (baseline, baseline)
             interval = None if same else _faster(own, mine, metric, analysis.confidence)
-            row.append(TableCell(_cell(mine, metric, interval), "n"))
-        rows.append(tuple(row))
+            row.append(_cell(mine, metric, interval))
+        rows.append(row)
     columns = [f"other end in {labels.get(peer, clean(peer, 40))}" for peer, _ in crossing.peers]
-    return Table(
-        caption=f"{crossing.title}: between every two environments",
-        heads=heads("client in", *columns, numbers=tuple(columns)),
-        rows=tuple(rows),
+    return tabulate(
+        f"{crossing.title}: between every two environments",
+        ("client in", *columns),
+        rows,
+        numbers=columns,
         note=f"Medians of {clean(metric.name, 60)}; after it, how many times worse than between "
         f"{clean(analysis.baseline_label, 60)} and itself, with its {share(analysis.confidence)} "
         "interval, by block. Each interval stands alone: they are not corrected for their number.",

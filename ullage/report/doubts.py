@@ -11,13 +11,12 @@ from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
 from ullage.common.text import clean
 from ullage.report.charts import lanes
 from ullage.report.charts.text import unbroken
-from ullage.report.views import DoubtView, Table, TableCell, heads
+from ullage.report.views import DoubtView, Table, tabulate
 from ullage.runs.reader import RunFolder
 
 # What changed along with each figure that is worse.
 
 HEADS = ("worse", "what changed", "there", "in the baseline", "change", "its interval")
-KINDS = ("", "", "n", "n", "n", "s")
 
 
 def table(analysis: Analysis) -> Table | None:
@@ -25,17 +24,12 @@ def table(analysis: Analysis) -> Table | None:
     worse = [c for c in analysis.primary() if c.causes is not None]
     if not worse:
         return None
-    return Table(
-        caption=f"What changed with what is worse{lanes.suffix(analysis)}",
-        heads=heads(*HEADS, numbers=HEADS[2:5]),
-        rows=tuple(
-            tuple(
-                TableCell(unbroken(clean(cell, 300)), kind)
-                for cell, kind in zip(row, KINDS, strict=True)
-            )
-            for c in worse
-            for row in _rows(c)
-        ),
+    return tabulate(
+        f"What changed with what is worse{lanes.suffix(analysis)}",
+        HEADS,
+        ([unbroken(clean(cell, 300)) for cell in row] for c in worse for row in _rows(c)),
+        numbers=HEADS[2:5],
+        spans=HEADS[5:],
         note=unbroken(
             f"{causes.LEAD} Each counter is compared as the figure is, paired by block; of "
             "those looked at, up to three that changed most, with intervals that hold together "

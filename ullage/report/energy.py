@@ -12,29 +12,24 @@ from ullage.common.text import clean
 from ullage.report import answer
 from ullage.report.charts import forest, lanes
 from ullage.report.charts.text import unbroken
-from ullage.report.views import DoubtView, ForestPanel, Table, TableCell, heads, mark
+from ullage.report.views import DoubtView, ForestPanel, Table, mark, tabulate
 
 # What the work costs, where the plan gives prices.
-
-KINDS = ("", "", "n", "s", "", "n", "s")
 
 
 def table(analysis: Analysis) -> Table | None:
     """A row for each priced environment and figure; None without a price."""
     if not analysis.money:
         return None
-    return Table(
-        caption=f"Cost of the work{lanes.suffix(analysis)}",
-        heads=heads(*money.HEADS, numbers=(money.HEADS[2], money.HEADS[5])),
-        rows=tuple(
-            tuple(TableCell(clean(cell, 200), kind) for cell, kind in zip(row, KINDS, strict=True))
-            for row in money.rows(analysis)
-        ),
+    heads = money.HEADS
+    return tabulate(
+        f"Cost of the work{lanes.suffix(analysis)}",
+        heads,
+        ([clean(cell, 200) for cell in row] for row in money.rows(analysis)),
+        numbers=(heads[2], heads[5]),
+        spans=(heads[3], heads[6]),
         note=unbroken(clean(money.note(analysis), 300)),
     )
-
-
-_KINDS = ("", "", "n", "n", "n", "", "s", "n", "s", "")
 
 
 @dataclass(frozen=True)
@@ -100,15 +95,11 @@ def _row(energy: Energy) -> forest.Row:
 
 
 def _table(analysis: Analysis) -> Table:
-    return Table(
-        caption=f"Energy of the work{lanes.suffix(analysis)}",
-        heads=heads(*words.HEADS, numbers=words.NUMBERS),
-        rows=tuple(
-            tuple(
-                TableCell(unbroken(clean(cell, 200)), kind)
-                for cell, kind in zip(row, _KINDS, strict=True)
-            )
-            for row in words.rows(analysis)
-        ),
+    return tabulate(
+        f"Energy of the work{lanes.suffix(analysis)}",
+        words.HEADS,
+        ([unbroken(clean(cell, 200)) for cell in row] for row in words.rows(analysis)),
+        numbers=words.NUMBERS,
+        spans=(words.HEADS[6], words.HEADS[8]),
         note=unbroken(clean(words.note(analysis), 600)),
     )

@@ -18,8 +18,7 @@ from ullage.report import cores
 from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
 from ullage.report.charts.text import duration
 from ullage.report.charts.theme import ORDER, colours, kind, kinds
-from ullage.report.views import Figure, Specs, Table, cells, heads
-from ullage.report.workloads import add
+from ullage.report.views import Figure, Section, Specs, Table, tabulate
 from ullage.runs.reader import RunFolder
 
 MOST_LINES: Final = 4
@@ -42,22 +41,15 @@ _NOTE: Final = (
 
 
 @dataclass(frozen=True)
-class WorkloadPlaces:
-    """One workload, in a fold."""
+class Places:
+    """The whole section; each workload is in a fold."""
 
-    title: str
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-
-
-@dataclass(frozen=True)
-class Section:
     lead: str
-    workloads: tuple[WorkloadPlaces, ...]
+    workloads: tuple[Section, ...]
     notes: tuple[str, ...]
 
 
-def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Section | None:
+def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Places | None:
     """None for a run without tables of symbols."""
     run = hotspots.cells(folder)
     if not run.found:
@@ -73,7 +65,7 @@ def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Section | No
     )
     views = tuple(_view(mine, specs) for mine in _by_workload(run))
     left_out = (hotspots.left_out_words(run),) if run.left_out else ()
-    return Section(lead, views, (*left_out, _NOTE))
+    return Places(lead, views, (*left_out, _NOTE))
 
 
 def drawn(folder: RunFolder) -> Iterator[tuple[str, str, Drawing]]:
@@ -88,24 +80,19 @@ def _by_workload(run: Cells) -> list[list[Cell]]:
     return [list(mine) for _, mine in groupby(run.found, key=lambda cell: cell.workload)]
 
 
-def _view(mine: Sequence[Cell], specs: Specs) -> WorkloadPlaces:
+def _view(mine: Sequence[Cell], specs: Specs) -> Section:
     figures = []
     if (chart := draw(mine)) is not None:
         figures.append(_figure(mine, chart, _caption(mine), specs))
     if (chart := cores.draw(mine)) is not None:
         figures.append(_figure(mine, chart, cores.CAPTION, specs))
     tables = [table for cell in mine for table in (_places(cell), _cores(cell)) if table]
-    return WorkloadPlaces(mine[0].title, tuple(figures), (_groups(mine), *tables))
+    return Section(mine[0].title, figures=tuple(figures), tables=(_groups(mine), *tables))
 
 
 def _figure(mine: Sequence[Cell], chart: Drawing, caption: str, specs: Specs) -> Figure:
     tables = "The tables below have the means over all trials."
-    return Figure(
-        id=add(specs, chart),
-        caption=caption,
-        label=f"Chart of {mine[0].title}: {caption} {tables}",
-        height=chart.height,
-    )
+    return specs.figure(chart, caption, f"Chart of {mine[0].title}: {caption} {tables}")
 
 
 def _caption(mine: Sequence[Cell]) -> str:
@@ -127,40 +114,31 @@ def _groups(mine: Sequence[Cell]) -> Table:
     for cell in mine:
         sums = [sum(v for g, v in cell.groups.items() if kind(g) == each) for each in found]
         small = [max(0.0, cell.busy - sum(sums))] if kept else []
-        texts = [f"{value:.2f}" for value in (*sums, *small, cell.busy)]
-        rows.append(cells(cell.label, *texts, numbers=tuple(range(1, len(texts) + 1))))
+        rows.append([cell.label, *(f"{value:.2f}" for value in (*sums, *small, cell.busy))])
     names = (
         "environment",
         *(name for name, _ in found),
         *(["too small to keep"] if kept else []),
         "together",
     )
-    return Table(
-        caption=f"CPUs busy by whose work it was, {mine[0].title}",
-        heads=heads(*names, numbers=names[1:]),
-        rows=tuple(rows),
-    )
+    caption = f"CPUs busy by whose work it was, {mine[0].title}"
+    return tabulate(caption, names, rows, numbers=names[1:])
 
 
 def _places(cell: Cell) -> Table:
     names = ("whose", "program", "kernel or file", "function", "CPUs")
     rows = [
-        cells(
+        (
             WHO.get(place.group, clean(place.group, 40)),
             clean(place.program, 60),
             clean(place.object, 80) or "–",
             clean(place.symbol, 100) or "–",
             f"{place.cpus:.3f}",
-            numbers=(4,),
         )
         for place in cell.hotspots
     ]
-    rows.append(cells("all other places", "", "", "", f"{cell.rest:.3f}", numbers=(4,)))
-    return Table(
-        caption=f"{cell.label}: {hotspots.busy_words(cell)}",
-        heads=heads(*names, numbers=("CPUs",)),
-        rows=tuple(rows),
-    )
+    rows.append(("all other places", "", "", "", f"{cell.rest:.3f}"))
+    return tabulate(f"{cell.label}: {hotspots.busy_words(cell)}", names, rows, numbers=("CPUs",))
 
 
 def _cores(cell: Cell) -> Table | None:
@@ -175,19 +153,14 @@ def _cores(cell: Cell) -> Table | None:
             sum(v[core] for g, v in cell.cores.items() if kind(g) == each and core < len(v))
             for each in found
         ]
-        texts = [str(core), *(f"{value:.2f}" for value in (*sums, busy))]
-        rows.append(cells(*texts, numbers=tuple(range(1, len(texts)))))
+        rows.append([str(core), *(f"{value:.2f}" for value in (*sums, busy))])
     if others := busiest[MOST_CORES:]:
         together = f"{sum(busy for _, busy in others):.2f}"
         name = f"{len(others):,} other{'s' if len(others) > 1 else ''}"
-        texts = [name, *([""] * len(found)), together]
-        rows.append(cells(*texts, numbers=tuple(range(1, len(texts)))))
+        rows.append([name, *([""] * len(found)), together])
     names = ("core", *(name for name, _ in found), "together")
-    return Table(
-        caption=f"{cell.label}: how busy each core of the host was",
-        heads=heads(*names, numbers=names[1:]),
-        rows=tuple(rows),
-    )
+    caption = f"{cell.label}: how busy each core of the host was"
+    return tabulate(caption, names, rows, numbers=names[1:])
 
 
 def _long(course: Course) -> bool:

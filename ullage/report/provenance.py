@@ -14,7 +14,7 @@ from ullage.analysis.details import run_facts
 from ullage.common.quantities import format_bytes, format_seconds
 from ullage.common.text import clean
 from ullage.report.charts.text import duration
-from ullage.report.views import Fold, Table, TableCell, cells, heads
+from ullage.report.views import Cells, Fold, Table, TableCell, tabulate
 from ullage.report.workloads import shown
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord
@@ -36,17 +36,17 @@ ENDS: Final = {
 def parity(folder: RunFolder) -> Table:
     """Nuisances: equal, or allowed by the plan."""
     environments = folder.resolved.environments
-    rows = []
+    rows: list[Cells] = []
     for item in folder.resolved.parity:
         if item.equal:
             state = TableCell("equal", "yes")
         else:
             state = TableCell("unequal, allowed by the plan" if item.allowed else "unequal", "no")
         values = (_nuisance(item.nuisance, item.values.get(e.key, "–")) for e in environments)
-        rows.append((TableCell(clean(item.nuisance, 60)), state, *cells(*values)))
+        rows.append((clean(item.nuisance, 60), state, *values))
     names = ("nuisance", "state", *(clean(e.label, 60) for e in environments))
     note = "" if rows else "This run has no record of nuisances."
-    return Table("Parity of the environments", heads(*names), tuple(rows), note)
+    return tabulate("Parity of the environments", names, rows, note=note)
 
 
 def _nuisance(name: str, value: str) -> str:
@@ -65,14 +65,14 @@ def _by_environment(
     values: Mapping[str, Mapping[str, Any]],
 ) -> Table:
     names = list(dict.fromkeys(name for of in values.values() for name in of))
-    rows = tuple(
-        cells(
+    rows = (
+        (
             clean(name, 60),
             *(clean(shown(values[e.key].get(name, "–")), 200) for e in environments),
         )
         for name in names
     )
-    return Table(caption, heads("what", *(clean(e.label, 60) for e in environments)), rows)
+    return tabulate(caption, ("what", *(clean(e.label, 60) for e in environments)), rows)
 
 
 def environments(folder: RunFolder) -> Table:
@@ -84,7 +84,7 @@ def environments(folder: RunFolder) -> Table:
     for e in folder.resolved.environments:
         seconds = up.get(e.key, [])
         rows.append(
-            cells(
+            (
                 clean(e.label, 60),
                 clean(e.key, 60),
                 clean(e.provider, 40),
@@ -94,7 +94,7 @@ def environments(folder: RunFolder) -> Table:
             )
         )
     names = ("environment", "key", "provider", "options", "A/A", "time to come up")
-    return Table("Environments of this run", heads(*names), tuple(rows))
+    return tabulate("Environments of this run", names, rows)
 
 
 def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
@@ -184,7 +184,7 @@ def failures(folder: RunFolder) -> Table | None:
         rest = f" … and {len(trials) - MOST_TEXTS} more" if len(trials) > MOST_TEXTS else ""
         status, code, message = reason
         rows.append(
-            cells(
+            (
                 labels[environment],
                 titles[workload],
                 str(len(trials)),
@@ -192,14 +192,13 @@ def failures(folder: RunFolder) -> Table | None:
                 clean(code, 60),
                 clean(message, 1000),
                 _unbroken(", ".join(trials[:MOST_TEXTS])) + rest,
-                numbers=(2,),
             )
         )
     rest_rows = len(found) - MOST_ROWS
     names = ("environment", "workload", "trials", "status", "code", "reason", "which")
     note = f"{rest_rows:,} more reasons are in journal.jsonl." if rest_rows > 0 else ""
-    return Table(
-        "Trials without figures, by reason", heads(*names, numbers=("trials",)), tuple(rows), note
+    return tabulate(
+        "Trials without figures, by reason", names, rows, numbers=("trials",), note=note
     )
 
 
@@ -212,18 +211,18 @@ def folds(folder: RunFolder) -> list[Fold]:
     r = folder.resolved
     found = [Fold("The plan", text=_plan(folder))]
     if r.host:
-        rows = tuple(cells(clean(k, 60), clean(shown(v), 600)) for k, v in r.host.items())
-        found.append(Fold("The host", table=Table("Host facts", heads("what", "value"), rows)))
+        rows = [(clean(k, 60), clean(shown(v), 600)) for k, v in r.host.items()]
+        found.append(Fold("The host", table=tabulate("Host facts", ("what", "value"), rows)))
     facts = {e.key: e.facts for e in r.environments}
     if any(facts.values()):
-        table = _by_environment("What the agent saw inside", r.environments, facts)
-        found.append(Fold("Inside the environments", table=table))
+        inside = _by_environment("What the agent saw inside", r.environments, facts)
+        found.append(Fold("Inside the environments", table=inside))
     if r.energy_meters:
         found.append(Fold("The energy meters", table=_energy_meters(folder)))
     if r.image and r.image.packages:
-        rows = tuple(cells(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items()))
+        rows = [(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items())]
         caption = f"Packages of the image, {len(rows)}"
-        found.append(Fold(caption, table=Table(caption, heads("package", "version"), rows)))
+        found.append(Fold(caption, table=tabulate(caption, ("package", "version"), rows)))
     found.append(Fold("All trials, in order", table=_trials(folder)))
     return found
 
@@ -239,12 +238,12 @@ def _energy_meters(folder: RunFolder) -> Table:
             step = rounding.quantity(c.resolution, _UNITS[c.kind]) if c.resolution else "–"
             accuracy = "–" if c.accuracy is None else f"± {rounding.share(c.accuracy)}"
             how = (clean(c.name, 60), c.kind, c.method, c.scope, c.observer)
-            rows.append(cells(*named, *how, step, accuracy, clean(c.source or "–", 200)))
+            rows.append([*named, *how, step, accuracy, clean(c.source or "–", 200)])
         if not meter.channels:
-            rows.append(cells(*named, "it was not there: no energy from it", *["–"] * 7))
+            rows.append([*named, "it was not there: no energy from it", *["–"] * 7])
     names = ("label", "meter", "options", "every", "channel", "kind", "method", "scope", "observer")
-    heading = heads(*names, "step", "accuracy", "source")
-    return Table("Energy meters and what they tell", heading, tuple(rows))
+    heads = (*names, "step", "accuracy", "source")
+    return tabulate("Energy meters and what they tell", heads, rows)
 
 
 def _plan(folder: RunFolder) -> str:
@@ -257,22 +256,21 @@ def _plan(folder: RunFolder) -> str:
 
 def _trials(folder: RunFolder) -> Table:
     labels, titles = _labels(folder)
-    rows = tuple(
-        cells(
+    rows = (
+        (
             _unbroken(clean(t.trial, 40)),
             str(t.block),
             labels[t.environment],
             titles[t.workload],
             t.status,
             duration((t.end_ns - t.start_ns) / 1e9),
-            numbers=(1, 5),
         )
         for t in folder.trials[:MOST_ROWS]
     )
     rest = len(folder.trials) - MOST_ROWS
     note = f"{rest:,} more are in journal.jsonl and samples.parquet." if rest > 0 else ""
     names = ("trial", "block", "environment", "workload", "status", "length")
-    return Table("Order of the trials", heads(*names, numbers=("block", "length")), rows, note)
+    return tabulate("Order of the trials", names, rows, numbers=("block", "length"), note=note)
 
 
 def _labels(folder: RunFolder) -> tuple[dict[str, str], dict[str, str]]:

@@ -10,8 +10,7 @@ from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.report.charts import timeline
 from ullage.report.charts.text import quantity
-from ullage.report.views import Figure, Specs, Table, TimelineView, cells, heads
-from ullage.report.workloads import add
+from ullage.report.views import Section, Specs, Table, tabulate
 from ullage.runs.events import InstanceClock, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord
@@ -26,7 +25,7 @@ _NOTE = (
 )
 
 
-def view(folder: RunFolder, specs: Specs) -> TimelineView:
+def view(folder: RunFolder, specs: Specs) -> Section:
     """The timeline with its words."""
     environments, workloads = folder.resolved.environments, folder.resolved.workloads
     chart = timeline.timeline(environments, workloads, folder.trials)
@@ -36,26 +35,26 @@ def view(folder: RunFolder, specs: Specs) -> TimelineView:
     )
     bad = sum(t.status == "failed" for t in folder.trials)
     invalid = sum(t.status == "invalid" for t in folder.trials)
-    return TimelineView(
+    tables = (_spreads(environments, folder.trials), _clocks(environments, folder.trials))
+    return Section(
+        "The run in time",
         lead=(
             "Every trial where it stood on the controller's clock, one lane an environment; no "
             "start or end in it is further off than the ± at its right. "
             f"A bar is a trial; ✕ failed ({bad}), △ ran but its figures are not valid ({invalid})."
         ),
-        chart=Figure(
-            id=add(specs, chart),
-            caption=f"Point at a bar for its details.{rows}",
-            label=(
+        figures=(
+            specs.figure(
+                chart,
+                f"Point at a bar for its details.{rows}",
                 f"Timeline of {many(len(folder.trials), 'trial')} in "
                 f"{many(len(environments), 'environment')}, "
-                f"{bad} failed and {invalid} invalid. “All trials” is the same as a table."
+                f"{bad} failed and {invalid} invalid. “All trials” is the same as a table.",
+                note=_thinned(folder.trials),
             ),
-            height=chart.height,
-            note=_thinned(folder.trials),
         ),
-        lines=tuple(_pauses(folder)),
-        spreads=_spreads(environments, folder.trials),
-        clocks=_clocks(environments, folder.trials),
+        notes=tuple(_pauses(folder)),
+        tables=tuple(filter(None, tables)),
     )
 
 
@@ -86,12 +85,11 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
         bound = max((each.hard_ns for t in mine for each in t.clocks.values()), default=0)
         if late:
             rows.append(
-                cells(
+                (
                     clean(environment.label, 60),
                     str(len(mine)),
                     _pair(spreads),
                     _late(late, bound),
-                    numbers=(1, 2, 3),
                 )
             )
     names = (
@@ -102,7 +100,7 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
     )
     if not rows:
         return None
-    return Table("How well trials started together", heads(*names, numbers=names[1:]), tuple(rows))
+    return tabulate("How well trials started together", names, rows, numbers=names[1:])
 
 
 def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) -> Table | None:
@@ -115,7 +113,7 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
         named.update(reasons)
         if found:
             rows.append(
-                cells(
+                (
                     clean(environment.label, 60),
                     _how(found),
                     f"± {_time(max(each.hard_ns for each in found))}",
@@ -125,7 +123,6 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
                     _most([each.residual_ns for each in found if each.residual_ns is not None]),
                     f"{median(each.messages for each in found):g}",
                     ", ".join(reasons) or "–",
-                    numbers=(2, 3, 4, 5, 6, 7),
                 )
             )
     if not rows:
@@ -142,7 +139,7 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
         "what its clock says",
     )
     note = f"{_NOTE} {_meanings(named)}".rstrip()
-    return Table("How well time is known", heads(*names, numbers=names[2:8]), tuple(rows), note)
+    return tabulate("How well time is known", names, rows, numbers=names[2:8], note=note)
 
 
 def _meanings(named: set[str]) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
+from rich.markup import escape
+from rich.table import Table as RichTable
 
-from ullage.analysis.trialfacts import Told
 from ullage.report.charts import forest
+from ullage.report.charts.text import as_json
+
+if TYPE_CHECKING:
+    from ullage.analysis.trialfacts import Told
+    from ullage.report.charts.lanes import Drawing
 
 _KINDS: Final[dict[str, forest.Verdict]] = {
     "worse": "worse",
@@ -140,12 +147,15 @@ class Head:
     number: bool = False
 
 
+DIFFERS: Final = "n differs"
+"""Kind of a figure that is not the one that was printed."""
+
+
 @dataclass(frozen=True)
 class TableCell:
-    """A cell of a table."""
-
     text: str = ""
     kind: str = ""
+    """Its classes in the style sheet: `n` at the right, `s` unbroken."""
     mark: Mark | None = None
 
 
@@ -198,23 +208,16 @@ class WorkloadView:
 
 
 @dataclass(frozen=True)
-class AcrossView:
-    """What several workloads show together: a chart or a table."""
+class Section:
+    """A part of a page: text, figures, notes on them, tables; in this order."""
 
     title: str
-    figure: Figure | None
-    table: Table | None
-
-
-@dataclass(frozen=True)
-class TimelineView:
-    """The run in time."""
-
-    lead: str
-    chart: Figure
-    lines: tuple[str, ...]
-    spreads: Table | None
-    clocks: Table | None
+    lead: str = ""
+    lines: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -238,14 +241,50 @@ class Specs:
 
     items: list[Spec] = field(default_factory=list)
 
-    def add(self, json: Markup) -> str:
-        """Keep a chart; its id."""
-        name = f"chart-{len(self.items) + 1}"
-        self.items.append(Spec(name, json))
-        return name
+    def figure(
+        self, drawing: Drawing, caption: str, label: str, *, note: str = "", summary: str = ""
+    ) -> Figure:
+        """Keep a chart, as JSON that cannot leave its element; its place in the page."""
+        json = Markup(as_json(drawing.packed()))  # noqa: S704  see as_json
+        spec = Spec(f"chart-{len(self.items) + 1}", json)
+        self.items.append(spec)
+        return Figure(spec.id, caption, label, drawing.height, note, summary)
 
 
-def heads(*names: str, numbers: tuple[str, ...] = ()) -> tuple[Head, ...]:
+Cells = Sequence[str | TableCell]
+"""A row of a table to be; what is more than text is a cell already."""
+
+
+def tabulate(
+    caption: str,
+    names: Sequence[str],
+    rows: Iterable[Cells],
+    *,
+    numbers: Collection[str] = (),
+    spans: Collection[str] = (),
+    note: str = "",
+) -> Table:
+    """A table with those columns.
+
+    numbers: names of columns whose text stands at the right. spans: of those whose text is two
+    figures, which no line break may part.
+    """
+    kinds = ["n" if name in numbers else "s" if name in spans else "" for name in names]
+    return Table(
+        caption,
+        heads(*names, numbers=numbers),
+        tuple(
+            tuple(
+                cell if isinstance(cell, TableCell) else TableCell(cell, kind)
+                for cell, kind in zip(row, kinds, strict=True)
+            )
+            for row in rows
+        ),
+        note,
+    )
+
+
+def heads(*names: str, numbers: Collection[str] = ()) -> tuple[Head, ...]:
     """Column heads; those in `numbers` stand at the right."""
     return tuple(Head(name, name in numbers) for name in names)
 
@@ -253,3 +292,20 @@ def heads(*names: str, numbers: tuple[str, ...] = ()) -> tuple[Head, ...]:
 def cells(*texts: str, numbers: tuple[int, ...] = ()) -> tuple[TableCell, ...]:
     """A row of plain cells; those at the places `numbers` stand at the right."""
     return tuple(TableCell(text, "n" if i in numbers else "") for i, text in enumerate(texts))
+
+
+def rich_table(table: Table, title: str = "") -> RichTable:
+    """The same on a terminal; what disagrees with what was printed is red there."""
+    grid = RichTable(
+        box=None, pad_edge=False, title=escape(title), title_justify="left", title_style=""
+    )
+    for head in table.heads:
+        grid.add_column(escape(head.text), justify="right" if head.number else "left")
+    for row in table.rows:
+        grid.add_row(*(_rich_cell(cell) for cell in row))
+    return grid
+
+
+def _rich_cell(cell: TableCell) -> str:
+    text = escape(cell.text)
+    return f"[red]{text}[/]" if cell.kind == DIFFERS else text

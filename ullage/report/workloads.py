@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.estimates import Absolute
 from ullage.analysis.comparison.model import Analysis, Comparison
@@ -18,9 +16,10 @@ from ullage.report import answer
 from ullage.report.charts import curve, strip
 from ullage.report.charts import lanes as sides
 from ullage.report.charts.lanes import Drawing
-from ullage.report.charts.text import as_json, first_sentence, quantity, unbroken
+from ullage.report.charts.text import first_sentence, quantity, unbroken
 from ullage.report.doubts import doubted
 from ullage.report.views import (
+    Cells,
     DetailView,
     Figure,
     Specs,
@@ -28,8 +27,8 @@ from ullage.report.views import (
     TableCell,
     WorkloadView,
     cells,
-    heads,
     mark,
+    tabulate,
 )
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
@@ -192,19 +191,13 @@ def _figure(
     what = first_sentence(metric.description or metric.name)
     caption = f"{what}: {_CAPTIONS[kind].format(along=along)}{side}"
     summary = f"{what}, block by block" if kind == "pairs" else f"{what}, every trial"
-    return Figure(
-        id=add(specs, chart),
-        caption=caption[:1].upper() + caption[1:],
-        label=f"Chart of {clean(workload.title, 90)}: {caption}. The table below has the figures.",
-        height=chart.height,
+    return specs.figure(
+        chart,
+        caption[:1].upper() + caption[1:],
+        f"Chart of {clean(workload.title, 90)}: {caption}. The table below has the figures.",
         note=strip.thinned(trials, paired=kind == "pairs") if kind in ("trials", "pairs") else "",
         summary=summary[:1].upper() + summary[1:],
     )
-
-
-def add(specs: Specs, chart: Drawing) -> str:
-    """Keep a chart for the page, as JSON that cannot leave its element; its id."""
-    return specs.add(Markup(as_json(chart.packed())))  # noqa: S704  see as_json
 
 
 def _parameters(workload: WorkloadRecord) -> str:
@@ -223,7 +216,7 @@ def table(
 ) -> Table:
     """All metrics of a workload in all environments; the trials are those of the workload."""
     environments, trials = sides.apart(folder.resolved, trials)
-    rows = []
+    rows: list[Cells] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         found = values(analysis, workload, metric)
         if not found and not metric.primary and metric.coordinate is None:
@@ -234,10 +227,11 @@ def table(
             comparison = _comparison(analysis, workload, metric, environment.key)
             rows.append(
                 (
-                    *cells(label, clean(metric.name, 40)),
-                    TableCell(_median(value, metric), "n"),
-                    TableCell(_median_span(value, metric.unit), "n"),
-                    TableCell(_counted(trials, environment.key), "n"),
+                    label,
+                    clean(metric.name, 40),
+                    _median(value, metric),
+                    _median_span(value, metric.unit),
+                    _counted(trials, environment.key),
                     *_compared(comparison, _is_baseline(analysis, environment.key)),
                 )
             )
@@ -251,11 +245,8 @@ def table(
         "interval",
         "verdict",
     )
-    return Table(
-        caption=f"All metrics of {clean(workload.title, 90)}{sides.suffix(analysis)}",
-        heads=heads(*names, numbers=(*names[2:5], "times worse")),
-        rows=tuple(rows),
-    )
+    caption = f"All metrics of {clean(workload.title, 90)}{sides.suffix(analysis)}"
+    return tabulate(caption, names, rows, numbers=names[2:6])
 
 
 def _definitions(workload: WorkloadRecord) -> tuple[tuple[str, str], ...]:

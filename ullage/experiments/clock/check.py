@@ -22,7 +22,7 @@ from ullage.experiments.clock.outcomes import (
     Timed,
 )
 from ullage.experiments.clock.reports import CheckReport
-from ullage.experiments.clock.view import Chart, Section, Table, View
+from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import clock
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _why_not_more(advice: dict[str, str]) -> list[Section]:
     if not advice:
         return []
     lines = (f"{reason}: {clock.REASONS[reason]}. To do: {do}." for reason, do in advice.items())
-    return [Section("Why it promises no more, and what to do", tuple(lines))]
+    return [Section("Why it promises no more, and what to do", lines=tuple(lines))]
 
 
 def _facts(facts: Facts) -> Section:
@@ -147,8 +147,8 @@ def _facts(facts: Facts) -> Section:
         compared = f"{len(cores.cpus)}, no two further apart than {words.span(cores.bound_ns)}"
         rows.append(("cores whose counters were compared", compared))
         rows.append(("cores that could not be compared", str(cores.missed)))
-    table = Table("", ("fact", "here"), tuple(rows), texts=("here",))
-    return Section("What was found out about the counter", (), (table,))
+    tables = (table("", ("fact", "here"), rows, texts=("here",)),)
+    return Section("What was found out about the counter", tables=tables)
 
 
 def _precision(ecp: EcpOutcome) -> Section:
@@ -170,11 +170,11 @@ def _precision(ecp: EcpOutcome) -> Section:
     heads = ("clock", "thread", "median", "99 %", "zero", "negative", "migrations")
     return Section(
         "Is even the shortest piece of work told to take time? (ECP)",
-        (
+        lines=(
             f"{ecp.additions} additions between two reads, {ecp.iterations:,} times in each of"
             f" {ecp.runs} runs of each clock. Zero or negative: the clock is not precise.",
         ),
-        (Table("Elapsed times", heads, tuple(rows), texts=("thread",)),),
+        tables=(table("Elapsed times", heads, rows, texts=("thread",)),),
     )
 
 
@@ -204,7 +204,7 @@ def _loops(loops: LoopsOutcome) -> Section:
                 f" {faster} than {name} (± {words.rate(apart.bound_ppb)})."
             )
     heads = ("instructions", "by", "median", "25 % to 75 %", "99 %", "most")
-    table = Table("Durations of the loops", heads, tuple(_rows(loops)), texts=("by",))
+    durations = table("Durations of the loops", heads, _rows(loops), texts=("by",))
     charts = tuple(
         Chart(
             partial(_draw, loop),
@@ -214,7 +214,12 @@ def _loops(loops: LoopsOutcome) -> Section:
         for loop in loops.loops
         if loop.instructions
     )
-    return Section("How long do loops of known length take?", tuple(lines), (table,), charts)
+    return Section(
+        "How long do loops of known length take?",
+        lines=tuple(lines),
+        tables=(durations,),
+        charts=charts,
+    )
 
 
 def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
@@ -274,5 +279,5 @@ def _strictness(report: CheckReport) -> Section:
             "Across cores, a read is held against a value that another core has passed on. The"
             " unfenced counter beside it does go back, which shows that the test can fail."
         )
-    tables = (Table("Across cores", heads, rows),) if rows else ()
-    return Section("Does every value exceed the one before?", tuple(lines), tables)
+    tables = (table("Across cores", heads, rows),) if rows else ()
+    return Section("Does every value exceed the one before?", lines=tuple(lines), tables=tables)

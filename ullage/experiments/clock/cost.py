@@ -10,7 +10,7 @@ from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.outcomes import Absent, Cost, CostOptions, CostOutcome, Probe
 from ullage.experiments.clock.reports import CostReport, PublishedCost
-from ullage.experiments.clock.view import Section, Table, View
+from ullage.experiments.clock.view import Section, View, table
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0
 _QUICK = CostOptions(rounds=15, reads=20_000)
@@ -38,11 +38,11 @@ def view(report: CostReport) -> View:
     measured = report.measured
     ordered = sorted(measured.clocks, key=lambda cost: cost.ns.median)
     heads = ("clock", "read by", "a read", "÷ counter", "÷ CLOCK_MONOTONIC")
-    table = Table(
+    reads = table(
         f"Medians with 95 % intervals over {measured.rounds} rounds of {measured.reads:,} reads"
         + (" (fewer than asked for: the time was up)" if measured.capped else ""),
         (*heads, "published ÷ counter", "published ÷ CLOCK_MONOTONIC"),
-        tuple(_row(cost, report.published) for cost in ordered),
+        [_row(cost, report.published) for cost in ordered],
         texts=("read by",),
     )
     return View(
@@ -51,11 +51,11 @@ def view(report: CostReport) -> View:
         (
             Section(
                 "Reads",
-                (
+                lines=(
                     "Nanoseconds are of this hour on this machine; ratios are of the same round. "
                     f"Published beside them: {report.published.source}.",
                 ),
-                (table,),
+                tables=(reads,),
             ),
             *absent(measured.absent),
         ),
@@ -66,7 +66,7 @@ def absent(what: list[Absent]) -> list[Section]:
     """A section on what could not be measured, if there is something."""
     if not what:
         return []
-    return [Section("Not measured here", tuple(f"{one.what}: {one.why}" for one in what))]
+    return [Section("Not measured here", lines=tuple(f"{one.what}: {one.why}" for one in what))]
 
 
 def _answer(measured: CostOutcome) -> list[str]:

@@ -31,7 +31,7 @@ from ullage.experiments.clock.outcomes import (
     TwoLevel,
 )
 from ullage.experiments.clock.reports import Real, ScalingReport, Stage, name
-from ullage.experiments.clock.view import Chart, Section, Table, View
+from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import paths
 from ullage.host.network import Network
 
@@ -187,15 +187,16 @@ def _sections(stage: Stage) -> list[Section]:
     )
     simulated = [p for p in stage.simulated.points if p.nodes in _TABLE]
     heads = ("nodes", "topology", "time", "depth", "messages", "busiest node", "bound of the worst")
-    table = Table("Simulated", heads, tuple(map(_simulated_row, simulated)), texts=("topology",))
+    to_a_million = table("Simulated", heads, map(_simulated_row, simulated), texts=("topology",))
     heads = ("nodes", "topology", "really", "simulated", "messages", "hard bound", "failed")
-    real = Table(
+    real = table(
         "Real nodes: medians; they share this host's cores, and the time includes handing over",
         heads,
-        tuple(map(_real_row, stage.real)),
+        map(_real_row, stage.real),
         texts=("topology",),
     )
-    return [Section(stage.name.capitalize(), lines, (table, real), (chart,))]
+    title, tables = stage.name.capitalize(), (to_a_million, real)
+    return [Section(title, lines=lines, tables=tables, charts=(chart,))]
 
 
 def _simulated_row(point: Point) -> tuple[str, ...]:

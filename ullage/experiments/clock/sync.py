@@ -12,7 +12,7 @@ from ullage.common.clock_reasons import ADVICE
 from ullage.common.errors import CLOCK_CONTRADICTION, CLOCK_STOPPED_ANSWERING, UllageError
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.peer import Address, synchronise
-from ullage.experiments.clock.view import Chart, Section, Table, View
+from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import clock
 from ullage.host.clock import Global, Outcome, Reading, Rules, Synced
 
@@ -331,8 +331,9 @@ def _after(report: SyncReport) -> list[Section]:
         for one in report.foretold
     )
     heads = ("foretold by", "age", "was wrong by", "bound, 99.9 %", "hard bound", "known within")
-    table = Table("The last offset as foretold, without a message", heads, rows)
-    return [Section("How good was it in between?", tuple(lines), (table,) if rows else ())]
+    foretold = table("The last offset as foretold, without a message", heads, rows)
+    tables = (foretold,) if rows else ()
+    return [Section("How good was it in between?", lines=tuple(lines), tables=tables)]
 
 
 def _synchronisations(report: SyncReport) -> Section:
@@ -354,19 +355,19 @@ def _synchronisations(report: SyncReport) -> Section:
     bounds = ("bound, 99.9 %", "hard bound")
     effort = ("round trip", "messages", "lost", "took", "stopped by")
     heads = ("at", "offset", *bounds, *effort)
-    table = Table("All synchronisations", heads, rows, texts=("stopped by",))
+    tables = (table("All synchronisations", heads, rows, texts=("stopped by",)),)
     met = [stop for stop in _STOPS if any(one.stop == stop for one in report.synchronisations)]
     lines = tuple(f"Stopped by {_STOPS[stop][0]}: {_STOPS[stop][1]}." for stop in met)
-    return Section("Synchronisations", lines, (table,))
+    return Section("Synchronisations", lines=lines, tables=tables)
 
 
 def _bounds(report: SyncReport) -> Section:
     rows = tuple((words.span(age), words.span(b), words.span(h)) for age, b, h in report.ages)
     return Section(
         "How the bounds grow without another message",
-        ("The hard bound grows by what two oscillators may differ at worst, 100 ppm.",),
-        (Table("", ("age", "bound, 99.9 %", "hard bound"), rows),),
-        (
+        lines=("The hard bound grows by what two oscillators may differ at worst, 100 ppm.",),
+        tables=(table("", ("age", "bound, 99.9 %", "hard bound"), rows),),
+        charts=(
             Chart(
                 partial(_draw, report),
                 "Bounds by age.",

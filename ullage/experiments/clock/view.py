@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table as RichTable
 
 from ullage.common.console import CleanConsole
 from ullage.experiments.clock.outcomes import Interval, Probe
+from ullage.report import views
+from ullage.report.views import Table, rich_table, tabulate
 
 if TYPE_CHECKING:
     from ullage.report.charts.lanes import Drawing
@@ -75,14 +76,15 @@ def many(number: int, what: str) -> str:
     return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
-@dataclass(frozen=True)
-class Table:
+def table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    texts: Collection[str] = (),
+) -> Table:
     """The first column is what a row is about, the others are figures unless named in `texts`."""
-
-    caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    texts: tuple[str, ...] = ()
+    return tabulate(caption, heads, rows, numbers=[h for h in heads[1:] if h not in texts])
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,9 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Section:
-    """A part of the answer."""
+class Section(views.Section):
+    """A section whose charts a page draws and the console does not."""
 
-    title: str
-    lines: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
 
 
@@ -120,16 +119,4 @@ def show(view: View, console: CleanConsole) -> None:
         for line in section.lines:
             console.print(escape(line), soft_wrap=True)
         for table in section.tables:
-            console.print(_rich(table))
-
-
-def _rich(table: Table) -> RichTable:
-    made = RichTable(
-        box=None, pad_edge=False, title=escape(table.caption), title_justify="left", title_style=""
-    )
-    for number, head in enumerate(table.heads):
-        text = number == 0 or head in table.texts
-        made.add_column(escape(head), justify="left" if text else "right")
-    for row in table.rows:
-        made.add_row(*map(escape, row))
-    return made
+            console.print(rich_table(table, title=table.caption))

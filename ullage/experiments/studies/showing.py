@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.markup import escape
-from rich.table import Table as RichTable
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.estimates import Interval
 from ullage.common.console import CleanConsole
 from ullage.common.quantities import many
+from ullage.common.text import clean
 from ullage.experiments.studies.base import Cell, Column, Figure, Study, Table
 from ullage.experiments.studies.finding import Runs
+from ullage.report import views
+from ullage.report.charts.text import unbroken
 
 FORMAT: Final = 1
 DIFFERS: Final = "≠"
+_LONGEST: Final = 300
+"""Of a cell: labels are a run's own words."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,35 @@ def notes(table: Table) -> list[str]:
     return [*table.notes, *(f"{sign}: {reason}." for reason, sign in why.items())]
 
 
+def tabulated(table: Table) -> views.Table:
+    """As it is shown, its notes below."""
+    titles = [head(column) for column in table.columns]
+    figures = {
+        title
+        for row in table.rows
+        for title, cell in zip(titles, row.cells, strict=True)
+        if isinstance(cell, Figure)
+    }
+    rows: Iterable[views.Cells] = (
+        (_clean(row.label), *map(_cell, row.cells, table.columns)) for row in table.rows
+    )
+    note = unbroken(clean(" ".join(notes(table)), 4 * _LONGEST))
+    return views.tabulate(
+        _clean(table.caption), (table.of, *titles), rows, numbers=figures, note=note
+    )
+
+
+def _cell(cell: Cell, column: Column) -> views.TableCell:
+    words = _clean(text(cell, column))
+    if isinstance(cell, str):
+        return views.TableCell(words)
+    return views.TableCell(words, views.DIFFERS if cell.agrees is False else "n")
+
+
+def _clean(text: str) -> str:
+    return clean(text, _LONGEST)
+
+
 def _sign(figure: Figure) -> str:
     """By what a reader knows a figure that has something to explain."""
     if figure.agrees is False:
@@ -160,27 +193,6 @@ def _print(tables: Iterable[Table], console: CleanConsole) -> None:
     for table in tables:
         console.print(f"\n[bold]{escape(table.caption)}[/]", soft_wrap=True)
         if table.rows:
-            console.print(_rich(table))
+            console.print(views.rich_table(tabulated(table)))
         for note in notes(table):
             console.print(escape(note), soft_wrap=True)
-
-
-def _rich(table: Table) -> RichTable:
-    made = RichTable(box=None, pad_edge=False)
-    made.add_column(escape(table.of))
-    for place, column in enumerate(table.columns):
-        words = all(isinstance(row.cells[place], str) for row in table.rows)
-        made.add_column(escape(head(column)), justify="left" if words else "right")
-    for row in table.rows:
-        cells = (
-            _marked(cell, column) for cell, column in zip(row.cells, table.columns, strict=True)
-        )
-        made.add_row(escape(row.label), *cells)
-    return made
-
-
-def _marked(cell: Cell, column: Column) -> str:
-    """With the colour of a disagreement."""
-    plain = escape(text(cell, column))
-    differs = isinstance(cell, Figure) and cell.agrees is False
-    return f"[red]{plain}[/]" if differs else plain

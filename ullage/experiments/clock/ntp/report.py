@@ -15,7 +15,7 @@ from ullage.experiments.clock.ntp.outcome import (
     PublishedNtp,
     Sizes,
 )
-from ullage.experiments.clock.view import Section, Table, View
+from ullage.experiments.clock.view import Section, View, table
 
 
 @cache
@@ -55,10 +55,10 @@ def view(report: NtpReport) -> View:
         (
             Section(
                 "Corrections, once the daemon had settled",
-                (f"Server: {measured.server}.",),
-                (
-                    Table("Measured here", (*heads, *heads_more), rows),
-                    Table(
+                lines=(f"Server: {measured.server}.",),
+                tables=(
+                    table("Measured here", (*heads, *heads_more), rows),
+                    table(
                         f"Published: {report.published.source}",
                         ("asked", "mean", "deviation"),
                         known,
@@ -66,7 +66,8 @@ def view(report: NtpReport) -> View:
                 ),
             ),
             Section(
-                "Made with", tuple(f"{what}: {how}" for what, how in measured.versions.items())
+                "Made with",
+                lines=tuple(f"{what}: {how}" for what, how in measured.versions.items()),
             ),
         ),
     )

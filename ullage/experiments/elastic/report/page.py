@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from rich.markup import escape
 
-import ullage
 from ullage.analysis.comparison.rounding import share
 from ullage.common.console import stderr, stdout
 from ullage.common.files import put
@@ -28,53 +24,33 @@ from ullage.experiments.elastic.report import tables as pagetables
 from ullage.experiments.elastic.report.charts import Report, Twins
 from ullage.experiments.elastic.report.show import Found, find
 from ullage.experiments.elastic.simulator import twin
-from ullage.report import page as report_page
+from ullage.report import document
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
-from ullage.report.views import DoubtView, Fact, Figure, Part, Sentence, Specs, Table
-from ullage.report.workloads import add
+from ullage.report.views import DoubtView, Fact, Figure, Part, Section, Sentence, Specs
 
-TEMPLATE: Final = "elastic.html.j2"
 MOST_FIELDS: Final = 40
 """Repetitions whose nodes and viewers are drawn; the rest stand in the table."""
 
 
-@dataclass(frozen=True)
-class FieldView:
-    """The figure of the field, of one environment."""
-
-    title: str
-    figure: Figure
-
-
 def render(made: Report) -> str:
-    templates = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("ullage.experiments.elastic.report"), PackageLoader("ullage.report")]
-        ),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: clean(value, 50_000) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template(TEMPLATE).render(page=context(made))
-
-
-def context(made: Report) -> dict[str, Any]:
-    """Everything that the template names."""
     specs = Specs()
-    static = report_page.assets()
+    parts = _parts(made, specs)
+    return document.render(
+        "ullage.experiments.elastic.report",
+        "elastic.html.j2",
+        made.summary.name,
+        _facts(made),
+        specs.items,
+        **parts,
+    )
+
+
+def _parts(made: Report, specs: Specs) -> dict[str, Any]:
+    """Everything that the template names."""
     run, summary = made.run, made.summary
     fields = [_first_field(made, side, specs) for side in made.sides]
     return {
-        "title": clean(summary.name, 120),
-        "version": ullage.__version__,
-        "style": static.style,
-        "library": static.library,
-        "script": static.script,
-        "policy": static.policy,
-        "facts": _facts(made),
         "answer": _answer(made),
         "fields": [f for f in fields if f is not None],
         "metrics": pagetables.metrics(summary),
@@ -95,7 +71,6 @@ def context(made: Report) -> dict[str, Any]:
         "environments": provenance.environments(run),
         "folds": provenance.folds(run),
         "definitions": _definitions(),
-        "specs": specs.items,
     }
 
 
@@ -130,10 +105,10 @@ def _answer(made: Report) -> list[Sentence]:
     return said
 
 
-def _first_field(made: Report, side: Side, specs: Specs) -> FieldView | None:
+def _first_field(made: Report, side: Side, specs: Specs) -> Section | None:
     found = charts.typical(made, side)
     figure = None if found is None else _field(made, side, found, specs)
-    return None if figure is None else FieldView(clean(side.label, 60), figure)
+    return None if figure is None else Section(clean(side.label, 60), figures=(figure,))
 
 
 def _field(made: Report, side: Side, found: Measured, specs: Specs) -> Figure | None:
@@ -145,11 +120,10 @@ def _field(made: Report, side: Side, found: Measured, specs: Specs) -> Figure | 
     told = f"PcBl {_percent(found, 'blocked')}, PcAf {_percent(found, 'affected')}"
     tar = found.figures.get("tar")
     told += f", TaR {quantity(tar, 's')}" if tar is not None else ", no allocation"
-    return Figure(
-        id=add(specs, drawing),
-        caption=f"{label}, repetition {number + 1} of {made.summary.repetitions}.",
-        label=f"Nodes demanded, supplied and allocated over time, and viewers, in {label}",
-        height=drawing.height,
+    return specs.figure(
+        drawing,
+        f"{label}, repetition {number + 1} of {made.summary.repetitions}.",
+        f"Nodes demanded, supplied and allocated over time, and viewers, in {label}",
         note=told,
         summary=f"{label}, repetition {number + 1}: {told}",
     )
@@ -177,11 +151,10 @@ def _allocation(made: Report, specs: Specs) -> Figure | None:
     drawing = charts.allocation_picture(made)
     if drawing is None:
         return None
-    return Figure(
-        id=add(specs, drawing),
-        caption="Every allocation of every repetition.",
-        label="Time to allocate a node, by environment",
-        height=drawing.height,
+    return specs.figure(
+        drawing,
+        "Every allocation of every repetition.",
+        "Time to allocate a node, by environment",
         note="At most 300 of an environment are drawn.",
     )
 
@@ -190,11 +163,10 @@ def _waits(made: Report, specs: Specs) -> Figure | None:
     drawing = charts.waits_picture(made)
     if drawing is None:
         return None
-    return Figure(
-        id=add(specs, drawing),
-        caption="Share of the requests that had a node within so many seconds, of all repetitions.",
-        label="Distribution of the waiting time, by environment",
-        height=drawing.height,
+    return specs.figure(
+        drawing,
+        "Share of the requests that had a node within so many seconds, of all repetitions.",
+        "Distribution of the waiting time, by environment",
         note=f"{_dashed(made.summary)} Who was never given a node is missing at the right end.",
     )
 
@@ -205,18 +177,12 @@ def _dashed(summary: Summary) -> str:
     return "Dashed: the patience."
 
 
-@dataclass(frozen=True)
-class AgainstView:
-    name: str
-    notes: tuple[str, ...]
-    tables: Sequence[Table]
-
-
-def _against(found: Against | None) -> AgainstView | None:
+def _against(found: Against | None) -> Section | None:
     if found is None:
         return None
     tables = pagetables.contrasts(found.contrasts, found.other)
-    return AgainstView(clean(found.other, 120), tuple(map(clean, found.notes)), tables)
+    notes = tuple(map(clean, found.notes))
+    return Section(clean(found.other, 120), notes=notes, tables=tuple(tables))
 
 
 def _how(made: Report) -> str:
