@@ -46,8 +46,7 @@ WHY: Final = {
 
 def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
     """What run this is."""
-    blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
-    found = [Fact(f"{blocks} in {format_seconds(analysis.seconds)}")]
+    found = [Fact(f"{many(analysis.blocks, 'block')} in {format_seconds(analysis.seconds)}")]
     if analysis.generations > 1:
         found.append(Fact(words.makings(analysis.generations)))
     if analysis.design == "duet":
@@ -69,7 +68,7 @@ def machine_name(folder: RunFolder) -> str:
     count = len(cpus) if isinstance(cpus, list) else cpus
     parts = [
         str(host["cpu_model"]) if host.get("cpu_model") else "",
-        f"{count} CPU{'s' if count != 1 else ''}" if isinstance(count, int) else "",
+        many(count, "CPU") if isinstance(count, int) else "",
         format_bytes(host["memory_bytes"]) if isinstance(host.get("memory_bytes"), int) else "",
     ]
     return clean(", ".join(part for part in parts if part), 120)

@@ -19,8 +19,8 @@ from tests.experiments.clock.commands_kit import KEY, assert_failed, end, served
 from ullage.cli.main import app
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.common.quantities import many
 from ullage.experiments.clock import serve
-from ullage.experiments.clock import view as words
 from ullage.experiments.clock.peer import PORT, VARIABLE, resolve, token
 from ullage.experiments.clock.serve import ServeReport
 from ullage.experiments.clock.sync import SyncReport, view
@@ -98,7 +98,7 @@ def test_what_was_measured_is_told_however_it_ends(how: signal.Signals) -> None:
     assert (client.returncode, report.ended) == (1, "failed")
     assert f"error[{errors.CLOCK_STOPPED_ANSWERING.code}]" in stderr
     count = len(report.synchronisations)
-    assert f"stopped answering after {words.many(count, 'synchronisation')}: " in stderr
+    assert f"stopped answering after {many(count, 'synchronisation')}: " in stderr
     assert "token" not in stderr
 
 

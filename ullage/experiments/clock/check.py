@@ -162,9 +162,9 @@ def _precision(ecp: EcpOutcome) -> Section:
                     _PLACES[placed.placement],
                     "–" if durations is None else words.span(durations.p50_ns),
                     "–" if durations is None else words.span(durations.p99_ns),
-                    words.count(found.zero),
-                    words.count(found.backward),
-                    words.count(found.migrations),
+                    f"{found.zero:,}",
+                    f"{found.backward:,}",
+                    f"{found.migrations:,}",
                 )
             )
     heads = ("clock", "thread", "median", "99 %", "zero", "negative", "migrations")
@@ -230,7 +230,7 @@ def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
             middle = f"{words.span(took.p25_ns)} to {words.span(took.p75_ns)}"
             rows.append(
                 (
-                    words.count(loop.instructions) if loop.instructions else "none: the reads",
+                    f"{loop.instructions:,}" if loop.instructions else "none: the reads",
                     name,
                     words.span(took.p50_ns),
                     middle,
@@ -267,8 +267,8 @@ def _strictness(report: CheckReport) -> Section:
     rows = tuple(
         (
             words.NAMES[one.clock],
-            words.count(one.comparisons),
-            words.count(one.backward),
+            f"{one.comparisons:,}",
+            f"{one.backward:,}",
             words.span(one.worst_ns) if one.backward else "–",
             promised if one.clock == "rvec-ordered" else "nothing",
         )

@@ -18,6 +18,7 @@ from ullage.common.clock_model import Model
 from ullage.common.console import stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.common.files import put
+from ullage.common.quantities import many
 from ullage.experiments.clock import (
     check as checks,
 )
@@ -199,7 +200,7 @@ def _warn(text: str) -> None:
 
 def _served(report: servers.ServeReport) -> View:
     lines = [
-        f"{words.many(report.answered, 'request')} answered at {report.address} over"
+        f"{many(report.answered, 'request')} answered at {report.address} over"
         f" {report.protocol} in {words.span(report.seconds * 1e9)}.",
         f"Not answered: {report.foreign:,} with another token, {report.malformed:,} that were no"
         " requests.",
@@ -207,7 +208,7 @@ def _served(report: servers.ServeReport) -> View:
     if report.follows is not None:
         lines.append(
             f"It followed {report.follows}:"
-            f" {words.many(report.synchronisations, 'synchronisation')},"
+            f" {many(report.synchronisations, 'synchronisation')},"
             f" {report.failed} of which failed; in the end it was right to {_bounds(report)}."
         )
     return View("A served clock", tuple(lines), ())

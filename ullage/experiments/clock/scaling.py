@@ -201,25 +201,25 @@ def _sections(stage: Stage) -> list[Section]:
 
 def _simulated_row(point: Point) -> tuple[str, ...]:
     return (
-        words.count(point.nodes),
+        f"{point.nodes:,}",
         name(point.topology),
         words.spans(point.total_ns),
         str(point.depth),
-        words.count(round(point.messages.median)),
-        words.count(round(point.busiest_messages.median)),
+        f"{round(point.messages.median):,}",
+        f"{round(point.busiest_messages.median):,}",
         words.span(point.bound_ns.median),
     )
 
 
 def _real_row(real: Real) -> tuple[str, ...]:
     return (
-        words.count(real.nodes),
+        f"{real.nodes:,}",
         name(real.topology),
         words.span(median(real.elapsed_ns)),
         words.span(real.simulated_ns),
-        words.count(round(median(real.messages))),
+        f"{round(median(real.messages)):,}",
         words.span(median(real.hard_ns)),
-        words.count(real.failed),
+        f"{real.failed:,}",
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ullage.common.clock_model import Model
 from ullage.common.clock_reasons import ADVICE
 from ullage.common.errors import CLOCK_CONTRADICTION, CLOCK_STOPPED_ANSWERING, UllageError
+from ullage.common.quantities import many
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.peer import Address, synchronise
 from ullage.experiments.clock.view import Chart, Section, View, table
@@ -275,17 +276,17 @@ def stopped(report: SyncReport) -> UllageError | None:
         return None
     if report.ended == "contradicted":
         return UllageError(CLOCK_CONTRADICTION, address=report.server, reason=report.failure)
-    count = words.many(len(report.synchronisations), "synchronisation")
+    count = many(len(report.synchronisations), "synchronisation")
     return UllageError(
         CLOCK_STOPPED_ANSWERING, address=report.server, count=count, reason=report.failure
     )
 
 
 def _effort(report: SyncReport) -> str:
-    times = words.many(len(report.synchronisations), "synchronisation")
+    times = many(len(report.synchronisations), "synchronisation")
     early = " It was interrupted before its time." if report.ended == "interrupted" else ""
     return (
-        f"{times} over {report.protocol}: {words.many(report.messages, 'message')},"
+        f"{times} over {report.protocol}: {many(report.messages, 'message')},"
         f" {words.span(report.took_ns)} of asking.{early}"
     )
 
@@ -345,8 +346,8 @@ def _synchronisations(report: SyncReport) -> Section:
             words.span(one.bound_ns),
             words.span(one.hard_ns),
             words.span(one.round_trip_ns),
-            words.count(one.messages),
-            words.count(one.lost),
+            f"{one.messages:,}",
+            f"{one.lost:,}",
             words.span(one.took_ns),
             _STOPS[one.stop][0],
         )

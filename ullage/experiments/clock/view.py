@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from ullage.common.console import CleanConsole
+from ullage.common.quantities import digits, prefixed
 from ullage.experiments.clock.outcomes import Interval, Probe
 from ullage.report import views
 from ullage.report.views import Table, rich_table, tabulate
@@ -35,18 +36,13 @@ def span(ns: float | None) -> str:
     """A length of time: `111 ns`, `1.23 µs`, `4.5 s`; `unknown` for None."""
     if ns is None:
         return "unknown"
-    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if abs(ns) >= factor:
-            return f"{figure(ns / factor)} {unit}"
-    return f"{figure(ns)} ns"
+    factor, unit = prefixed(ns / 1e9, "s")
+    return f"{figure(ns / round(1e9 * factor))} {unit}" if ns else "0 ns"
 
 
 def figure(value: float) -> str:
-    """Three significant digits, or all before the point."""
-    size = abs(value)
-    if size >= 99.95 or round(value, 2) == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
+    """As `digits`, but a whole number has none after the point."""
+    return f"{value:,.0f}" if float(f"{value:.2f}").is_integer() else digits(value)
 
 
 def ratio(interval: Interval) -> str:
@@ -64,16 +60,6 @@ def rate(ppb: float) -> str:
     if abs(ppb) >= 1000:
         return f"{figure(ppb / 1000)} ppm"
     return f"{figure(ppb)} ppb"
-
-
-def count(number: int) -> str:
-    """`1,000,000`."""
-    return f"{number:,}"
-
-
-def many(number: int, what: str) -> str:
-    """`1 message`, `1,000 messages`."""
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
 def table(

@@ -10,7 +10,6 @@ from typing import Any, Final
 from rich.markup import escape
 
 from ullage.analysis.comparison import rounding
-from ullage.analysis.comparison.estimates import Interval
 from ullage.common.console import CleanConsole
 from ullage.common.quantities import many
 from ullage.common.text import clean
@@ -110,12 +109,8 @@ def _with_interval(value: float, figure: Figure, column: Column) -> str:
         return _plain(value, column)
     if column.unit or min(value, figure.low) <= 0:
         return f"{_plain(value, column)} ({_bounds(figure, column)})"
-    middle, low, high = rounding.ratio(_interval(value, figure.low, figure.high))
+    middle, low, high = rounding.bounded(value, figure.low, figure.high)
     return f"{middle} ({low} to {high})"
-
-
-def _interval(estimate: float, low: float, high: float) -> Interval:
-    return Interval(estimate=estimate, low=low, high=high, confidence=0.95, n=2, method="")
 
 
 def _bounds(figure: Figure, column: Column) -> str:

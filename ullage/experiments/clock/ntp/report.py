@@ -90,7 +90,7 @@ def _row(one: IntervalOutcome) -> tuple[str, ...]:
         f"{one.asked_s:g} s",
         words.span(2.0**one.poll * 1e9),
         words.rate(one.error_ppb),
-        "0" if found is None else words.count(found.count),
+        "0" if found is None else f"{found.count:,}",
         *_sizes(found),
         "–" if one.decided is None else words.span(one.decided.mean_ns),
     )
