@@ -49,7 +49,7 @@ def _seconds(value: float | None) -> float | None:
 @clock_app.command("check")
 def check_command(quick: Quick = False, as_json: Json = False, html: Html = None) -> None:
     """Explain what this machine's clock may promise, and put it to the test."""
-    code = _bodies().check(quick=quick, as_json=as_json, html=html)
+    code = _bodies().run_check(quick=quick, as_json=as_json, html=html)
     if code:
         raise typer.Exit(code)
 
@@ -57,7 +57,7 @@ def check_command(quick: Quick = False, as_json: Json = False, html: Html = None
 @clock_app.command("cost")
 def cost_command(quick: Quick = False, as_json: Json = False, html: Html = None) -> None:
     """Measure what a read of each clock costs."""
-    _bodies().cost(quick=quick, as_json=as_json, html=html)
+    _bodies().run_cost(quick=quick, as_json=as_json, html=html)
 
 
 @clock_app.command("serve")
@@ -77,7 +77,7 @@ def serve_command(
     html: Html = None,
 ) -> None:
     """Answer other machines with this one's time, until Ctrl-C."""
-    _bodies().serve(
+    _bodies().run_serve(
         address,
         token_file=token_file,
         follow=follow,
@@ -109,7 +109,7 @@ def sync_command(
     """Say how another machine's clock differs from this one's, and how well that is known."""
     if seconds is None:
         seconds = 2.0 if quick else 10.0
-    code = _bodies().sync(
+    code = _bodies().run_sync(
         address, token_file=token_file, tcp=tcp, seconds=seconds, as_json=as_json, html=html
     )
     if code:
@@ -129,7 +129,7 @@ def scaling_command(
     html: Html = None,
 ) -> None:
     """Synchronise many nodes: really as many as fit, and by simulation up to a million."""
-    _bodies().scaling(quick=quick, processes=processes, as_json=as_json, html=html)
+    _bodies().run_scaling(quick=quick, processes=processes, as_json=as_json, html=html)
 
 
 @clock_app.command("ntp")
@@ -159,7 +159,7 @@ def ntp_command(
     """Measure the corrections that chrony makes, in a guest whose oscillator is wrong."""
     if observe_s is None:
         observe_s = 60.0 if quick else 150.0
-    _bodies().ntp(
+    _bodies().run_ntp(
         intervals=intervals or [0.0],
         error_ppm=error_ppm,
         observe_s=observe_s,

@@ -30,7 +30,7 @@ from ullage.runs.reader import RUNS, typed
 if TYPE_CHECKING:
     from ullage.analysis.comparison.model import Analysis
     from ullage.analysis.profiles.model import Predicted, Profile
-    from ullage.experiments.profile.request import Asked
+    from ullage.experiments.profile.request import ProfileRequest
     from ullage.runs.records import Resource
 
 # What `ullage profile` prints: the weights, the line to paste, and what is predicted.
@@ -131,7 +131,7 @@ def profile_command(
 ) -> None:
     """Measure what a command waits for, and predict what it costs elsewhere."""
     from ullage.analysis.profiles.model import load as saved
-    from ullage.experiments.profile.request import Asked
+    from ullage.experiments.profile.request import ProfileRequest
     from ullage.runs.reader import named
 
     if load is None and not command:
@@ -148,7 +148,7 @@ def profile_command(
     if load is not None:
         found = saved(load)
     else:
-        asked = Asked(
+        asked = ProfileRequest(
             argv=tuple(command or ()),
             directory=Path.cwd(),
             variables=dict(os.environ),
@@ -178,7 +178,7 @@ def _writable(file: Path) -> None:
         raise UllageError(FILE_FAILED, file=file, reason=os.strerror(errno.EACCES))
 
 
-def _measured(asked: Asked, profiles: Path) -> Profile:
+def _measured(asked: ProfileRequest, profiles: Path) -> Profile:
     """The profile; Ctrl-C ends the command, and then ullage."""
     from ullage.cli.live.terminal import RunProgress
     from ullage.common.console import stderr

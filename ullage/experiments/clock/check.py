@@ -41,12 +41,12 @@ _PLACES: dict[Placement, str] = {
 def measure(progress: Bar, *, quick: bool) -> CheckReport:
     """Half a minute, or a few seconds. CLOCK_NOT_MEASURED."""
     promise = clock.promise()
-    told = progress.stage("precision (ECP)", 1 if quick else 5)
-    ecp = lab.ecp(_QUICK_ECP if quick else EcpOptions(), told)
-    told = progress.stage("loops of known length", 1 if quick else 10)
-    loops = lab.loops(_QUICK_LOOPS if quick else LoopsOptions(keep=0), told)
-    told = progress.stage("strictness", 3 if quick else 90)
-    strict = lab.strict(_QUICK_STRICT if quick else StrictOptions(), told)
+    advance = progress.stage("precision (ECP)", 1 if quick else 5)
+    ecp = lab.ecp(_QUICK_ECP if quick else EcpOptions(), advance)
+    advance = progress.stage("loops of known length", 1 if quick else 10)
+    loops = lab.loops(_QUICK_LOOPS if quick else LoopsOptions(keep=0), advance)
+    advance = progress.stage("strictness", 3 if quick else 90)
+    strict = lab.strict(_QUICK_STRICT if quick else StrictOptions(), advance)
     reasons = dict.fromkeys([*promise.reasons, *clock.check()])
     return CheckReport(
         facts=clock.facts(),
@@ -140,8 +140,10 @@ def _facts(facts: Facts) -> Section:
         ("live migrations are told (vmclock)", yes(facts.vmclock)),
     ]
     for name, rate in (("rate, as stated", facts.stated), ("rate, as measured", facts.rate)):
-        told = "unknown" if rate is None else f"{rate.millihertz / 1e9:,.6f} MHz ({rate.source})"
-        rows.append((name, told))
+        frequency = (
+            "unknown" if rate is None else f"{rate.millihertz / 1e9:,.6f} MHz ({rate.source})"
+        )
+        rows.append((name, frequency))
     if facts.synchrony is not None:
         cores = facts.synchrony
         compared = f"{len(cores.cpus)}, no two further apart than {words.span(cores.bound_ns)}"
@@ -154,17 +156,17 @@ def _facts(facts: Facts) -> Section:
 def _precision(ecp: EcpOutcome) -> Section:
     rows = []
     for placed in ecp.placements:
-        for found in placed.clocks:
-            durations = found.durations
+        for elapsed in placed.clocks:
+            durations = elapsed.durations
             rows.append(
                 (
-                    words.NAMES[found.clock],
+                    words.NAMES[elapsed.clock],
                     _PLACES[placed.placement],
                     "–" if durations is None else words.span(durations.p50_ns),
                     "–" if durations is None else words.span(durations.p99_ns),
-                    f"{found.zero:,}",
-                    f"{found.backward:,}",
-                    f"{found.migrations:,}",
+                    f"{elapsed.zero:,}",
+                    f"{elapsed.backward:,}",
+                    f"{elapsed.migrations:,}",
                 )
             )
     heads = ("clock", "thread", "median", "99 %", "zero", "negative", "migrations")
@@ -242,8 +244,8 @@ def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
 
 
 def _clocks(loop: Loop) -> list[tuple[str, Timed]]:
-    found = [("ours", loop.rvec), ("CLOCK_MONOTONIC_RAW", loop.raw)]
-    return found if loop.external is None else [*found, ("independent clock", loop.external)]
+    clocks = [("ours", loop.rvec), ("CLOCK_MONOTONIC_RAW", loop.raw)]
+    return clocks if loop.external is None else [*clocks, ("independent clock", loop.external)]
 
 
 def _draw(loop: Loop) -> Drawing:
@@ -266,13 +268,13 @@ def _strictness(report: CheckReport) -> Section:
     promised = words.span(strict.promised_ns) if strict.promised_ns is not None else "nothing"
     rows = tuple(
         (
-            words.NAMES[one.clock],
-            f"{one.comparisons:,}",
-            f"{one.backward:,}",
-            words.span(one.worst_ns) if one.backward else "–",
-            promised if one.clock == "rvec-ordered" else "nothing",
+            words.NAMES[cores.clock],
+            f"{cores.comparisons:,}",
+            f"{cores.backward:,}",
+            words.span(cores.worst_ns) if cores.backward else "–",
+            promised if cores.clock == "rvec-ordered" else "nothing",
         )
-        for one in strict.across
+        for cores in strict.across
     )
     if rows:
         lines.append(

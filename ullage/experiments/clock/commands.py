@@ -19,48 +19,31 @@ from ullage.common.console import stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.common.files import put
 from ullage.common.quantities import many
-from ullage.experiments.clock import (
-    check as checks,
-)
-from ullage.experiments.clock import (
-    cost as costs,
-)
-from ullage.experiments.clock import (
-    peer,
-)
-from ullage.experiments.clock import (
-    serve as servers,
-)
-from ullage.experiments.clock import (
-    sync as synchronisation,
-)
-from ullage.experiments.clock import (
-    view as words,
-)
+from ullage.experiments.clock import check, cost, peer, serve, sync, view
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.view import View, show
 
 M = TypeVar("M", bound=Model)
 
 
-def check(*, quick: bool, as_json: bool, html: Path | None) -> ExitCode:
+def run_check(*, quick: bool, as_json: bool, html: Path | None) -> ExitCode:
     """This machine's clock. GATE_FAILED when the tests found it wrong."""
     writable(html)
     with Bar() as bar:
-        report = checks.measure(bar, quick=quick)
-    conclude(report, checks.view, as_json=as_json, html=html)
+        report = check.measure(bar, quick=quick)
+    conclude(report, check.view, as_json=as_json, html=html)
     return ExitCode.DONE if report.kept else ExitCode.GATE_FAILED
 
 
-def cost(*, quick: bool, as_json: bool, html: Path | None) -> None:
-    """What a read costs."""
+def run_cost(*, quick: bool, as_json: bool, html: Path | None) -> None:
+    """What a read cost."""
     writable(html)
     with Bar() as bar:
-        report = costs.measure(bar, quick=quick)
-    conclude(report, costs.view, as_json=as_json, html=html)
+        report = cost.measure(bar, quick=quick)
+    conclude(report, cost.view, as_json=as_json, html=html)
 
 
-def serve(
+def run_serve(
     address: str,
     *,
     token_file: Path | None,
@@ -75,22 +58,22 @@ def serve(
     follower = None
     if follow is not None:
         server = peer.resolve(follow)
-        follower = servers.Follower(server, key, tcp=tcp, warn=_warn)
-    told = _Told()
-    with told:
-        report = servers.serve(
+        follower = serve.Follower(server, key, tcp=tcp, warn=_warn)
+    interruption = _Interruption()
+    with interruption:
+        report = serve.serve(
             where,
             key,
             follower=follower,
             tcp=tcp,
             seconds=seconds,
             ready=_serving,
-            stopped=lambda: told.interrupted,
+            stopped=lambda: interruption.interrupted,
         )
     conclude(report, _served, as_json=as_json, html=html)
 
 
-def sync(
+def run_sync(
     address: str,
     *,
     token_file: Path | None,
@@ -106,31 +89,31 @@ def sync(
     writable(html)
     server, key = peer.resolve(address), peer.token(token_file)
     with _orderly(), Bar() as bar:
-        told = bar.stage(f"synchronising with {server}", seconds)
-        report = synchronisation.measure(
+        advance = bar.stage(f"synchronising with {server}", seconds)
+        report = sync.measure(
             server,
             key,
             seconds=seconds,
             tcp=tcp,
-            told=lambda done, of: told(round(done * 1000), round(of * 1000)),
+            advance=lambda done, of: advance(round(done * 1000), round(of * 1000)),
         )
-    conclude(report, synchronisation.view, as_json=as_json, html=html)
-    if (error := synchronisation.stopped(report)) is not None:
+    conclude(report, sync.view, as_json=as_json, html=html)
+    if (error := sync.stopped(report)) is not None:
         raise error
     return ExitCode.INTERRUPTED if report.ended == "interrupted" else ExitCode.DONE
 
 
-def scaling(*, quick: bool, processes: int | None, as_json: bool, html: Path | None) -> None:
-    from ullage.experiments.clock import scaling as scales
+def run_scaling(*, quick: bool, processes: int | None, as_json: bool, html: Path | None) -> None:
+    from ullage.experiments.clock import scaling
 
     writable(html)
 
     with _orderly(), Bar() as bar:
-        report = scales.measure(bar, quick=quick, processes=processes)
-    conclude(report, scales.view, as_json=as_json, html=html)
+        report = scaling.measure(bar, quick=quick, processes=processes)
+    conclude(report, scaling.view, as_json=as_json, html=html)
 
 
-def ntp(
+def run_ntp(
     *,
     intervals: list[float],
     error_ppm: float,
@@ -140,7 +123,7 @@ def ntp(
     html: Path | None,
 ) -> None:
     """What a real NTP daemon does."""
-    from ullage.experiments.clock.ntp import report as disciplining
+    from ullage.experiments.clock.ntp import report as ntp
     from ullage.experiments.clock.ntp.outcome import NtpOptions
 
     writable(html)
@@ -151,22 +134,22 @@ def ntp(
         settle_s=10.0 if quick else 30.0,
     )
     with _orderly(), Bar() as bar:
-        report = disciplining.measure(bar, options)
-    conclude(report, disciplining.view, as_json=as_json, html=html)
+        report = ntp.measure(bar, options)
+    conclude(report, ntp.view, as_json=as_json, html=html)
 
 
-def conclude(report: M, view: Callable[[M], View], *, as_json: bool, html: Path | None) -> None:
+def conclude(report: M, shown: Callable[[M], View], *, as_json: bool, html: Path | None) -> None:
     """The answer on standard output; the page, if there is to be one, where it is to be."""
     if as_json:
         sys.stdout.write(report.model_dump_json(indent=2) + "\n")
     else:
-        show(view(report), stdout)
+        show(shown(report), stdout)
     if html is not None:
         from ullage.experiments.clock.page import render
 
         when = time.strftime("%Y-%m-%d %H:%M:%S %Z")
         try:
-            put(html, render(view(report), when).encode())
+            put(html, render(shown(report), when).encode())
         except OSError as error:
             raise _unwritable(html, error.strerror or str(error)) from error
         stderr.print(escape(f"page: {html}"), soft_wrap=True)
@@ -179,10 +162,10 @@ def writable(page: Path | None) -> None:
     try:
         with tempfile.TemporaryFile(dir=page.parent):
             pass
-        there = page.exists() and not stat.S_ISREG(page.stat().st_mode)
+        irregular = page.exists() and not stat.S_ISREG(page.stat().st_mode)
     except OSError as error:
         raise _unwritable(page, error.strerror or str(error)) from error
-    if there:
+    if irregular:
         raise _unwritable(page, "is there, and is not a regular file")
 
 
@@ -198,10 +181,10 @@ def _warn(text: str) -> None:
     stderr.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
 
 
-def _served(report: servers.ServeReport) -> View:
+def _served(report: serve.ServeReport) -> View:
     lines = [
         f"{many(report.answered, 'request')} answered at {report.address} over"
-        f" {report.protocol} in {words.span(report.seconds * 1e9)}.",
+        f" {report.protocol} in {view.span(report.seconds * 1e9)}.",
         f"Not answered: {report.foreign:,} with another token, {report.malformed:,} that were no"
         " requests.",
     ]
@@ -214,11 +197,11 @@ def _served(report: servers.ServeReport) -> View:
     return View("A served clock", tuple(lines), ())
 
 
-def _bounds(report: servers.ServeReport) -> str:
-    hard = f"{words.span(report.hard_ns)} (hard)"
+def _bounds(report: serve.ServeReport) -> str:
+    hard = f"{view.span(report.hard_ns)} (hard)"
     if report.bound_ns == report.hard_ns:
         return hard
-    return f"{words.span(report.bound_ns)} (99.9 %), {hard}"
+    return f"{view.span(report.bound_ns)} (99.9 %), {hard}"
 
 
 @contextmanager
@@ -231,13 +214,13 @@ def _orderly() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-class _Told:
+class _Interruption:
     """Whether somebody wants an end of it: the first Ctrl-C or SIGTERM ends it in order."""
 
     def __init__(self) -> None:
         self.interrupted = False
 
-    def __enter__(self) -> _Told:
+    def __enter__(self) -> _Interruption:
         self._before = {
             number: signal.signal(number, self._interrupt)
             for number in (signal.SIGINT, signal.SIGTERM)

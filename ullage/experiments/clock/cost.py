@@ -28,8 +28,8 @@ def published() -> PublishedCost:
 
 def measure(progress: Bar, *, quick: bool) -> CostReport:
     """Interleaved rounds of all clocks. CLOCK_NOT_MEASURED."""
-    told = progress.stage("what a read costs", QUICK_SECONDS if quick else SECONDS)
-    measured = lab.cost(_QUICK if quick else CostOptions(), told)
+    advance = progress.stage("what a read costs", QUICK_SECONDS if quick else SECONDS)
+    measured = lab.cost(_QUICK if quick else CostOptions(), advance)
     return CostReport(measured=measured, published=published())
 
 
@@ -62,26 +62,26 @@ def view(report: CostReport) -> View:
     )
 
 
-def absent(what: list[Absent]) -> list[Section]:
+def absent(lacks: list[Absent]) -> list[Section]:
     """A section on what could not be measured, if there is something."""
-    if not what:
+    if not lacks:
         return []
-    return [Section("Not measured here", lines=tuple(f"{one.what}: {one.why}" for one in what))]
+    return [Section("Not measured here", lines=tuple(f"{lack.what}: {lack.why}" for lack in lacks))]
 
 
 def _answer(measured: CostOutcome) -> list[str]:
     sentences = []
     for clock in ("rvec", "rvec-ordered"):
-        found = next((cost for cost in measured.clocks if cost.clock == clock), None)
-        if found is None:
+        read = next((cost for cost in measured.clocks if cost.clock == clock), None)
+        if read is None:
             continue
         ratios = [
             f"{words.ratio(ratio.ratio)} times {words.NAMES[ratio.over]}"
-            for ratio in found.ratios
+            for ratio in read.ratios
             if ratio.over in _OVER
         ]
         sentences.append(
-            f"A read of {words.NAMES[found.clock]} costs {words.span(found.ns.median)}"
+            f"A read of {words.NAMES[read.clock]} costs {words.span(read.ns.median)}"
             + (f", {' and '.join(ratios)}." if ratios else ".")
         )
     return sentences
@@ -89,11 +89,11 @@ def _answer(measured: CostOutcome) -> list[str]:
 
 def _row(cost: Cost, published: PublishedCost) -> tuple[str, ...]:
     ratios = {ratio.over: words.ratio(ratio.ratio) for ratio in cost.ratios}
-    known = (published.ratio(cost.clock, over) for over in _OVER)
+    published_ratios = (published.ratio(cost.clock, over) for over in _OVER)
     return (
         words.NAMES[cost.clock],
         cost.how,
         words.spans(cost.ns),
         *(ratios.get(over, "–") for over in _OVER),
-        *("–" if ratio is None else f"{ratio:.2f}" for ratio in known),
+        *("–" if ratio is None else f"{ratio:.2f}" for ratio in published_ratios),
     )

@@ -28,15 +28,15 @@ def draw(histograms: Sequence[tuple[str, Histogram]]) -> Drawing:
     rows = [
         {
             "e": name,
-            "x": one.from_ns / 1e9,
-            "z": one.to_ns / 1e9,
-            "y": one.count,
+            "x": bin_.from_ns / 1e9,
+            "z": bin_.to_ns / 1e9,
+            "y": bin_.count,
             "b": 0,
-            "t": f"{view.span(one.from_ns)} to {view.span(one.to_ns)}",
+            "t": f"{view.span(bin_.from_ns)} to {view.span(bin_.to_ns)}",
         }
         for name, histogram in histograms
-        for one in histogram.bins
-        if one.count
+        for bin_ in histogram.bins
+        if bin_.count
     ]
     colours = alt.Scale(domain=names, range=[f"var(--{SERIES[i]})" for i in range(len(names))])
     tips = (("e", "clock"), ("t", "duration"), ("y", "loops"))

@@ -37,7 +37,11 @@ class CheckReport(Model):
         alone, across = self.strict.alone, self.strict.across
         backward = 0 if alone is None else alone.backward + alone.equal
         ordered = self.promise.ordered_ns
-        far = [one.worst_ns for one in across if one.clock == "rvec-ordered" and one.backward]
+        far = [
+            comparison.worst_ns
+            for comparison in across
+            if comparison.clock == "rvec-ordered" and comparison.backward
+        ]
         broken = ordered is not None and any(worst > ordered for worst in far)
         return backward == 0 and not broken and not _imprecise(self.ecp)
 

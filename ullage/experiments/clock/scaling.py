@@ -44,12 +44,12 @@ _TABLE: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _MeasuredNetwork:
     """What real nodes did on one kind of network."""
 
     name: str
     measured: list[Synchronisation]
-    runs: list[tuple[Topology, int, list[nodes.Run]]]
+    runs: list[tuple[Topology, int, list[nodes.Round]]]
 
 
 def measure(progress: Bar, *, quick: bool, processes: int | None) -> ScalingReport:
@@ -58,24 +58,26 @@ def measure(progress: Bar, *, quick: bool, processes: int | None) -> ScalingRepo
     if quick and processes is None:
         count = min(count, 4)
     lacking = []
-    found = [_really("processes on the loopback", [nodes.LOOPBACK] * count, progress, quick=quick)]
+    networks = [
+        _measure_nodes("processes on the loopback", [nodes.LOOPBACK] * count, progress, quick=quick)
+    ]
     if os.geteuid() != 0 or shutil.which("ip") is None:
         why = "that needs root and iproute2"
         lacking.append(Absent(what="network namespaces", why=why))
     else:
-        found.append(asyncio.run(_namespaces(count, progress, quick=quick)))
-    stages = [_simulated(one, progress, quick=quick) for one in found]
+        networks.append(asyncio.run(_namespaces(count, progress, quick=quick)))
+    stages = [_simulated(network, progress, quick=quick) for network in networks]
     return ScalingReport(stages=stages, absent=lacking)
 
 
-async def _namespaces(count: int, progress: Bar, *, quick: bool) -> _Found:
+async def _namespaces(count: int, progress: Bar, *, quick: bool) -> _MeasuredNetwork:
     async with _network() as network:
-        made = []
+        places = []
         for number in range(count):
             endpoint = await network.namespace(f"n{number}")
-            made.append(nodes.Place(endpoint.address, endpoint.netns_path))
+            places.append(nodes.Location(endpoint.address, endpoint.netns_path))
         name = "network namespaces on a bridge"
-        return await asyncio.to_thread(_really, name, made, progress, quick=quick)
+        return await asyncio.to_thread(_measure_nodes, name, places, progress, quick=quick)
 
 
 @contextlib.asynccontextmanager
@@ -93,27 +95,29 @@ async def _network() -> AsyncIterator[Network]:
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
 
-def _really(name: str, where: Sequence[nodes.Place], progress: Bar, *, quick: bool) -> _Found:
+def _measure_nodes(
+    name: str, where: Sequence[nodes.Location], progress: Bar, *, quick: bool
+) -> _MeasuredNetwork:
     counts = [n for n in (2, 4, 8, 16, 32, 64) if n < len(where)] + [len(where)]
     with nodes.started(where, progress.stage(f"{name}: {len(where)} nodes start", 3)) as ready:
         measured = ready.exchange(50 if quick else 300, progress.stage(f"{name}: a pair of nodes"))
-        told = progress.stage(f"{name}: {len(TOPOLOGIES)} topologies", 0 if quick else 5)
-        return _Found(name, measured, _real(ready, counts, 3 if quick else 15, told))
+        advance = progress.stage(f"{name}: {len(TOPOLOGIES)} topologies", 0 if quick else 5)
+        return _MeasuredNetwork(name, measured, _rounds(ready, counts, 3 if quick else 15, advance))
 
 
-def _simulated(found: _Found, progress: Bar, *, quick: bool) -> Stage:
-    counts = {count for _, count, _ in found.runs}
+def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> Stage:
+    counts = {count for _, count, _ in network.runs}
     simulated = lab.scaling(
         ScalingOptions(
-            times=Synchronisations(measured=found.measured),
+            times=Synchronisations(measured=network.measured),
             nodes=sorted({*counts, *_sizes(quick=quick)}),
             topologies=list(TOPOLOGIES),
             repetitions=7 if quick else 15,
         ),
-        progress.stage(f"{found.name}: simulation", 0 if quick else 10),
+        progress.stage(f"{network.name}: simulation", 0 if quick else 10),
     )
-    real = [_beside(topology, size, runs, simulated) for topology, size, runs in found.runs]
-    return Stage(name=found.name, measured=found.measured, simulated=simulated, real=real)
+    real = [_compared(topology, size, runs, simulated) for topology, size, runs in network.runs]
+    return Stage(name=network.name, measured=network.measured, simulated=simulated, real=real)
 
 
 def _sizes(*, quick: bool) -> Iterator[int]:
@@ -121,22 +125,22 @@ def _sizes(*, quick: bool) -> Iterator[int]:
     return (size for size in {*_MILLION, *_TABLE} if size <= most)
 
 
-def _real(
-    ready: nodes.Nodes, counts: Sequence[int], times: int, told: lab.Told
-) -> list[tuple[Topology, int, list[nodes.Run]]]:
+def _rounds(
+    ready: nodes.Nodes, counts: Sequence[int], times: int, advance: lab.Advance
+) -> list[tuple[Topology, int, list[nodes.Round]]]:
     """Topologies in turn, so that a bad second does not hit one of them."""
-    found: dict[tuple[int, int], list[nodes.Run]] = {}
+    rounds: dict[tuple[int, int], list[nodes.Round]] = {}
     for done in range(times):
         for count in counts:
             for place, topology in enumerate(TOPOLOGIES):
                 run = ready.synchronise(topology, count)
-                found.setdefault((count, place), []).append(run)
-        told(done + 1, times)
-    return [(TOPOLOGIES[place], count, runs) for (count, place), runs in found.items()]
+                rounds.setdefault((count, place), []).append(run)
+        advance(done + 1, times)
+    return [(TOPOLOGIES[place], count, runs) for (count, place), runs in rounds.items()]
 
 
-def _beside(
-    topology: Topology, size: int, runs: Sequence[nodes.Run], simulated: ScalingOutcome
+def _compared(
+    topology: Topology, size: int, runs: Sequence[nodes.Round], simulated: ScalingOutcome
 ) -> Real:
     point = next(p for p in simulated.points if p.nodes == size and p.topology == topology)
     return Real(
@@ -171,8 +175,8 @@ def _answer(stage: Stage) -> str:
 
 
 def _sections(stage: Stage) -> list[Section]:
-    took = median(one.ns for one in stage.measured)
-    trip = median(one.round_trip_ns for one in stage.measured)
+    took = median(exchange.ns for exchange in stage.measured)
+    trip = median(exchange.round_trip_ns for exchange in stage.measured)
     lines = (
         f"Of {len(stage.measured)} synchronisations between a pair of nodes, the median took"
         f" {words.span(took)}, with a shortest round trip of {words.span(trip)}.",

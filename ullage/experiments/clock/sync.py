@@ -32,10 +32,11 @@ _STOPS: Final = {
 """What ended a synchronisation: in two words, and in a sentence."""
 
 End = Literal["done", "failed", "contradicted", "interrupted"]
-Told = Callable[[float, float], None]
+Advance = Callable[[float, float], None]
+"""Seconds that have passed, of how many."""
 
 
-class One(Model):
+class SyncRecord(Model):
     local_ns: int
     """When, by this process's clock."""
     offset_ns: int
@@ -59,7 +60,7 @@ class One(Model):
     """What is to be said of the server's clock."""
 
     @classmethod
-    def of(cls, outcome: Outcome) -> One:
+    def of(cls, outcome: Outcome) -> SyncRecord:
         """The same as a model."""
         fix, counts = outcome.fix, outcome.counts
         return cls(
@@ -113,7 +114,7 @@ class SyncReport(Model):
 
     server: str
     protocol: str
-    synchronisations: list[One]
+    synchronisations: list[SyncRecord]
     messages: int
     took_ns: int
     """Of all synchronisations together."""
@@ -138,7 +139,7 @@ def measure(
     seconds: float,
     tcp: bool = False,
     rules: Rules | None = None,
-    told: Told = lambda done, of: None,
+    advance: Advance = lambda done, of: None,
 ) -> SyncReport:
     """Synchronise, again every second for so long, and say what that was worth.
 
@@ -157,7 +158,7 @@ def measure(
             passed = time.monotonic() - began
             _learn(synced, outcome, disruptions, server)
             outcomes.append(outcome)
-            told(min(passed, seconds), seconds)
+            advance(min(passed, seconds), seconds)
             if passed >= seconds:
                 break
             time.sleep(min(EVERY_S, max(0.0, seconds - passed)))
@@ -188,10 +189,10 @@ def _foretold(before: list[Outcome], last: Outcome) -> list[Foretold]:
     ways = [("the first synchronisation alone", [before[0].fix])]
     if len(before) > 1:
         ways.append(("all before the last one", [outcome.fix for outcome in before]))
-    found = []
+    forecasts = []
     for by, fixes in ways:
         reading = Global.fit(fixes).at(now)
-        found.append(
+        forecasts.append(
             Foretold(
                 by=by,
                 age_ns=now - fixes[-1].local_ns,
@@ -201,7 +202,7 @@ def _foretold(before: list[Outcome], last: Outcome) -> list[Foretold]:
                 measured_within_ns=last.fix.half_ns,
             )
         )
-    return found
+    return forecasts
 
 
 def _report(
@@ -213,7 +214,7 @@ def _report(
     ended: End,
     failure: str | None,
 ) -> SyncReport:
-    ones = [One.of(outcome) for outcome in outcomes]
+    records = [SyncRecord.of(outcome) for outcome in outcomes]
     rate = synced.rate()
     corrected = None
     if len(outcomes) > 1:
@@ -223,14 +224,14 @@ def _report(
             residual_ns=correction.residual_ns,
             wander_ppb=correction.wander_ppb,
         )
-    line, end = Global.fit([outcome.fix for outcome in outcomes]), ones[-1].local_ns
+    line, end = Global.fit([outcome.fix for outcome in outcomes]), records[-1].local_ns
     readings = [(round(age * 1e9), line.at(end + round(age * 1e9))) for age in _AGES_S]
     return SyncReport(
         server=str(server),
         protocol="TCP" if tcp else "UDP",
-        synchronisations=ones,
-        messages=sum(one.messages for one in ones),
-        took_ns=sum(one.took_ns for one in ones),
+        synchronisations=records,
+        messages=sum(record.messages for record in records),
+        took_ns=sum(record.took_ns for record in records),
         rate=None if rate is None else Rated(ppb=rate[0] / 1e3, unsure_ppb=rate[1] / 1e3),
         foretold=_foretold(outcomes[:-1], outcomes[-1]) if len(outcomes) > 1 else [],
         corrected=corrected,
@@ -322,14 +323,14 @@ def _after(report: SyncReport) -> list[Section]:
         )
     rows = tuple(
         (
-            one.by,
-            words.span(one.age_ns),
-            words.span(one.error_ns),
-            words.span(one.bound_ns),
-            words.span(one.hard_ns),
-            words.span(one.measured_within_ns),
+            forecast.by,
+            words.span(forecast.age_ns),
+            words.span(forecast.error_ns),
+            words.span(forecast.bound_ns),
+            words.span(forecast.hard_ns),
+            words.span(forecast.measured_within_ns),
         )
-        for one in report.foretold
+        for forecast in report.foretold
     )
     heads = ("foretold by", "age", "was wrong by", "bound, 99.9 %", "hard bound", "known within")
     foretold = table("The last offset as foretold, without a message", heads, rows)
@@ -341,23 +342,25 @@ def _synchronisations(report: SyncReport) -> Section:
     first = report.synchronisations[0].local_ns
     rows = tuple(
         (
-            words.span(one.local_ns - first),
-            words.span(one.offset_ns),
-            words.span(one.bound_ns),
-            words.span(one.hard_ns),
-            words.span(one.round_trip_ns),
-            f"{one.messages:,}",
-            f"{one.lost:,}",
-            words.span(one.took_ns),
-            _STOPS[one.stop][0],
+            words.span(record.local_ns - first),
+            words.span(record.offset_ns),
+            words.span(record.bound_ns),
+            words.span(record.hard_ns),
+            words.span(record.round_trip_ns),
+            f"{record.messages:,}",
+            f"{record.lost:,}",
+            words.span(record.took_ns),
+            _STOPS[record.stop][0],
         )
-        for one in report.synchronisations
+        for record in report.synchronisations
     )
     bounds = ("bound, 99.9 %", "hard bound")
     effort = ("round trip", "messages", "lost", "took", "stopped by")
     heads = ("at", "offset", *bounds, *effort)
     tables = (table("All synchronisations", heads, rows, texts=("stopped by",)),)
-    met = [stop for stop in _STOPS if any(one.stop == stop for one in report.synchronisations)]
+    met = [
+        stop for stop in _STOPS if any(record.stop == stop for record in report.synchronisations)
+    ]
     lines = tuple(f"Stopped by {_STOPS[stop][0]}: {_STOPS[stop][1]}." for stop in met)
     return Section("Synchronisations", lines=lines, tables=tables)
 

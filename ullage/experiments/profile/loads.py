@@ -119,7 +119,8 @@ class DiskProbe(Probe):
 PROBE_S: Final = 0.4
 """Seconds of a probe that nothing slows."""
 PROBES: Final[Mapping[Resource, Probe]] = {
-    each.resource: each for each in (CpuProbe(), MemoryProbe(), DiskProbe(), NetworkProbe())
+    workload.resource: workload
+    for workload in (CpuProbe(), MemoryProbe(), DiskProbe(), NetworkProbe())
 }
 
 
@@ -143,9 +144,9 @@ def times(text: str) -> tuple[float, float]:
 
 def _seconds(text: str) -> float:
     try:
-        found = times(text)[0]
+        seconds = times(text)[0]
     except ValueError:
         raise InvalidTrialError(f"no time: {quoted(text, 80)}") from None
-    if not 0 < found < 1e6:
-        raise InvalidTrialError(f"the probe says that it took {found} s")
-    return found
+    if not 0 < seconds < 1e6:
+        raise InvalidTrialError(f"the probe says that it took {seconds} s")
+    return seconds

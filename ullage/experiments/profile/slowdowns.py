@@ -73,20 +73,20 @@ class Hindered(Native):
         return "network shaped" if slow.link is not None else "native"
 
     def treatments(self) -> dict[str, str]:
-        said = self.hindrance.model_dump(exclude_defaults=True, exclude={"alone", "device"})
-        return {name: str(value) for name, value in said.items()}
+        slow = self.hindrance.model_dump(exclude_defaults=True, exclude={"alone", "device"})
+        return {name: str(value) for name, value in slow.items()}
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """As native; then it is slowed, before anything runs in it."""
         if self.hindrance.alone:
             spec = replace(spec, network=loopback.Loopback(spec.tag))
-        made = HinderedInstance(await super().create(spec), self)
+        instance = HinderedInstance(await super().create(spec), self)
         try:
             await self._hinder(spec)
         except BaseException:
-            await made.destroy()
+            await instance.destroy()
             raise
-        return made
+        return instance
 
     async def _hinder(self, spec: InstanceSpec) -> None:
         slow, path = self.hindrance, cgroups.cgroup_path(spec.tag, spec.name)
@@ -107,9 +107,9 @@ class Hindered(Native):
         """Count what went through it."""
         tree = disk.tree()
         path = cgroups.cgroup_path(spec.tag, spec.name)
-        asked = disk.requests(tree, path) if tree is not None else Requests()
+        requests = disk.requests(tree, path) if tree is not None else Requests()
         sent = await loopback.traffic(netns(spec)) if self.hindrance.alone else (0, 0)
-        self.traffic = Traffic(asked, *sent)
+        self.traffic = Traffic(requests, *sent)
 
 
 class HinderedInstance(Instance):

@@ -21,7 +21,7 @@ from ullage.experiments.clock import check as checking
 from ullage.experiments.clock import cost, scaling
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp import report
-from ullage.experiments.clock.ntp.outcome import Interval, NtpOptions
+from ullage.experiments.clock.ntp.outcome import NtpOptions, PollingInterval
 from ullage.experiments.studies.clockfile import FILE, Measured, is_one
 from ullage.host import clock
 from ullage.runs import writer
@@ -37,7 +37,7 @@ class ClockPlan(Fields):
         description="commands of `ullage clock`"
     )
     quick: bool = Field(False, description="each in its short form")
-    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)] = Field(
+    intervals: Annotated[tuple[PollingInterval, ...], Field(min_length=1)] = Field(
         (0.0,), description="of `ntp`: polling intervals in seconds"
     )
 

@@ -24,15 +24,15 @@ from ullage.experiments.clock.ntp.guest import (
     Guest,
     Lab,
     Server,
+    cpuinfo_khz,
     failed,
-    told_khz,
 )
 from ullage.experiments.clock.ntp.logs import LogError
 from ullage.experiments.clock.ntp.outcome import (
+    ChronyOutput,
     IntervalOutcome,
     NtpOptions,
     NtpOutcome,
-    Said,
     evaluate,
 )
 from ullage.experiments.clock.ntp.series import Exchange, Series, SeriesError
@@ -82,9 +82,11 @@ async def experiment(options: NtpOptions, progress: Progress) -> NtpOutcome:
         progress("measuring how fast the guest's counter really is")
         true_khz = await _counter_khz(lab)
         khz = round(true_khz / (1 + options.frequency_error_ppm / 1e6))
-        found = [
-            await _interval(lab, server, khz, asked_s=asked, options=options, progress=progress)
-            for asked in options.intervals_s
+        outcomes = [
+            await _interval(
+                lab, server, khz, asked_s=interval_s, options=options, progress=progress
+            )
+            for interval_s in options.intervals_s
         ]
         return NtpOutcome(
             options=options,
@@ -97,7 +99,7 @@ async def experiment(options: NtpOptions, progress: Progress) -> NtpOutcome:
                 "guest kernel": lab.provider.kernel.package,
                 "hypervisor": f"{lab.provider.treatments()['hypervisor']}, {lab.provider.label()}",
             },
-            intervals=found,
+            intervals=outcomes,
         )
 
 
@@ -108,7 +110,7 @@ def poll_exponent(interval_s: float) -> int:
 
 async def _counter_khz(lab: Lab) -> float:
     """What a kernel that takes its counter for one of R kHz sees the host's clock do."""
-    async with lab.guest(told_khz()) as guest:
+    async with lab.guest(cpuinfo_khz()) as guest:
         exchanges: list[Exchange] = []
         async with _sampling(guest, _REFERENCE_S):
             await _exchange_for(guest, _REFERENCE_S, exchanges, every_s=1.0)
@@ -144,19 +146,19 @@ async def _interval(
                 progress(f"polling interval {asked_s:g} s (2^{poll} s): {left_s:.0f} s left")
 
             await _exchange_for(guest, options.observe_s, exchanges, look=look)
-            said = Said(
+            output = ChronyOutput(
                 await guest.call("chronyc", "-c", "tracking"),
                 await _log(guest, "tracking"),
                 await _log(guest, "measurements"),
             )
         if abs(time.time_ns() - time.monotonic_ns() - apart_ns) > _STEPPED_NS:
             raise failed("the server's clock", "this host's clock was stepped meanwhile")
-        found = _understood(lambda: evaluate(asked_s, options, _series(guest), exchanges, said))
-    if abs(found.error_ppb / 1e3 - options.frequency_error_ppm) > _TOLERANCE_PPM:
+        outcome = _understood(lambda: evaluate(asked_s, options, _series(guest), exchanges, output))
+    if abs(outcome.error_ppb / 1e3 - options.frequency_error_ppm) > _TOLERANCE_PPM:
         raise failed(
-            "the frequency error", f"the guest runs off by {found.error_ppb / 1e3:.1f} ppm"
+            "the frequency error", f"the guest runs off by {outcome.error_ppb / 1e3:.1f} ppm"
         )
-    return found
+    return outcome
 
 
 @asynccontextmanager
@@ -207,7 +209,9 @@ async def _answered(guest: Guest, server: Server) -> None:
             return
         await asyncio.sleep(0.5)
     where = f"{server.address}, port {server.port}"
-    raise failed("NTP", f"no answer from {where} within {_SILENCE_S:g} s; it said: {server.said}")
+    raise failed(
+        "NTP", f"no answer from {where} within {_SILENCE_S:g} s; it said: {server.log_end}"
+    )
 
 
 async def _exchange_for(
@@ -220,9 +224,9 @@ async def _exchange_for(
 ) -> None:
     """Let time pass, and exchange clocks meanwhile."""
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        look(left)
-        await asyncio.sleep(min(every_s, left))
+    while (left_s := until - time.monotonic()) > 0:
+        look(left_s)
+        await asyncio.sleep(min(every_s, left_s))
         exchanges.append(await guest.exchange())
 
 

@@ -55,10 +55,10 @@ pidfile {pidfile}
 """
 
 
-def failed(what: str, reason: str) -> UllageError:
+def failed(step: str, reason: str) -> UllageError:
     """The experiment went wrong, in the guest or at its server."""
-    shown = printable(reason.strip(), 600) or "no reason given"
-    return UllageError(CLOCK_NTP_FAILED, what=what, reason=shown)
+    printed = printable(reason.strip(), 600) or "no reason given"
+    return UllageError(CLOCK_NTP_FAILED, what=step, reason=printed)
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class Server:
     def require(self) -> None:
         """An error when it is gone."""
         if self.process.returncode is not None:
-            raise failed("chronyd on the host", f"it ended: {self.said}")
+            raise failed("chronyd on the host", f"it ended: {self.log_end}")
 
     @property
-    def said(self) -> str:
-        """The end of what it wrote."""
+    def log_end(self) -> str:
+        """The end of its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-400:]
 
 
@@ -130,7 +130,7 @@ class Lab:
         self.image = built
         self._tag = tag
         self._network = network
-        self._made = 0
+        self._guests = 0
 
     @classmethod
     @asynccontextmanager
@@ -141,8 +141,8 @@ class Lab:
         """
         needed("chronyd", "chrony")
         disk = {"size": "1GiB", "cache": "writeback"}
-        wanted = {"accel": "tcg", "network": "tap", "disk": disk}
-        provider = Qemu(QemuOptions.model_validate(wanted))
+        options = {"accel": "tcg", "network": "tap", "disk": disk}
+        provider = Qemu(QemuOptions.model_validate(options))
         await provider.check()
         built = await image.build(PACKAGES, on_progress=progress)
         tag = paths.new_tag()
@@ -194,8 +194,8 @@ class Lab:
     @asynccontextmanager
     async def guest(self, khz: int) -> AsyncIterator[Guest]:
         """A guest whose kernel takes its counter for one of so many kHz."""
-        self._made += 1
-        name = f"{GUEST}-{self._made}"
+        self._guests += 1
+        name = f"{GUEST}-{self._guests}"
         state, data = paths.state_dir(self._tag) / name, paths.data_dir(self._tag) / name
         state.mkdir()
         data.mkdir()
@@ -227,12 +227,12 @@ class Lab:
             yield Guest(agent, khz, data)
 
 
-def told_khz() -> int:
+def cpuinfo_khz() -> int:
     """About how fast the host's counter is, as /proc/cpuinfo has it: a first guess, no more."""
-    found = _MHZ.search(Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    if found is None or not float(found[1]) > 0:
+    frequency = _MHZ.search(Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    if frequency is None or not float(frequency[1]) > 0:
         raise failed("the frequency error", "/proc/cpuinfo tells no `cpu MHz`")
-    return round(float(found[1]) * 1000)
+    return round(float(frequency[1]) * 1000)
 
 
 def _free_port(address: str) -> int:
@@ -252,5 +252,5 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def _sweep(tag: str) -> None:
     """Remove whatever still carries the tag, its directories first of all."""
-    for one, why in leftovers.remove(leftovers.find(tag, own=True)):
-        raise failed("taking the experiment down", f"{one.kind} {one.name}: {why}")
+    for leftover, why in leftovers.remove(leftovers.find(tag, own=True)):
+        raise failed("taking the experiment down", f"{leftover.kind} {leftover.name}: {why}")

@@ -70,12 +70,12 @@ class Tracking(_Facts):
 
 def updates(log: str) -> list[Update]:
     """Every update from tracking.log, without what it writes before it has a source."""
-    return [found for found in _each(log, _TRACKING_LOG, _update) if found is not None]
+    return [update for update in _parsed(log, _TRACKING_LOG, _update) if update is not None]
 
 
 def measurements(log: str) -> list[Measurement]:
     """Every line of measurements.log."""
-    return list(_each(log, _MEASUREMENT_LOG, _measurement))
+    return list(_parsed(log, _MEASUREMENT_LOG, _measurement))
 
 
 def tracking(line: str) -> Tracking:
@@ -118,7 +118,7 @@ def _measurement(words: list[str]) -> Measurement:
     return Measurement(epoch_s=_epoch(words), poll=int(words[8]), delay_ns=_ns(words[12]))
 
 
-def _each(log: str, columns: int, parse: Callable[[list[str]], T]) -> Iterator[T]:
+def _parsed(log: str, columns: int, parse: Callable[[list[str]], T]) -> Iterator[T]:
     for number, line in enumerate(log.splitlines(), start=1):
         words = line.split()
         if len(words) != columns:

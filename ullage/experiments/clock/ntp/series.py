@@ -125,12 +125,12 @@ class Series:
         steps = self._steps()
         edges = np.flatnonzero(np.diff(self.kernel)) + 1
         edges = np.unique(np.concatenate(([0], edges, steps, steps + 1, [len(self.raw) - 1])))
-        found = []
+        corrections = []
         at_step = set(steps.tolist())
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             size, long = moved[last] - moved[first], true[last] - true[first]
             step = first in at_step
-            found.append(
+            corrections.append(
                 Correction(
                     at_ns=round(true[first]),
                     duration_ns=0 if step else round(long),
@@ -139,7 +139,7 @@ class Series:
                     kind="step" if step else "slew",
                 )
             )
-        return found
+        return corrections
 
     def unexplained_ns(self) -> Floats:
         """What REALTIME moved from each reading to the next beyond what the kernel's rate says.
@@ -148,13 +148,13 @@ class Series:
         """
         raw = np.diff(self.raw)
         moved = np.diff(self.real) - raw
-        told = np.stack(((self.kernel[:-1] - 1) * raw, (self.kernel[1:] - 1) * raw))
-        return np.asarray(moved - np.clip(moved, told.min(axis=0), told.max(axis=0)))
+        explained = np.stack(((self.kernel[:-1] - 1) * raw, (self.kernel[1:] - 1) * raw))
+        return np.asarray(moved - np.clip(moved, explained.min(axis=0), explained.max(axis=0)))
 
     def unexplained_max_ns(self) -> float:
         """The largest of them, steps left out."""
-        found = np.delete(np.abs(self.unexplained_ns()), self._steps())
-        return float(found.max(initial=0.0))
+        unexplained = np.delete(np.abs(self.unexplained_ns()), self._steps())
+        return float(unexplained.max(initial=0.0))
 
     def _steps(self) -> Integers:
         wide = self.width[:-1] + self.width[1:]
