@@ -16,7 +16,7 @@ from ullage.common.errors import ExitCode
 from ullage.runs.reader import RUNS
 
 if TYPE_CHECKING:
-    from ullage.experiments.studies.showing import Shown
+    from ullage.experiments.studies.showing import StudyReport
 
 study_app = typer.Typer(
     help="Published studies: their figures recomputed, their questions asked again here.",
@@ -87,11 +87,11 @@ def show_command(
 
     study = get(name)
     of_runs = (
-        finding.given(study, [named(path, runs) for path in run])
+        finding.named_by_user(study, [named(path, runs) for path in run])
         if run
         else finding.latest(study, runs)
     )
-    found = showing.shown(study, of_runs)
+    found = showing.recompute(study, of_runs)
     if as_json:
         print_json(showing.dumped(found))
     else:
@@ -128,7 +128,7 @@ def run_command(
     )
     if code == ExitCode.INTERRUPTED:
         raise typer.Exit(code)
-    found = showing.shown(study, of_runs)
+    found = showing.recompute(study, of_runs)
     if as_json:
         print_json(showing.dumped(found))
     else:
@@ -140,7 +140,7 @@ def run_command(
         raise typer.Exit(code)
 
 
-def _write(found: Shown, out: Path) -> None:
+def _write(found: StudyReport, out: Path) -> None:
     from ullage.experiments.studies import page
 
     page.write(found, out)

@@ -18,7 +18,7 @@ from ullage.report import cores
 from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
 from ullage.report.charts.text import duration
 from ullage.report.charts.theme import ORDER, colours, kind, kinds
-from ullage.report.views import Figure, Section, Specs, Table, tabulate
+from ullage.report.views import ChartView, Section, Specs, Table, tabulate
 from ullage.runs.reader import RunFolder
 
 MOST_LINES: Final = 4
@@ -90,7 +90,7 @@ def _view(mine: Sequence[Cell], specs: Specs) -> Section:
     return Section(mine[0].title, figures=tuple(figures), tables=(_groups(mine), *tables))
 
 
-def _figure(mine: Sequence[Cell], chart: Drawing, caption: str, specs: Specs) -> Figure:
+def _figure(mine: Sequence[Cell], chart: Drawing, caption: str, specs: Specs) -> ChartView:
     tables = "The tables below have the means over all trials."
     return specs.figure(chart, caption, f"Chart of {mine[0].title}: {caption} {tables}")
 

@@ -126,7 +126,7 @@ class ForestPanel:
 
 
 @dataclass(frozen=True)
-class Figure:
+class ChartView:
     """A chart's place in the page."""
 
     id: str
@@ -198,8 +198,8 @@ class WorkloadView:
     title: str
     key: str
     parameters: str
-    charts: tuple[Figure, ...]
-    folded: tuple[Figure, ...]
+    charts: tuple[ChartView, ...]
+    folded: tuple[ChartView, ...]
     table: Table
     details: tuple[DetailView, ...]
     told: tuple[Told, ...]
@@ -214,7 +214,7 @@ class Section:
     title: str
     lead: str = ""
     lines: tuple[str, ...] = ()
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[ChartView, ...] = ()
     notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     id: str = ""
@@ -243,12 +243,12 @@ class Specs:
 
     def figure(
         self, drawing: Drawing, caption: str, label: str, *, note: str = "", summary: str = ""
-    ) -> Figure:
+    ) -> ChartView:
         """Keep a chart, as JSON that cannot leave its element; its place in the page."""
         json = Markup(as_json(drawing.packed()))  # noqa: S704  see as_json
         spec = Spec(f"chart-{len(self.items) + 1}", json)
         self.items.append(spec)
-        return Figure(spec.id, caption, label, drawing.height, note, summary)
+        return ChartView(spec.id, caption, label, drawing.height, note, summary)
 
 
 Cells = Sequence[str | TableCell]

@@ -20,8 +20,8 @@ from ullage.report.charts.text import first_sentence, quantity, unbroken
 from ullage.report.doubts import doubted
 from ullage.report.views import (
     Cells,
+    ChartView,
     DetailView,
-    Figure,
     Specs,
     Table,
     TableCell,
@@ -59,8 +59,8 @@ def _view(
     *,
     number: int,
 ) -> WorkloadView:
-    charts: list[Figure] = []
-    folded: list[Figure] = []
+    charts: list[ChartView] = []
+    folded: list[ChartView] = []
     side = sides.suffix(analysis)
     for metric, kind, chart in drawn(folder, analysis, workload, trials):
         figure = _figure(specs, workload, metric, chart, trials, kind=kind, side=side)
@@ -186,7 +186,7 @@ def _figure(
     *,
     kind: str,
     side: str,
-) -> Figure:
+) -> ChartView:
     along = clean(metric.coordinate.name, 60) if metric.coordinate else ""
     what = first_sentence(metric.description or metric.name)
     caption = f"{what}: {_CAPTIONS[kind].format(along=along)}{side}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.synthetic import make_run
 from ullage.engine import resolved
-from ullage.experiments.studies.base import Figure, Study, StudyPlan, Table
+from ullage.experiments.studies.base import DerivedTable, Figure, Study, StudyPlan
 from ullage.plan import matrix
 from ullage.plan import schema as plan
 from ullage.runs.records import EnvironmentRecord
@@ -59,12 +59,12 @@ def make(
     )
 
 
-def fresh(study: Study, *runs: tuple[StudyPlan, Path]) -> dict[str, Table]:
+def fresh(study: Study, *runs: tuple[StudyPlan, Path]) -> dict[str, DerivedTable]:
     """The study's own tables from these runs, by key."""
     return {table.key: table for table in study.fresh({plan.name: path for plan, path in runs})}
 
 
-def figure(table: Table, row: str, column: str) -> Figure:
+def figure(table: DerivedTable, row: str, column: str) -> Figure:
     """That at a place."""
     for at, of, found in table.figures():
         if (at.label, of.title) == (row, column):
@@ -79,7 +79,7 @@ def holds(found: Figure, truth: float) -> bool:
     return abs(found.value - truth) < 3 * (found.high - found.low)
 
 
-def printed(table: Table, column: str, decimals: int) -> dict[str, str]:
+def printed(table: DerivedTable, column: str, decimals: int) -> dict[str, str]:
     """A column as text with so many decimals, by row; rows without a value are left out."""
     return {
         row.label: f"{found.value:.{decimals}f}"

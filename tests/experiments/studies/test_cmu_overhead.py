@@ -16,7 +16,7 @@ import pytest
 from tests.support import commandkit
 from tests.support.synthetic import make_run
 from ullage.experiments.studies import get
-from ullage.experiments.studies.base import Figure, Table
+from ullage.experiments.studies.base import DerivedTable, Figure
 from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
 from ullage.plan import matrix, schema
 from ullage.runs.records import EnvironmentRecord, Metric, Resource, WorkloadRecord
@@ -91,7 +91,7 @@ def expected(text: str) -> Expected:
     return {label: tuple(map(float, cells)) for label, *cells in rows}
 
 
-def found(table: Table) -> Expected:
+def found(table: DerivedTable) -> Expected:
     made: Expected = {}
     for row in table.rows:
         values = [cell.value for cell in row.cells if isinstance(cell, Figure)]
@@ -207,7 +207,7 @@ def make(path: Path, instances: str = "1", without: tuple[Resource, ...] = ()) -
     )
 
 
-def fresh(path: Path) -> dict[str, Table]:
+def fresh(path: Path) -> dict[str, DerivedTable]:
     return {table.key: table for table in STUDY.fresh({"cmu-overhead-quick": path})}
 
 

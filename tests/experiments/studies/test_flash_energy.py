@@ -20,7 +20,7 @@ from tests.support.synthetic import make_run
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.experiments.studies import get, measured, page, showing
-from ullage.experiments.studies.base import Figure, Table
+from ullage.experiments.studies.base import DerivedTable, Figure
 from ullage.experiments.studies.flash_energy import derived
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, WorkloadRecord
@@ -30,15 +30,15 @@ TABLES = {table.key: table for table in STUDY.tables()}
 POINTS = ("hard disk, swap on hard disk", "hard disk, swap on SSD", "SSD, swap on SSD")
 
 
-def values(table: Table, column: str) -> list[float | None]:
+def values(table: DerivedTable, column: str) -> list[float | None]:
     return [figure.value for _, of, figure in table.figures() if of.title == column]
 
 
-def rounded(table: Table, column: str, places: int) -> list[float | None]:
+def rounded(table: DerivedTable, column: str, places: int) -> list[float | None]:
     return [None if each is None else round(each, places) for each in values(table, column)]
 
 
-def figures(table: Table, column: str) -> list[Figure]:
+def figures(table: DerivedTable, column: str) -> list[Figure]:
     return [figure for _, of, figure in table.figures() if of.title == column]
 
 
@@ -250,7 +250,7 @@ def test_our_own_stands_beside_the_published(run: Path) -> None:
 
 def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Path) -> None:
     metered(RunFolder.open(run), lambda trial: 150.0 if trial.environment == "qcow2" else 100.0)
-    found = showing.shown(STUDY, {"flash-energy-quick": run})
+    found = showing.recompute(STUDY, {"flash-energy-quick": run})
     out = page.write(found, tmp_path / "study.html")
     text = out.read_text().replace("\u00a0", " ")
     title = "flash-energy-quick: Times the energy of VM, raw, with 95 % intervals"
@@ -263,7 +263,7 @@ def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Pat
 
 
 def test_the_page_of_a_run_without_meters_has_no_plot(run: Path, tmp_path: Path) -> None:
-    found = showing.shown(STUDY, {"flash-energy-quick": run})
+    found = showing.recompute(STUDY, {"flash-energy-quick": run})
     assert "Times the energy" not in page.render(found, tmp_path)
 
 

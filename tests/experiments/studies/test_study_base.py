@@ -17,7 +17,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as elastic_plan
 from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, showing
-from ullage.experiments.studies.base import Column, Figure, Row, StudyPlan, Table
+from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure, StudyPlan
 from ullage.experiments.studies.registry import REGISTRY
 from ullage.plan import matrix, schema
 
@@ -99,7 +99,7 @@ def test_whatever_disagrees_or_is_missing_says_why(study: Study) -> None:
 
 @ALL
 def test_without_runs_nothing_is_fresh(study: Study) -> None:
-    found = showing.shown(study, {})
+    found = showing.recompute(study, {})
     assert found.fresh == ()
     assert showing.dumped(found)["fresh"] == []
 
@@ -158,13 +158,13 @@ class _Good(Study):
     source = "a paper"
     needs = ()
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         return ()
 
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
         return ()
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         return ()
 
 
@@ -230,18 +230,22 @@ def test_a_ratio_with_its_interval_reads_as_it_is(value: float, wide: float) -> 
     assert float(high) >= value * wide - slack
 
 
-TABLE = Table(
+TABLE = DerivedTable(
     key="t",
     caption="A table",
     of="row",
     columns=(Column(title="power", unit="W", decimals=1), Column(title="verdict")),
     rows=(
-        Row(label="one", cells=(Figure(value=5.28, printed="4.06", why="other weights"), "worse")),
-        Row(label="two", cells=(Figure(value=None, low=1.0, high=2.0, why="only bounds"), "–")),
-        Row(label="three", cells=(Figure(value=None, why="never measured"), "–")),
-        Row(label="four", cells=(Figure(value=7.0, why="one block has no spread"), "–")),
-        Row(label="five", cells=(Figure(value=7.0, low=6.0, high=8.25), "–")),
-        Row(label="six", cells=(Figure(value=165.6986, printed="165.7"), "–")),
+        DerivedRow(
+            label="one", cells=(Figure(value=5.28, printed="4.06", why="other weights"), "worse")
+        ),
+        DerivedRow(
+            label="two", cells=(Figure(value=None, low=1.0, high=2.0, why="only bounds"), "–")
+        ),
+        DerivedRow(label="three", cells=(Figure(value=None, why="never measured"), "–")),
+        DerivedRow(label="four", cells=(Figure(value=7.0, why="one block has no spread"), "–")),
+        DerivedRow(label="five", cells=(Figure(value=7.0, low=6.0, high=8.25), "–")),
+        DerivedRow(label="six", cells=(Figure(value=165.6986, printed="165.7"), "–")),
     ),
     notes=("Read it.",),
 )

@@ -10,7 +10,7 @@ import csv
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -61,14 +61,14 @@ class Column(Record):
     """With which its figures are shown; a printed one is shown as printed."""
 
 
-class Row(Record):
+class DerivedRow(Record):
     """A row: what it is about, and a cell for each column."""
 
     label: str
     cells: tuple[Cell, ...]
 
 
-class Table(Record):
+class DerivedTable(Record):
     """A derived table: the published one, or the same made of our own runs."""
 
     key: str
@@ -77,11 +77,11 @@ class Table(Record):
     of: str
     """Head of the first column: what a row is about."""
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[DerivedRow, ...]
     notes: tuple[str, ...] = ()
     """What follows from it, and how it was made; whole sentences."""
 
-    def figures(self) -> Iterator[tuple[Row, Column, Figure]]:
+    def figures(self) -> Iterator[tuple[DerivedRow, Column, Figure]]:
         """Every figure with its place."""
         for row in self.rows:
             for column, cell in zip(self.columns, row.cells, strict=True):
@@ -111,6 +111,11 @@ class StudyPlan(Record):
     """It says what `ullage clock` is to measure (`studies.clockrun`)."""
 
 
+CsvRows = list[dict[str, str]]
+Read = Callable[[str], CsvRows]
+"""`published/NAME.csv` as rows."""
+
+
 class Study(ABC):
     """One of the studies.
 
@@ -127,7 +132,7 @@ class Study(ABC):
     """What the host must have, each in a few words: `root`, `the image`."""
 
     @abstractmethod
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """Each published derived table, recomputed from the published raw figures.
 
         A figure that does not agree with the printed one says why.
@@ -138,7 +143,7 @@ class Study(ABC):
         """What to run, in this order, in the quick form or in the full one."""
 
     @abstractmethod
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """The same questions answered by runs of our own, with intervals, beside the published.
 
         `runs`: name of a plan → run folder, all of one form (quick or full). A plan may be missing:
@@ -154,7 +159,7 @@ class Study(ABC):
         """Question, method, what the original got wrong and how we avoid it; Markdown."""
         return (self.folder / README).read_text(encoding="utf-8")
 
-    def published(self, name: str) -> list[dict[str, str]]:
+    def published(self, name: str) -> CsvRows:
         """The rows of `published/NAME.csv`, as they were transcribed."""
         file = self.folder / PUBLISHED / f"{name}.csv"
         with file.open(encoding="utf-8", newline="") as rows:

@@ -22,7 +22,7 @@ from ullage.experiments.clock import cost, scaling
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp import report
 from ullage.experiments.clock.ntp.outcome import NtpOptions, PollingInterval
-from ullage.experiments.studies.clockfile import FILE, Measured, is_one
+from ullage.experiments.studies.clockfile import FILE, ClockRecord, is_one
 from ullage.host import clock
 from ullage.runs import writer
 
@@ -61,7 +61,7 @@ def run(folder: Path) -> None:
         return
     plan = load(folder / writer.PLAN)
     with Bar() as bar:
-        found = Measured(
+        record = ClockRecord(
             name=plan.name,
             check=checking.measure(bar, quick=plan.quick) if "check" in plan.measure else None,
             cost=cost.measure(bar, quick=plan.quick) if "cost" in plan.measure else None,
@@ -73,4 +73,4 @@ def run(folder: Path) -> None:
             else None,
         )
     with writer.disk_full_as_error(folder):
-        put(folder / FILE, found.model_dump_json(indent=1).encode())
+        put(folder / FILE, record.model_dump_json(indent=1).encode())

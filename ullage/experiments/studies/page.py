@@ -15,7 +15,7 @@ from ullage.common.files import put
 from ullage.common.text import clean
 from ullage.experiments.studies import measured, showing
 from ullage.experiments.studies.finding import Runs
-from ullage.experiments.studies.showing import Shown
+from ullage.experiments.studies.showing import StudyReport
 from ullage.report import document, energy
 from ullage.report.charts.text import unbroken
 from ullage.report.views import Fact
@@ -37,25 +37,25 @@ class Link:
     """Empty where there is none."""
 
 
-def write(found: Shown, out: Path) -> Path:
+def write(report: StudyReport, out: Path) -> Path:
     """Write the page, whole or not at all."""
-    put(out, render(found, out.parent).encode())
+    put(out, render(report, out.parent).encode())
     return out
 
 
-def render(found: Shown, place: Path) -> str:
+def render(report: StudyReport, place: Path) -> str:
     """The whole page, with links as from a file in `place`."""
     return document.render(
         "ullage.experiments.studies",
         "study.html.j2",
-        found.study.title,
-        [Fact(f"study {found.study.name}")],
-        answer=[unbroken(line) for line in showing.summary(found)],
-        published=[*map(showing.tabulated, found.tables)],
-        fresh=[*map(showing.tabulated, found.fresh)],
-        energy=[*_energies(found.runs)],
-        links=[_link(name, path, place) for name, path in found.runs.items()],
-        readme=_html(found.study.readme()),
+        report.study.title,
+        [Fact(f"study {report.study.name}")],
+        answer=[unbroken(line) for line in showing.summary(report)],
+        published=[*map(showing.tabulated, report.tables)],
+        fresh=[*map(showing.tabulated, report.fresh)],
+        energy=[*_energies(report.runs)],
+        links=[_link(name, path, place) for name, path in report.runs.items()],
+        readme=_html(report.study.readme()),
     )
 
 

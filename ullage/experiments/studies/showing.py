@@ -13,7 +13,7 @@ from ullage.analysis.comparison import rounding
 from ullage.common.console import CleanConsole
 from ullage.common.quantities import many
 from ullage.common.text import clean
-from ullage.experiments.studies.base import Cell, Column, Figure, Study, Table
+from ullage.experiments.studies.base import Cell, Column, DerivedTable, Figure, Study
 from ullage.experiments.studies.finding import Runs
 from ullage.report import views
 from ullage.report.charts.text import unbroken
@@ -25,55 +25,55 @@ _LONGEST: Final = 300
 
 
 @dataclass(frozen=True)
-class Shown:
+class StudyReport:
     """A study with all that is to be shown of it."""
 
     study: Study
-    tables: tuple[Table, ...]
+    tables: tuple[DerivedTable, ...]
     """Recomputed from the published figures."""
-    fresh: tuple[Table, ...]
+    fresh: tuple[DerivedTable, ...]
     """From our own runs."""
     runs: Runs
 
 
-def shown(study: Study, runs: Runs) -> Shown:
+def recompute(study: Study, runs: Runs) -> StudyReport:
     """Recompute the published tables, and answer the same from runs where there are some."""
-    return Shown(study, study.tables(), study.fresh(runs) if runs else (), runs)
+    return StudyReport(study, study.tables(), study.fresh(runs) if runs else (), runs)
 
 
-def dumped(found: Shown) -> dict[str, Any]:
+def dumped(report: StudyReport) -> dict[str, Any]:
     """Everything, for programs."""
     return {
         "format": FORMAT,
-        "study": found.study.name,
-        "title": found.study.title,
-        "question": found.study.question,
-        "published": [_dumped(table) for table in found.tables],
-        "runs": {name: str(path) for name, path in found.runs.items()},
-        "fresh": [_dumped(table) for table in found.fresh],
+        "study": report.study.name,
+        "title": report.study.title,
+        "question": report.study.question,
+        "published": [_dumped(table) for table in report.tables],
+        "runs": {name: str(path) for name, path in report.runs.items()},
+        "fresh": [_dumped(table) for table in report.fresh],
     }
 
 
-def _dumped(table: Table) -> dict[str, Any]:
+def _dumped(table: DerivedTable) -> dict[str, Any]:
     """A table, each figure with whether it agrees with the printed one."""
-    made = table.model_dump(mode="json")
-    for row, plain in zip(table.rows, made["rows"], strict=True):
-        for cell, each in zip(row.cells, plain["cells"], strict=True):
+    dumped = table.model_dump(mode="json")
+    for row, plain in zip(table.rows, dumped["rows"], strict=True):
+        for cell, plain_cell in zip(row.cells, plain["cells"], strict=True):
             if isinstance(cell, Figure):
-                each["agrees"] = cell.agrees
-    return made
+                plain_cell["agrees"] = cell.agrees
+    return dumped
 
 
-def summary(found: Shown) -> list[str]:
+def summary(report: StudyReport) -> list[str]:
     """The first lines: the question, and how much of what was published can be recomputed."""
-    figures = [figure for table in found.tables for _, _, figure in table.figures()]
+    figures = [figure for table in report.tables for _, _, figure in table.figures()]
     agreeing = sum(figure.agrees is True for figure in figures)
     differing = sum(figure.agrees is False for figure in figures)
     if not figures:
-        return [found.study.question, f"Of {found.study.source} no table can be recomputed."]
+        return [report.study.question, f"Of {report.study.source} no table can be recomputed."]
     lines = [
-        found.study.question,
-        f"Of {found.study.source}: {many(len(found.tables), 'table')} with "
+        report.study.question,
+        f"Of {report.study.source}: {many(len(report.tables), 'table')} with "
         f"{many(len(figures), 'figure')}, recomputed from the published raw figures.",
     ]
     if agreeing + differing:
@@ -123,7 +123,7 @@ def _plain(value: float, column: Column) -> str:
     return f"{value:,.{column.decimals}f}"
 
 
-def notes(table: Table) -> list[str]:
+def notes(table: DerivedTable) -> list[str]:
     """What stands under a table: its notes, then why figures disagree or are missing."""
     why: dict[str, str] = {}
     for _, _, figure in table.figures():
@@ -132,7 +132,7 @@ def notes(table: Table) -> list[str]:
     return [*table.notes, *(f"{sign}: {reason}." for reason, sign in why.items())]
 
 
-def tabulated(table: Table) -> views.Table:
+def tabulated(table: DerivedTable) -> views.Table:
     """As it is shown, its notes below."""
     titles = [head(column) for column in table.columns]
     figures = {
@@ -170,21 +170,21 @@ def _sign(figure: Figure) -> str:
     return "–" if figure.low is None else "A range"
 
 
-def show(found: Shown, console: CleanConsole) -> None:
+def show(report: StudyReport, console: CleanConsole) -> None:
     """Print all of it."""
-    for line in summary(found):
+    for line in summary(report):
         console.print(escape(line), soft_wrap=True)
-    _print(found.tables, console)
-    if found.runs:
-        console.print(f"\n[bold]Our own runs: {escape(_listed(found.runs.values()))}[/]")
-        _print(found.fresh, console)
+    _print(report.tables, console)
+    if report.runs:
+        console.print(f"\n[bold]Our own runs: {escape(_listed(report.runs.values()))}[/]")
+        _print(report.fresh, console)
 
 
 def _listed(paths: Iterable[Path]) -> str:
     return ", ".join(map(str, paths))
 
 
-def _print(tables: Iterable[Table], console: CleanConsole) -> None:
+def _print(tables: Iterable[DerivedTable], console: CleanConsole) -> None:
     for table in tables:
         console.print(f"\n[bold]{escape(table.caption)}[/]", soft_wrap=True)
         if table.rows:

@@ -27,7 +27,7 @@ from ullage.experiments.elastic.simulator import twin
 from ullage.report import document
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
-from ullage.report.views import DoubtView, Fact, Figure, Part, Section, Sentence, Specs
+from ullage.report.views import ChartView, DoubtView, Fact, Part, Section, Sentence, Specs
 
 MOST_FIELDS: Final = 40
 """Repetitions whose nodes and viewers are drawn; the rest stand in the table."""
@@ -111,7 +111,7 @@ def _first_field(made: Report, side: Side, specs: Specs) -> Section | None:
     return None if figure is None else Section(clean(side.label, 60), figures=(figure,))
 
 
-def _field(made: Report, side: Side, found: Measured, specs: Specs) -> Figure | None:
+def _field(made: Report, side: Side, found: Measured, specs: Specs) -> ChartView | None:
     drawing = charts.field_picture(made, side, found)
     if drawing is None:
         return None
@@ -134,9 +134,9 @@ def _percent(found: Measured, name: str) -> str:
     return "–" if value is None else unbroken(f"{100 * value:.3g} %")
 
 
-def _all_fields(made: Report, specs: Specs) -> list[Figure]:
+def _all_fields(made: Report, specs: Specs) -> list[ChartView]:
     """Every repetition, in folds."""
-    figures: list[Figure] = []
+    figures: list[ChartView] = []
     for side in made.sides:
         for number in sorted(side.figures):
             if len(figures) == MOST_FIELDS:
@@ -147,7 +147,7 @@ def _all_fields(made: Report, specs: Specs) -> list[Figure]:
     return figures
 
 
-def _allocation(made: Report, specs: Specs) -> Figure | None:
+def _allocation(made: Report, specs: Specs) -> ChartView | None:
     drawing = charts.allocation_picture(made)
     if drawing is None:
         return None
@@ -159,7 +159,7 @@ def _allocation(made: Report, specs: Specs) -> Figure | None:
     )
 
 
-def _waits(made: Report, specs: Specs) -> Figure | None:
+def _waits(made: Report, specs: Specs) -> ChartView | None:
     drawing = charts.waits_picture(made)
     if drawing is None:
         return None
