@@ -185,10 +185,12 @@ def test_pictures_for_papers(tmp_path: Path) -> None:
 def test_one_picture_by_its_name(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))
     all_of_them = dict(pictures.pictures(folder, analysis))
-    assert pictures.one(folder, analysis, "ratios", "svg").decode() == all_of_them["ratios"]
-    assert pictures.one(folder, analysis, "barrels", "pdf").startswith(b"%PDF")
+    assert (
+        pictures.picture_named(folder, analysis, "ratios", "svg").decode() == all_of_them["ratios"]
+    )
+    assert pictures.picture_named(folder, analysis, "barrels", "pdf").startswith(b"%PDF")
     with pytest.raises(errors.UllageError, match="barrels, ratios, ") as caught:
-        pictures.one(folder, analysis, "ratio", "png")
+        pictures.picture_named(folder, analysis, "ratio", "png")
     assert caught.value.kind is errors.EXPORT_UNKNOWN_PICTURE
     assert caught.value.hint == "did you mean ratios?"
 

@@ -176,9 +176,9 @@ def export_command(
     if energy:
         data = energy_table.export(analysis, form)
     elif form in PICTURES:
-        from ullage.report.pictures import one
+        from ullage.report.pictures import picture_named
 
-        data = one(folder, analysis, picture or "ratios", form)
+        data = picture_named(folder, analysis, picture or "ratios", form)
     else:
         data = export(analysis, form)
     give(data, out)

@@ -58,28 +58,29 @@ def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[Section]:
 
 def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[Scaling, Drawing]]:
     """Of everything that was varied so that it shows how it scales."""
-    made = [
-        (each, speed_up(folder, analysis, each)) for each in scalings(folder.resolved.workloads)
+    charts = [
+        (scaling, speed_up(folder, analysis, scaling))
+        for scaling in scalings(folder.resolved.workloads)
     ]
-    return [(scaling, chart) for scaling, chart in made if chart is not None]
+    return [(scaling, chart) for scaling, chart in charts if chart is not None]
 
 
 def scalings(workloads: Sequence[WorkloadRecord]) -> list[Scaling]:
     """Those that a plan has varied so that they show it."""
-    found: dict[tuple[str, tuple[str, str]], list[tuple[float, WorkloadRecord]]] = {}
+    families: dict[tuple[str, tuple[str, str]], list[tuple[float, WorkloadRecord]]] = {}
     for workload in workloads:
         for parameter in workload.scaling:
             value = workload.factors.get(parameter)
             if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
                 family = (parameter, _family(workload, parameter))
-                found.setdefault(family, []).append((value, workload))
-    made = []
-    for (parameter, _), steps in found.items():
+                families.setdefault(family, []).append((value, workload))
+    scalable = []
+    for (parameter, _), steps in families.items():
         metric = _figure(steps[0][1])
         if len(steps) > 1 and metric is not None:
             ordered = tuple(sorted(steps, key=lambda step: step[0]))
-            made.append(Scaling(clean(ordered[0][1].title, 90), parameter, metric, ordered))
-    return made
+            scalable.append(Scaling(clean(ordered[0][1].title, 90), parameter, metric, ordered))
+    return scalable
 
 
 def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing | None:
@@ -106,17 +107,17 @@ def _points(
 ) -> list[curve.Point]:
     least, first = scaling.steps[0]
     base = _values(trials, environment.key, first, scaling.metric)
-    found = [curve.Point(least, 1.0, 1.0, 1.0, len(base))] if base else []
+    points = [curve.Point(least, 1.0, 1.0, 1.0, len(base))] if base else []
     for at, workload in scaling.steps[1:]:
         mine = _values(trials, environment.key, workload, scaling.metric)
         ratios = _ratios(mine, base, scaling.metric)
         if interval := _faster(mine, base, scaling.metric, confidence):
             point = curve.Point(at, interval.estimate, interval.low, interval.high, len(mine))
-            found.append(point)
+            points.append(point)
         elif ratios:  # one block: a point without an interval
             single = math.exp(ratios[0])
-            found.append(curve.Point(at, single, single, single, len(mine)))
-    return found
+            points.append(curve.Point(at, single, single, single, len(mine)))
+    return points
 
 
 @dataclass(frozen=True)
@@ -131,17 +132,17 @@ class Crossing:
 
 def crossings(workloads: Sequence[WorkloadRecord]) -> list[Crossing]:
     """Those whose other end a plan has put in several environments."""
-    found: dict[tuple[str, str], list[tuple[str, WorkloadRecord]]] = {}
+    families: dict[tuple[str, str], list[tuple[str, WorkloadRecord]]] = {}
     for workload in workloads:
         peer = workload.factors.get(PEER)
         if isinstance(peer, dict) and isinstance(peer.get("environment"), str):
-            found.setdefault(_family(workload, PEER), []).append((peer["environment"], workload))
-    made = []
-    for peers in found.values():
+            families.setdefault(_family(workload, PEER), []).append((peer["environment"], workload))
+    crossed = []
+    for peers in families.values():
         metric = _figure(peers[0][1])
         if len(peers) > 1 and metric is not None:
-            made.append(Crossing(_name(peers[0][1]), metric, tuple(peers)))
-    return made
+            crossed.append(Crossing(_name(peers[0][1]), metric, tuple(peers)))
+    return crossed
 
 
 def _name(workload: WorkloadRecord) -> str:
@@ -187,10 +188,10 @@ def _cell(values: Values, metric: Metric, interval: Interval | None) -> str:
         return "–"
     middle = quantile([value for _, value in values.values()], 0.5, 0.95).estimate
     text = quantity(middle, metric.unit)
-    kept = None if interval is None else stored(interval)
-    if kept is None:
+    bounded = None if interval is None else stored(interval)
+    if bounded is None:
         return text
-    worse, low, high = ratio(kept)
+    worse, low, high = ratio(bounded)
     return f"{text}; {worse} ({low} to {high})"
 
 
@@ -202,14 +203,14 @@ def _family(workload: WorkloadRecord, but: str | None) -> tuple[str, str]:
 
 def _figure(workload: WorkloadRecord) -> Metric | None:
     """Its first primary figure that is one number."""
-    found = (m for m in workload.metrics if m.primary and m.coordinate is None)
-    return next(found, None)
+    metrics = (m for m in workload.metrics if m.primary and m.coordinate is None)
+    return next(metrics, None)
 
 
 def _values(
     trials: Iterable[Trial], environment: str, workload: WorkloadRecord, metric: Metric
 ) -> dict[int, tuple[int, float]]:
-    found = {}
+    values = {}
     for trial in trials:
         value = trial.metrics.get(metric.name)
         mine = (trial.environment, trial.workload, trial.status) == (
@@ -218,8 +219,8 @@ def _values(
             "ok",
         )
         if mine and isinstance(value, float) and math.isfinite(value) and value > 0:
-            found[trial.block] = (trial.generation, value)
-    return found
+            values[trial.block] = (trial.generation, value)
+    return values
 
 
 def _faster(mine: Values, base: Values, metric: Metric, confidence: float) -> Interval | None:

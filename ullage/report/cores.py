@@ -88,9 +88,9 @@ def _strips(lanes: Sequence[CoreCourses], cpus: int) -> list[_Strip]:
         for core in lane.cores:
             most[core] = max(most.get(core, 0.0), lane.mean(core))
     busiest = sorted(most, key=lambda core: (-most[core], core))
-    found = [_Strip(f"{core}", (core,)) for core in sorted(busiest[:MOST_CORES])]
+    strips = [_Strip(f"{core}", (core,)) for core in sorted(busiest[:MOST_CORES])]
     others = tuple(busiest[MOST_CORES:])
-    return [*found, _Strip(f"{len(others):,} others", others)] if others else found
+    return [*strips, _Strip(f"{len(others):,} others", others)] if others else strips
 
 
 def _areas(
@@ -110,7 +110,7 @@ def _areas(
         floor = [low + more for low, more in zip(floor, sums[name], strict=True)]
         above = [min(round(share * steps), steps) for share in floor]
         bounds = zip(below, above, pairwise(cores.edges_s), strict=True)
-        for (low, up), parts in groupby(bounds, key=lambda each: each[:2]):
+        for (low, up), parts in groupby(bounds, key=lambda area: area[:2]):
             times = [edges for _, _, edges in parts]
             if up > low:
                 yield name, times[0][0], times[-1][1], low, up
@@ -137,7 +137,7 @@ def _layers(count: int, data: dict[str, list[Row]]) -> list[Layer]:
             x2="e:Q",
             y=y,
             y2="z:Q",
-            color=colours([each for each in ORDER if each[0] in used]),
+            color=colours([whose for whose in ORDER if whose[0] in used]),
             tooltip=[
                 alt.Tooltip("c:N", title="core"),
                 alt.Tooltip("g:N", title="whose"),

@@ -41,75 +41,75 @@ def table(analysis: Analysis) -> Table | None:
 
 def _rows(c: Comparison) -> list[tuple[str, ...]]:
     assert c.causes is not None
-    who = words.name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
-    name = f"{who}, {c.workload_title} ({c.metric})"
+    environment = words.name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
+    name = f"{environment}, {c.workload_title} ({c.metric})"
     if not c.causes.found:
         return [(name, causes.none(c.causes), "", "", "", "")]
     return [
         (
             name,
-            f"{each.words} ({each.counter})",
-            causes.value(each.environment_mean, each.unit),
-            causes.value(each.baseline_mean, each.unit),
-            causes.change(each),
-            causes.bounds(each),
+            f"{cause.words} ({cause.counter})",
+            causes.value(cause.environment_mean, cause.unit),
+            causes.value(cause.baseline_mean, cause.unit),
+            causes.change(cause),
+            causes.bounds(cause),
         )
-        for each in c.causes.found
+        for cause in c.causes.found
     ]
 
 
 MOST_TEXTS: Final = 6
 
-_Found = dict[tuple[str, str], dict[str, list[str]]]
+_Kinds = dict[tuple[str, str], dict[str, list[str]]]
 """(code, advice) → message → the comparisons that it is about."""
 
 
 def about_run(folder: RunFolder, analysis: Analysis) -> list[DoubtView]:
     """Doubts about the run as a whole, and what the engine warned of."""
-    found: _Found = {}
+    kinds: _Kinds = {}
     for doubt in analysis.doubts:
-        _collect(found, doubt, None)
+        _collect(kinds, doubt, None)
     for warning in folder.warnings:
-        found.setdefault((warning.code, ""), {})[clean(warning.message, 600)] = []
-    return _views(found)
+        kinds.setdefault((warning.code, ""), {})[clean(warning.message, 600)] = []
+    return _views(kinds)
 
 
 def by_kind(analysis: Analysis) -> list[DoubtView]:
     """Doubts about comparisons: which are doubted for what; the figures stand by workload."""
-    found: dict[tuple[str, str], list[str]] = {}
+    names_by_kind: dict[tuple[str, str], list[str]] = {}
     for c in (*analysis.comparisons, *analysis.again):
         for doubt in c.doubts:
-            found.setdefault((doubt.code, clean(doubt.advice, 400)), []).append(_name(c))
+            names_by_kind.setdefault((doubt.code, clean(doubt.advice, 400)), []).append(_name(c))
     return [
         DoubtView("", (f"{clean(code, 60)}: {_several(list(dict.fromkeys(names)))}.",), advice)
-        for (code, advice), names in found.items()
+        for (code, advice), names in names_by_kind.items()
     ]
 
 
 def doubted(comparisons: Iterable[Comparison]) -> list[DoubtView]:
     """All doubts about some comparisons, with their figures; those of one kind stand together."""
-    found: _Found = {}
+    kinds: _Kinds = {}
     for comparison in comparisons:
         for doubt in comparison.doubts:
-            _collect(found, doubt, comparison)
-    return _views(found)
+            _collect(kinds, doubt, comparison)
+    return _views(kinds)
 
 
-def _views(found: _Found) -> list[DoubtView]:
+def _views(kinds: _Kinds) -> list[DoubtView]:
     return [
         DoubtView(
             clean(code, 60),
-            tuple(_told(text, where) for text, where in list(texts.items())[:MOST_TEXTS]),
+            tuple(_with_places(text, where) for text, where in list(texts.items())[:MOST_TEXTS]),
             advice,
             max(0, len(texts) - MOST_TEXTS),
         )
-        for (code, advice), texts in found.items()
+        for (code, advice), texts in kinds.items()
     ]
 
 
-def _collect(found: _Found, doubt: Doubt, about: Comparison | None) -> None:
+def _collect(kinds: _Kinds, doubt: Doubt, about: Comparison | None) -> None:
     key = (doubt.code, clean(doubt.advice, 400))
-    where = found.setdefault(key, {}).setdefault(clean(doubt.message, 600), [])
+    where = kinds.setdefault(key, {}).setdefault(clean(doubt.message, 600), [])
     if about is not None:
         where.append(_name(about))
 
@@ -118,11 +118,11 @@ def _name(c: Comparison) -> str:
     return clean(f"{c.environment_label}, {c.workload_title} ({c.metric})")
 
 
-def _told(text: str, where: Sequence[str]) -> str:
+def _with_places(text: str, where: Sequence[str]) -> str:
     """A doubt and the comparisons that it is about."""
     return f"{_several(where)}: {text}" if where else text
 
 
 def _several(where: Sequence[str]) -> str:
-    rest = f" and {len(where) - MOST_TEXTS} more" if len(where) > MOST_TEXTS else ""
-    return f"{'; '.join(where[:MOST_TEXTS])}{rest}"
+    more = f" and {len(where) - MOST_TEXTS} more" if len(where) > MOST_TEXTS else ""
+    return f"{'; '.join(where[:MOST_TEXTS])}{more}"

@@ -33,7 +33,7 @@ def table(analysis: Analysis) -> Table | None:
 
 
 @dataclass(frozen=True)
-class Section:
+class EnergySection:
     """The plot, the table, and what to know of them."""
 
     title: str
@@ -42,16 +42,16 @@ class Section:
     notes: tuple[DoubtView, ...]
 
 
-def section(analysis: Analysis) -> Section | None:
+def section(analysis: Analysis) -> EnergySection | None:
     """None without a meter; without a table where no trial has an energy."""
     notes = tuple(
         DoubtView(note.code, (clean(note.message, 600),), clean(note.advice, 400))
         for note in analysis.energy_notes
     )
     if not analysis.energy:
-        return Section("", (), None, notes) if notes else None
+        return EnergySection("", (), None, notes) if notes else None
     panels = tuple(answer.forest_panels(groups(analysis)))
-    return Section(title(analysis), panels, _table(analysis), notes)
+    return EnergySection(title(analysis), panels, _table(analysis), notes)
 
 
 def title(analysis: Analysis) -> str:
@@ -62,13 +62,15 @@ def title(analysis: Analysis) -> str:
 
 def groups(analysis: Analysis) -> list[forest.Group]:
     """Each environment's energies over the baseline's: for the work, else of a trial."""
-    found: dict[str, list[Energy]] = {}
+    by_environment: dict[str, list[Energy]] = {}
     for energy in analysis.energy:
         if words.ratio(_main(energy)) is not None:
-            found.setdefault(energy.environment, []).append(energy)
+            by_environment.setdefault(energy.environment, []).append(energy)
     return [
-        forest.Group(clean(mine[0].environment_label, 60), tuple(_row(each) for each in mine))
-        for mine in found.values()
+        forest.Group(
+            clean(mine[0].environment_label, 60), tuple(_row(measured) for measured in mine)
+        )
+        for mine in by_environment.values()
     ]
 
 

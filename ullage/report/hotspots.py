@@ -98,27 +98,27 @@ def _figure(mine: Sequence[Cell], chart: Drawing, caption: str, specs: Specs) ->
 def _caption(mine: Sequence[Cell]) -> str:
     courses = [cell.course for cell in mine if cell.course is not None and _long(cell.course)]
     metric = courses[0].median_of
-    which = f"the median one by {clean(metric, 40)}" if metric else "the middle one in time"
+    middle = f"the median one by {clean(metric, 40)}" if metric else "the middle one in time"
     parts = " to ".join(dict.fromkeys(duration(f(c.bin_s for c in courses)) for f in (min, max)))
     return (
-        f"Busy CPUs over the time of one trial of each environment, {which}, in parts of {parts}. "
+        f"Busy CPUs over the time of one trial of each environment, {middle}, in parts of {parts}. "
         "A thin line is a whole CPU."
     )
 
 
 def _groups(mine: Sequence[Cell]) -> Table:
     """Whose work it was, environment by environment."""
-    found = kinds(group for cell in mine for group in cell.groups)
-    kept = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
+    whose = kinds(group for cell in mine for group in cell.groups)
+    some_left_out = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
     rows = []
     for cell in mine:
-        sums = [sum(v for g, v in cell.groups.items() if kind(g) == each) for each in found]
-        small = [max(0.0, cell.busy - sum(sums))] if kept else []
+        sums = [sum(v for g, v in cell.groups.items() if kind(g) == one_kind) for one_kind in whose]
+        small = [max(0.0, cell.busy - sum(sums))] if some_left_out else []
         rows.append([cell.label, *(f"{value:.2f}" for value in (*sums, *small, cell.busy))])
     names = (
         "environment",
-        *(name for name, _ in found),
-        *(["too small to keep"] if kept else []),
+        *(name for name, _ in whose),
+        *(["too small to keep"] if some_left_out else []),
         "together",
     )
     caption = f"CPUs busy by whose work it was, {mine[0].title}"
@@ -146,19 +146,19 @@ def _cores(cell: Cell) -> Table | None:
     busiest = cell.busiest
     if not busiest:
         return None
-    found = kinds(cell.cores)
+    whose = kinds(cell.cores)
     rows = []
     for core, busy in sorted(busiest[:MOST_CORES]):
         sums = [
-            sum(v[core] for g, v in cell.cores.items() if kind(g) == each and core < len(v))
-            for each in found
+            sum(v[core] for g, v in cell.cores.items() if kind(g) == one_kind and core < len(v))
+            for one_kind in whose
         ]
         rows.append([str(core), *(f"{value:.2f}" for value in (*sums, busy))])
     if others := busiest[MOST_CORES:]:
         together = f"{sum(busy for _, busy in others):.2f}"
         name = f"{len(others):,} other{'s' if len(others) > 1 else ''}"
-        rows.append([name, *([""] * len(found)), together])
-    names = ("core", *(name for name, _ in found), "together")
+        rows.append([name, *([""] * len(whose)), together])
+    names = ("core", *(name for name, _ in whose), "together")
     caption = f"{cell.label}: how busy each core of the host was"
     return tabulate(caption, names, rows, numbers=names[1:])
 
@@ -198,14 +198,14 @@ def _stack(course: Course) -> Stack:
     """The groups on one another, those of one name as one."""
     parts = max(map(len, course.groups.values()))
     floor = [0.0] * parts
-    found: Stack = []
-    for each in ORDER:
-        groups = [values for group, values in course.groups.items() if kind(group) == each]
+    stack: Stack = []
+    for whose in ORDER:
+        groups = [values for group, values in course.groups.items() if kind(group) == whose]
         if groups:
             ceiling = [low + sum(more) for low, *more in zip(floor, *groups, strict=True)]
-            found.append((each[0], list(zip(floor, ceiling, strict=True))))
+            stack.append((whose[0], list(zip(floor, ceiling, strict=True))))
             floor = ceiling
-    return found
+    return stack
 
 
 def _area(
@@ -259,7 +259,7 @@ def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[Row]]) -> 
             x=x,
             y=y,
             y2="z:Q",
-            color=colours([each for each in ORDER if each[0] in used]),
+            color=colours([whose for whose in ORDER if whose[0] in used]),
             detail="l:N",
             tooltip=[alt.Tooltip("g:N", title="whose")],
         ),

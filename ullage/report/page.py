@@ -43,7 +43,7 @@ def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any
     """Everything that the template names."""
     groups = first.groups(analysis)
     answer = first.answer(analysis)
-    length = sum(len(part.text) for said in answer for part in said.parts)
+    length = sum(len(part.text) for sentence in answer for part in sentence.parts)
     cpus = hotspots.section(folder, analysis, specs)
     absent = {*(() if groups else ("left", "ratios")), *(() if cpus else ("cpus",))}
     jumps = [

@@ -15,7 +15,7 @@ from ullage.common.quantities import format_bytes, format_seconds
 from ullage.common.text import clean
 from ullage.report.charts.text import duration
 from ullage.report.views import Cells, Fold, Table, TableCell, tabulate
-from ullage.report.workloads import shown
+from ullage.report.workloads import on_one_line
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord
 
@@ -68,7 +68,7 @@ def _by_environment(
     rows = (
         (
             clean(name, 60),
-            *(clean(shown(values[e.key].get(name, "–")), 200) for e in environments),
+            *(clean(on_one_line(values[e.key].get(name, "–")), 200) for e in environments),
         )
         for name in names
     )
@@ -88,7 +88,7 @@ def environments(folder: RunFolder) -> Table:
                 clean(e.label, 60),
                 clean(e.key, 60),
                 clean(e.provider, 40),
-                clean(", ".join(f"{k} {shown(v)}" for k, v in e.options.items()) or "–", 300),
+                clean(", ".join(f"{k} {on_one_line(v)}" for k, v in e.options.items()) or "–", 300),
                 f"second copy of {clean(e.again_of, 60)}" if e.again_of else "–",
                 ", ".join(duration(s) for s in seconds[:8]) or "–",
             )
@@ -101,7 +101,7 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
     """Facts about the run and the machine."""
     r = folder.resolved
     end = folder.finished
-    found = [
+    facts = [
         ("run", r.run),
         ("started", _instant(analysis.started_epoch_ns)),
         ("ended because", ENDS[end.reason] if end else "it has no end: interrupted or running"),
@@ -118,7 +118,7 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
-    return [(name, clean(value, 400)) for name, value in found]
+    return [(name, clean(value, 400)) for name, value in facts]
 
 
 def _precision(analysis: Analysis) -> list[tuple[str, str]]:
@@ -129,11 +129,11 @@ def _precision(analysis: Analysis) -> list[tuple[str, str]]:
     reached = f"± {rounding.share(stop.widest_half_width)} reached by the widest, {stop.widest}"
     if stop.target_half_width is None:
         return [("precision", reached)]
-    asked = f"± {rounding.share(stop.target_half_width)} asked for"
+    target = f"± {rounding.share(stop.target_half_width)} asked for"
     return [
         (
             "precision",
-            f"{asked}, {reached}; intervals are {stop.widening:.2f} times wider for having looked",
+            f"{target}, {reached}; intervals are {stop.widening:.2f} times wider for having looked",
         )
     ]
 
@@ -148,7 +148,7 @@ def _plain(values: Mapping[str, Any]) -> str:
         elif (name == "budget" or name.endswith("_s")) and isinstance(value, int | float):
             parts.append(f"{name.removesuffix('_s')} {format_seconds(value)}")
         else:
-            parts.append(f"{name} {shown(value)}")
+            parts.append(f"{name} {on_one_line(value)}")
     return ", ".join(parts) or "–"
 
 
@@ -170,18 +170,18 @@ def again(folder: RunFolder) -> str:
 
 def failures(folder: RunFolder) -> Table | None:
     """Trials without figures by reason, the reasons as the guests gave them."""
-    found: dict[tuple[str, str, str, str, str], list[str]] = {}
+    trials_by_reason: dict[tuple[str, str, str, str, str], list[str]] = {}
     for t in folder.trials:
         if t.status != "ok":
             code, message = (t.reason.code, t.reason.message) if t.reason else ("–", "–")
             key = (t.environment, t.workload, t.status, code, message)
-            found.setdefault(key, []).append(clean(t.trial, 40))
-    if not found:
+            trials_by_reason.setdefault(key, []).append(clean(t.trial, 40))
+    if not trials_by_reason:
         return None
     labels, titles = _labels(folder)
     rows = []
-    for (environment, workload, *reason), trials in list(found.items())[:MOST_ROWS]:
-        rest = f" … and {len(trials) - MOST_TEXTS} more" if len(trials) > MOST_TEXTS else ""
+    for (environment, workload, *reason), trials in list(trials_by_reason.items())[:MOST_ROWS]:
+        others = f" … and {len(trials) - MOST_TEXTS} more" if len(trials) > MOST_TEXTS else ""
         status, code, message = reason
         rows.append(
             (
@@ -191,10 +191,10 @@ def failures(folder: RunFolder) -> Table | None:
                 status,
                 clean(code, 60),
                 clean(message, 1000),
-                _unbroken(", ".join(trials[:MOST_TEXTS])) + rest,
+                _unbroken(", ".join(trials[:MOST_TEXTS])) + others,
             )
         )
-    rest_rows = len(found) - MOST_ROWS
+    rest_rows = len(trials_by_reason) - MOST_ROWS
     names = ("environment", "workload", "trials", "status", "code", "reason", "which")
     note = f"{rest_rows:,} more reasons are in journal.jsonl." if rest_rows > 0 else ""
     return tabulate(
@@ -209,31 +209,33 @@ def _unbroken(name: str) -> str:
 def folds(folder: RunFolder) -> list[Fold]:
     """What is long: plan, facts, packages, order."""
     r = folder.resolved
-    found = [Fold("The plan", text=_plan(folder))]
+    sections = [Fold("The plan", text=_plan(folder))]
     if r.host:
-        rows = [(clean(k, 60), clean(shown(v), 600)) for k, v in r.host.items()]
-        found.append(Fold("The host", table=tabulate("Host facts", ("what", "value"), rows)))
+        rows = [(clean(k, 60), clean(on_one_line(v), 600)) for k, v in r.host.items()]
+        sections.append(Fold("The host", table=tabulate("Host facts", ("what", "value"), rows)))
     facts = {e.key: e.facts for e in r.environments}
     if any(facts.values()):
         inside = _by_environment("What the agent saw inside", r.environments, facts)
-        found.append(Fold("Inside the environments", table=inside))
+        sections.append(Fold("Inside the environments", table=inside))
     if r.energy_meters:
-        found.append(Fold("The energy meters", table=_energy_meters(folder)))
+        sections.append(Fold("The energy meters", table=_energy_meters(folder)))
     if r.image and r.image.packages:
         rows = [(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items())]
         caption = f"Packages of the image, {len(rows)}"
-        found.append(Fold(caption, table=tabulate(caption, ("package", "version"), rows)))
-    found.append(Fold("All trials, in order", table=_trials(folder)))
-    return found
+        sections.append(Fold(caption, table=tabulate(caption, ("package", "version"), rows)))
+    sections.append(Fold("All trials, in order", table=_trials(folder)))
+    return sections
 
 
 def _energy_meters(folder: RunFolder) -> Table:
     """A row for each thing that a meter tells: how, of what, seen by whom, how exactly."""
     rows = []
     for meter in folder.resolved.energy_meters:
-        options = ", ".join(f"{k} {shown(v)}" for k, v in meter.options.items() if v is not None)
-        told = clean(options or "–", 300)
-        named = (clean(meter.label, 60), clean(meter.meter, 40), told, duration(meter.every_s))
+        options = ", ".join(
+            f"{k} {on_one_line(v)}" for k, v in meter.options.items() if v is not None
+        )
+        settings = clean(options or "–", 300)
+        named = (clean(meter.label, 60), clean(meter.meter, 40), settings, duration(meter.every_s))
         for c in meter.channels:
             step = rounding.quantity(c.resolution, _UNITS[c.kind]) if c.resolution else "–"
             accuracy = "–" if c.accuracy is None else f"± {rounding.share(c.accuracy)}"
@@ -267,8 +269,8 @@ def _trials(folder: RunFolder) -> Table:
         )
         for t in folder.trials[:MOST_ROWS]
     )
-    rest = len(folder.trials) - MOST_ROWS
-    note = f"{rest:,} more are in journal.jsonl and samples.parquet." if rest > 0 else ""
+    others = len(folder.trials) - MOST_ROWS
+    note = f"{others:,} more are in journal.jsonl and samples.parquet." if others > 0 else ""
     names = ("trial", "block", "environment", "workload", "status", "length")
     return tabulate("Order of the trials", names, rows, numbers=("block", "length"), note=note)
 

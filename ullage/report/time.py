@@ -82,7 +82,7 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
         mine = [t for t in trials if t.environment == environment.key]
         spreads = [t.spread_ns for t in mine if t.spread_ns is not None]
         late = [role.late_ns for t in mine for role in t.roles]
-        bound = max((each.hard_ns for t in mine for each in t.clocks.values()), default=0)
+        bound = max((clock.hard_ns for t in mine for clock in t.clocks.values()), default=0)
         if late:
             rows.append(
                 (
@@ -108,20 +108,22 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
     rows, named = [], set()
     for environment in environments:
         mine = [t for t in trials if t.environment == environment.key]
-        found = [each for t in mine for each in t.clocks.values()]
-        reasons = [n for n in ADVICE if any(n in each.reasons for each in found)]
+        clocks = [clock for t in mine for clock in t.clocks.values()]
+        reasons = [n for n in ADVICE if any(n in clock.reasons for clock in clocks)]
         named.update(reasons)
-        if found:
+        if clocks:
             rows.append(
                 (
                     clean(environment.label, 60),
-                    _how(found),
-                    f"± {_time(max(each.hard_ns for each in found))}",
-                    f"± {_time(max(each.sure_ns for each in found))}",
-                    _drift(found),
-                    _most([abs(each.drifted_ns) for each in found if each.drifted_ns is not None]),
-                    _most([each.residual_ns for each in found if each.residual_ns is not None]),
-                    f"{median(each.messages for each in found):g}",
+                    _how(clocks),
+                    f"± {_time(max(clock.hard_ns for clock in clocks))}",
+                    f"± {_time(max(clock.sure_ns for clock in clocks))}",
+                    _drift(clocks),
+                    _most(
+                        [abs(clock.drifted_ns) for clock in clocks if clock.drifted_ns is not None]
+                    ),
+                    _most([clock.residual_ns for clock in clocks if clock.residual_ns is not None]),
+                    f"{median(clock.messages for clock in clocks):g}",
                     ", ".join(reasons) or "–",
                 )
             )
@@ -144,23 +146,23 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
 
 def _meanings(named: set[str]) -> str:
     """Of reasons; where they are not known the names must do."""
-    known = meanings()
-    return " ".join(f"{n}: {clean(known[n], 200)}." for n in known if n in named)
+    reasons = meanings()
+    return " ".join(f"{n}: {clean(reasons[n], 200)}." for n in reasons if n in named)
 
 
-def _how(found: Sequence[InstanceClock]) -> str:
-    shared = sum(each.shared for each in found)
-    if shared in (0, len(found)):
+def _how(clocks: Sequence[InstanceClock]) -> str:
+    shared = sum(clock.shared for clock in clocks)
+    if shared in (0, len(clocks)):
         return "shared" if shared else "exchanged"
-    return f"shared in {shared} of {len(found)}"
+    return f"shared in {shared} of {len(clocks)}"
 
 
-def _drift(found: Sequence[InstanceClock]) -> str:
+def _drift(clocks: Sequence[InstanceClock]) -> str:
     """As a rate, from the trial whose looks were furthest apart: it says most."""
-    drifted = [each for each in found if each.drifted_ns is not None and each.between_ns]
+    drifted = [clock for clock in clocks if clock.drifted_ns is not None and clock.between_ns]
     if not drifted:
         return "–"
-    best = max(drifted, key=lambda each: each.between_ns or 0)
+    best = max(drifted, key=lambda clock: clock.between_ns or 0)
     per_ppm = (best.between_ns or 1) / 1e6
     moved, unsure = (best.drifted_ns or 0) / per_ppm, (best.drift_unsure_ns or 0) / per_ppm
     return f"{moved:+.3g} ± {unsure:.2g} ppm"

@@ -72,7 +72,7 @@ class Sentence:
 class BarrelCell:
     """One barrel with the words around it."""
 
-    what: str
+    resource: str
     detail: str
     svg: Markup
     gap: str

@@ -89,41 +89,45 @@ def drawn(
     """
     environments, trials = sides.apart(folder.resolved, trials)
     confidence = analysis.confidence
-    found: list[tuple[Metric, str, Drawing]] = []
+    charts: list[tuple[Metric, str, Drawing]] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         if metric.coordinate is not None:
             lines = curve.medians(metric, environments, trials, confidence)
             if not lines:
                 continue
             title = metric.description or metric.name
-            found.append(
+            charts.append(
                 (metric, "curve", curve.draw(lines, metric.coordinate, title, metric.unit))
             )
             ratios = _ratio_lines(analysis, workload, metric)
             if ratios:
                 title = f"times worse than {clean(analysis.baseline_label, 60)}"
                 chart = curve.draw(ratios, metric.coordinate, title, "1", ratio=True)
-                found.append((metric, "ratios", chart))
+                charts.append((metric, "ratios", chart))
         elif any(strip.scalar(trial, metric) is not None for trial in trials):
             medians = _medians(values(analysis, workload, metric))
             for name in ("trials", "pairs") if metric.primary else ("trials",):
                 chart = strip.strip(
                     metric, environments, trials, medians, analysis.baseline, paired=name == "pairs"
                 )
-                found.append((metric, name, chart))
-    return found
+                charts.append((metric, name, chart))
+    return charts
 
 
 def values(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> dict[str, Absolute]:
     """The values of one metric in every environment that has some."""
-    found: dict[str, Absolute] = {}
+    by_environment: dict[str, Absolute] = {}
     for c in _all(analysis, workload):
         if c.metric == metric.name:
             if c.baseline_values is not None:
-                found[sides.key(analysis.design, c.baseline, c.environment)] = c.baseline_values
+                by_environment[sides.key(analysis.design, c.baseline, c.environment)] = (
+                    c.baseline_values
+                )
             if c.environment_values is not None:
-                found[sides.key(analysis.design, c.environment, c.baseline)] = c.environment_values
-    return found
+                by_environment[sides.key(analysis.design, c.environment, c.baseline)] = (
+                    c.environment_values
+                )
+    return by_environment
 
 
 def _all(analysis: Analysis, workload: WorkloadRecord) -> list[Comparison]:
@@ -143,10 +147,10 @@ def _details(analysis: Analysis, workload: WorkloadRecord) -> tuple[DetailView, 
     )
 
 
-def _medians(found: Values) -> dict[str, Quantile]:
+def _medians(values: Values) -> dict[str, Quantile]:
     return {
         key: Quantile(value.median, value.median_low, value.median_high)
-        for key, value in found.items()
+        for key, value in values.items()
     }
 
 
@@ -188,9 +192,9 @@ def _figure(
     side: str,
 ) -> ChartView:
     along = clean(metric.coordinate.name, 60) if metric.coordinate else ""
-    what = first_sentence(metric.description or metric.name)
-    caption = f"{what}: {_CAPTIONS[kind].format(along=along)}{side}"
-    summary = f"{what}, block by block" if kind == "pairs" else f"{what}, every trial"
+    description = first_sentence(metric.description or metric.name)
+    caption = f"{description}: {_CAPTIONS[kind].format(along=along)}{side}"
+    summary = f"{description}, block by block" if kind == "pairs" else f"{description}, every trial"
     return specs.figure(
         chart,
         caption[:1].upper() + caption[1:],
@@ -201,12 +205,12 @@ def _figure(
 
 
 def _parameters(workload: WorkloadRecord) -> str:
-    given = ((n, v) for n, v in workload.parameters.items() if v is not None)
-    parts = (f"{name} {shown(value)}" for name, value in given)
+    parameters = ((n, v) for n, v in workload.parameters.items() if v is not None)
+    parts = (f"{name} {on_one_line(value)}" for name, value in parameters)
     return clean(", ".join(parts), 400)
 
 
-def shown(value: Any) -> str:
+def on_one_line(value: Any) -> str:
     """A value from a plan or of a fact, on one line."""
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
@@ -218,12 +222,12 @@ def table(
     environments, trials = sides.apart(folder.resolved, trials)
     rows: list[Cells] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
-        found = values(analysis, workload, metric)
-        if not found and not metric.primary and metric.coordinate is None:
+        by_environment = values(analysis, workload, metric)
+        if not by_environment and not metric.primary and metric.coordinate is None:
             continue  # the definitions below the table say when a metric is absent
         for environment in environments:
             label = clean(environment.label, 60)
-            value = found.get(environment.key)
+            value = by_environment.get(environment.key)
             comparison = _comparison(analysis, workload, metric, environment.key)
             rows.append(
                 (

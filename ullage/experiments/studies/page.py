@@ -65,7 +65,7 @@ def _html(readme: str) -> Markup:
     return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(body))  # noqa: S704
 
 
-def _energies(runs: Runs) -> Iterator[energy.Section]:
+def _energies(runs: Runs) -> Iterator[energy.EnergySection]:
     """Of each run of ours that has some; elastic runs and those of the clock have no such plot."""
     for plan, path in runs.items():
         if not is_elastic(path) and is_ordinary(path):

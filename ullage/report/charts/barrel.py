@@ -247,9 +247,9 @@ def _between(top: float, bottom: float, *, top_edge: bool = True) -> str:
     )
 
 
-def _dome(left: float) -> str:
+def _dome(share: float) -> str:
     """What stands over the brim: higher for more, up to 12 units."""
-    rise = FLAT + min(12.0, 3 + 40 * (left - 1))
+    rise = FLAT + min(12.0, 3 + 40 * (share - 1))
     return (
         f"M{CENTRE - RIM},{TOP}C{CENTRE - RIM + 4},{TOP - rise:.1f} {CENTRE + RIM - 4},"
         f"{TOP - rise:.1f} {CENTRE + RIM},{TOP}A{RIM},{FLAT} 0 0 1 {CENTRE - RIM},{TOP}Z"

@@ -84,15 +84,15 @@ def medians(
     return lines
 
 
-def _point(at: float, found: Sequence[tuple[int, float]], confidence: float) -> Point:
-    values = medians_of(found)
+def _point(at: float, measured: Sequence[tuple[int, float]], confidence: float) -> Point:
+    values = medians_of(measured)
     middle = quantile(values, 0.5, confidence)
     return Point(
         at=at,
         middle=middle.estimate,
         low=min(values) if middle.low is None else middle.low,
         high=max(values) if middle.high is None else middle.high,
-        trials=len(found),
+        trials=len(measured),
     )
 
 
@@ -155,8 +155,8 @@ def _across(coordinate: Coordinate, places: Sequence[float]) -> alt.X:
         ticks = [_nines(q) for q in (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if _nines(q) <= most]
         label = "format(1 - pow(10, -datum.value), '.6~%')"
         axis = alt.Axis(values=ticks, labelExpr=label)
-        said = f"{title}: share that is not above"
-        return alt.X("x:Q", title=said, scale=alt.Scale(nice=False, padding=6), axis=axis)
+        label = f"{title}: share that is not above"
+        return alt.X("x:Q", title=label, scale=alt.Scale(nice=False, padding=6), axis=axis)
     scale = _scale(places)
     if coordinate.scale == "log" and places and min(places) > 0:
         scale = alt.Scale(type="log", base=2, nice=False, padding=6)

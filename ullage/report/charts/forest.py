@@ -146,11 +146,11 @@ def axis(groups: Sequence[Group]) -> Axis:
 
 def _spaced(scale: Axis) -> tuple[float, ...]:
     """The ticks, from 1 outwards, whose labels do not run into each other."""
-    kept = [1.0]
+    ticks = [1.0]
     for tick in sorted(scale.ticks, key=lambda t: abs(math.log(t))):
-        if all(abs(scale.place(tick) - scale.place(k)) >= _APART for k in kept):
-            kept.append(tick)
-    return tuple(sorted(kept))
+        if all(abs(scale.place(tick) - scale.place(k)) >= _APART for k in ticks):
+            ticks.append(tick)
+    return tuple(sorted(ticks))
 
 
 def panels(groups: Sequence[Group]) -> list[list[Group]]:

@@ -43,18 +43,18 @@ def apart(
     ran = {(t.environment, t.partner) for t in trials if t.partner is not None}
     order = [
         side
-        for one, other in itertools.combinations(records, 2)
-        for side in ((one, other), (other, one))
+        for environment, partner in itertools.combinations(records, 2)
+        for side in ((environment, partner), (partner, environment))
         if side in ran
     ]
     lanes = [
-        records[one].model_copy(
+        records[environment].model_copy(
             update={
-                "key": key("duet", one, other),
-                "label": f"{records[one].label} beside {records[other].label}",
+                "key": key("duet", environment, partner),
+                "label": f"{records[environment].label} beside {records[partner].label}",
             }
         )
-        for one, other in order
+        for environment, partner in order
     ]
     moved = [
         t.model_copy(update={"environment": key("duet", t.environment, t.partner)})

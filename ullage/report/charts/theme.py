@@ -43,8 +43,8 @@ def kind(group: str) -> Kind:
 
 def kinds(groups: Iterable[str]) -> list[Kind]:
     """Of these groups, each once and in their order."""
-    seen = {kind(group) for group in groups}
-    return [each for each in ORDER if each in seen]
+    used = {kind(group) for group in groups}
+    return [group_kind for group_kind in ORDER if group_kind in used]
 
 
 def colours(used: Sequence[Kind]) -> alt.Color:
@@ -162,7 +162,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour: str, ground: str) -> float:
     """Contrast ratio of two colours, 1 to 21, WCAG 2.2."""
-    darker, lighter = sorted((luminance(one), luminance(other)))
+    darker, lighter = sorted((luminance(colour), luminance(ground)))
     return (lighter + 0.05) / (darker + 0.05)

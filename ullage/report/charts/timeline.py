@@ -131,13 +131,13 @@ def _bound_ns(trial: Trial) -> int:
 def _whiskers(bars: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
     """How much longer, either way, the bars may have to be; those that can be seen."""
     span = max((bar["z"] for bar in bars), default=0) - min((bar["x"] for bar in bars), default=0)
-    found = []
+    whiskers = []
     bounds = {clean(t.trial, 40): _bound_ns(t) / 1e9 for t in trials}
     for bar in bars:
         bound = bounds[bar["i"]]
         if bound > span * SEEN:
-            found.append(bar | {"x": bar["x"] - bound, "z": bar["z"] + bound})
-    return found
+            whiskers.append(bar | {"x": bar["x"] - bound, "z": bar["z"] + bound})
+    return whiskers
 
 
 def _bar(trial: Trial, start: float, y: float, label: str, title: str) -> Row:
