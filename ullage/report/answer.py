@@ -45,7 +45,6 @@ WHY: Final = {
 
 
 def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
-    """What run this is."""
     texts = [Fact(f"{many(analysis.blocks, 'block')} in {format_seconds(analysis.seconds)}")]
     if analysis.generations > 1:
         texts.append(Fact(words.makings(analysis.generations)))
@@ -260,7 +259,6 @@ def figures(c: Comparison) -> tuple[str, str]:
 
 
 def forest_panels(groups: Sequence[forest.Group]) -> list[ForestPanel]:
-    """The plot, ready for the page."""
     panels = []
     for panel in forest.panels(groups):
         scale = forest.axis(panel)

@@ -55,7 +55,6 @@ def without_scripts() -> Assets:
 
 
 def style() -> Markup:
-    """The style sheet of all pages."""
     dark = f"{{:root{{{theme.css(theme.DARK)}}}}}"
     sheets = (
         f":root{{--font:{theme.FONT};{theme.css(theme.LIGHT)}}}",

@@ -14,8 +14,6 @@ from ullage.report.charts.text import unbroken
 from ullage.report.views import DoubtView, Table, tabulate
 from ullage.runs.reader import RunFolder
 
-# What changed along with each figure that is worse.
-
 HEADS = ("worse", "what changed", "there", "in the baseline", "change", "its interval")
 
 

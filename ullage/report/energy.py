@@ -14,8 +14,6 @@ from ullage.report.charts import forest, lanes
 from ullage.report.charts.text import unbroken
 from ullage.report.views import DoubtView, ForestPanel, Table, mark, tabulate
 
-# What the work costs, where the plan gives prices.
-
 
 def table(analysis: Analysis) -> Table | None:
     """A row for each priced environment and figure; None without a price."""

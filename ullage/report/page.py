@@ -40,7 +40,6 @@ def render(folder: RunFolder, analysis: Analysis) -> str:
 
 
 def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any]:
-    """Everything that the template names."""
     groups = first.groups(analysis)
     answer = first.answer(analysis)
     length = sum(len(part.text) for sentence in answer for part in sentence.parts)

@@ -79,7 +79,6 @@ def picked(named: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
 
 
 def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]:
-    """Name and SVG of each picture."""
     rows = answer.cellar_pictures(analysis)
     if rows:
         yield "barrels", barrels(rows)

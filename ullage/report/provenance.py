@@ -283,7 +283,6 @@ def _labels(folder: RunFolder) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def failures_lead(analysis: Analysis) -> str:
-    """How many trials have no figures."""
     return (
         f"{analysis.failed} of {analysis.trials} trials have no figures. A failed trial drops its "
         "pair; it is never a zero and never tried again in silence. The reasons are shown as text, "

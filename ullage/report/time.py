@@ -26,7 +26,6 @@ _NOTE = (
 
 
 def view(folder: RunFolder, specs: Specs) -> Section:
-    """The timeline with its words."""
     environments, workloads = folder.resolved.environments, folder.resolved.workloads
     chart = timeline.timeline(environments, workloads, folder.trials)
     titles = [clean(w.title, 60) for w in workloads]

@@ -54,16 +54,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a sentence."""
-
     text: str
     strong: bool = False
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of the answer."""
-
     parts: tuple[Part, ...]
     aside: bool = False
 
@@ -81,8 +77,6 @@ class BarrelCell:
 
 @dataclass(frozen=True)
 class BarrelRow:
-    """The barrels of one environment."""
-
     label: str
     detail: str
     cells: tuple[BarrelCell, ...]
@@ -104,8 +98,6 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class ForestGroup:
-    """The ratios of one environment."""
-
     label: str
     rows: tuple[ForestRow, ...]
 
@@ -141,8 +133,6 @@ class ChartView:
 
 @dataclass(frozen=True)
 class Head:
-    """A column of a table."""
-
     text: str
     number: bool = False
 
@@ -192,8 +182,6 @@ class DoubtView:
 
 @dataclass(frozen=True)
 class WorkloadView:
-    """All about one workload."""
-
     id: str
     title: str
     key: str

@@ -254,7 +254,6 @@ def table(
 
 
 def _definitions(workload: WorkloadRecord) -> tuple[tuple[str, str], ...]:
-    """Name and meaning of each metric."""
     better = {"higher": "More is better.", "lower": "Less is better."}
     return tuple(
         (clean(m.name, 60), clean(f"{m.description.rstrip('.')}. {better[m.better]}", 600))

@@ -15,7 +15,6 @@ from ullage.cli.main import app
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.clock import lab
-from ullage.experiments.clock.cost import published
 from ullage.experiments.clock.nodes import server_of
 from ullage.experiments.clock.ntp import report as disciplining
 from ullage.experiments.clock.ntp.logs import Tracking
@@ -24,10 +23,17 @@ from ullage.experiments.clock.ntp.outcome import (
     NtpOptions,
     NtpOutcome,
     NtpReport,
+    PublishedNtp,
     Sizes,
 )
 from ullage.experiments.clock.outcomes import Binomial, EcpOptions, Flat, KAry, TwoLevel
-from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport
+from ullage.experiments.clock.reports import (
+    CheckReport,
+    CostReport,
+    PublishedCost,
+    ScalingReport,
+    published,
+)
 
 
 def test_check_explains_and_tests_this_machine(tmp_path: Path) -> None:
@@ -62,8 +68,8 @@ def test_cost_stands_beside_what_was_published() -> None:
     valid(CostReport, done.stdout)
     report = CostReport.model_validate_json(done.stdout)
     assert {"rvec", "counter", "monotonic"} <= {cost.clock for cost in report.measured.clocks}
-    assert published().ratio("rvec", "counter") == pytest.approx(420 / 257)
-    assert published().ratio("rvec-stamp", "counter") is None
+    assert published("cost", PublishedCost).ratio("rvec", "counter") == pytest.approx(420 / 257)
+    assert published("cost", PublishedCost).ratio("rvec-stamp", "counter") is None
     shown = CliRunner().invoke(app, ["clock", "cost", "--quick"])
     assert "1.63" in shown.stdout
 
@@ -166,7 +172,7 @@ def test_ntp_in_words_settled_or_not() -> None:
         versions={"chrony": "4"},
         intervals=[interval(applied), interval(None)],
     )
-    report = NtpReport(measured=outcome, published=disciplining.published())
+    report = NtpReport(measured=outcome, published=published("ntp", PublishedNtp))
     view = disciplining.view(report)
     assert "moved the clock by 2 µs at a time on average, 3 µs at most" in view.answer[0]
     assert "had not settled" in view.answer[1]

@@ -249,7 +249,7 @@ def test_one_who_lies_in_the_end() -> None:
     report = SyncReport.model_validate_json(done.stdout)
     assert report.synchronisations
     assert report.ended == "contradicted"
-    assert f"{address} answers cannot be: {report.failure}" in done.stderr
+    assert f"{address} answers cannot be true: {report.failure}" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,6 @@ POLICY: Final = f"{document.policy(_script())}; connect-src 'self'; frame-ancest
 
 @dataclass(frozen=True)
 class State:
-    """How far the run is."""
-
     step: str
     """What it does now."""
     blocks: int
@@ -80,7 +78,6 @@ def warnings(texts: tuple[str, ...]) -> str:
 
 
 def answer(analysis: Analysis) -> str:
-    """What the trials so far say."""
     groups = first.groups(analysis)
     return _part(
         "answer",

@@ -36,7 +36,6 @@ def run_check(*, quick: bool, as_json: bool, html: Path | None) -> ExitCode:
 
 
 def run_cost(*, quick: bool, as_json: bool, html: Path | None) -> None:
-    """What a read cost."""
     writable(html)
     with Bar() as bar:
         report = cost.measure(bar, quick=quick)
@@ -122,7 +121,6 @@ def run_ntp(
     as_json: bool,
     html: Path | None,
 ) -> None:
-    """What a real NTP daemon does."""
     from ullage.experiments.clock.ntp import report as ntp
     from ullage.experiments.clock.ntp.outcome import NtpOptions
 

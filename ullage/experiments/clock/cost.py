@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
 from ullage.experiments.clock import lab
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.outcomes import Absent, Cost, CostOptions, CostOutcome, Probe
-from ullage.experiments.clock.reports import CostReport, PublishedCost
+from ullage.experiments.clock.reports import CostReport, PublishedCost, published
 from ullage.experiments.clock.view import Section, View, table
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0
@@ -17,20 +14,11 @@ _QUICK = CostOptions(rounds=15, reads=20_000)
 _OVER: tuple[Probe, ...] = ("counter", "monotonic")
 
 
-@cache
-def published() -> PublishedCost:
-    """The figures of 2015."""
-    text = (files("ullage.experiments.clock") / "data" / "clock2015_cost.json").read_text(
-        encoding="utf-8"
-    )
-    return PublishedCost.model_validate_json(text)
-
-
 def measure(progress: Bar, *, quick: bool) -> CostReport:
     """Interleaved rounds of all clocks. CLOCK_NOT_MEASURED."""
     advance = progress.stage("what a read costs", QUICK_SECONDS if quick else SECONDS)
     measured = lab.cost(_QUICK if quick else CostOptions(), advance)
-    return CostReport(measured=measured, published=published())
+    return CostReport(measured=measured, published=published("cost", PublishedCost))
 
 
 def view(report: CostReport) -> View:

@@ -91,11 +91,8 @@ def _measure(unit: str, options: Model, outcome: type[M], advance: Advance) -> M
     return outcome.model_validate_json(results[0])
 
 
-# How far a measurement is, on standard error: a bar with the time left, or a line a stage.
-
-
 class Bar:
-    """Use it as a context manager; `stage` begins the next stage."""
+    """How far a measurement is, on standard error: a bar with the time left, or a line a stage."""
 
     def __init__(self) -> None:
         self._live = Progress(

@@ -1,7 +1,7 @@
-"""One node of a measured topology: a process that serves its clock, and synchronises when told.
+"""Real nodes, synchronised in a topology: a process each, on the loopback or in a namespace.
 
-`python -m ullage.experiments.clock.nodes`; told by lines of JSON on standard input, the run token
-first, and answers each by a line. The end of the input is the end of it.
+`python -m ullage.experiments.clock.nodes` is one: it serves its clock and obeys lines of JSON on
+standard input, the run token first, and answers each by a line, until the input ends.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ from ullage.experiments.clock.outcomes import (
     TwoLevel,
 )
 from ullage.host import clock
-
-# Real nodes: as many processes as asked for, synchronised in a topology, over the loopback or each
-# in a network namespace of its own.
 
 PATIENCE_S: Final = 30.0
 
@@ -79,8 +76,6 @@ def server_of(topology: Topology, number: int, nodes: int) -> int:
 
 
 class _Node:
-    """A process, and where it serves."""
-
     def __init__(self, location: Location, key: str) -> None:
         argv = [sys.executable, "-m", "ullage.experiments.clock.nodes"]
         if location.namespace is not None:
@@ -241,7 +236,6 @@ def fitting() -> int:
 
 
 def main() -> None:
-    """Obey until the input ends."""
     key = bytes.fromhex(sys.stdin.readline().strip())
     synced = clock.Synced()
     servers = []

@@ -91,15 +91,11 @@ class Histogram(Model):
 
 
 class EcpOptions(Model):
-    """Of the ECP test."""
-
     iterations: int | None = None
     runs: int | None = None
 
 
 class Elapsed(Model):
-    """The elapsed times of one clock."""
-
     clock: Probe
     how: str
     durations: Summary | None
@@ -117,8 +113,6 @@ class Elapsed(Model):
 
 
 class Placed(Model):
-    """What was found in one placement."""
-
     placement: Placement
     moves: int
     clocks: list[Elapsed]
@@ -137,8 +131,6 @@ class EcpOutcome(Model):
 
 
 class StrictOptions(Model):
-    """Of the test of strictness."""
-
     reads: int | None = None
     comparisons: int | None = None
     cap_s: int | None = None
@@ -160,8 +152,6 @@ class Alone(Model):
 
 
 class Across(Model):
-    """One clock across cores."""
-
     clock: Probe
     how: str
     cores: int
@@ -343,7 +333,5 @@ class Point(Model):
 
 
 class ScalingOutcome(Model):
-    """How synchronisation scales, simulated."""
-
     points: list[Point]
     capped: bool

@@ -17,8 +17,6 @@ from ullage.report.charts.lanes import Drawing, finish, over
 from ullage.report.charts.theme import SERIES
 from ullage.report.views import Fact, Specs
 
-# Histograms of durations by several clocks, over each other. Long to import.
-
 HEIGHT: Final = 220
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
+from typing import TypeVar
+
 from ullage.common.clock_model import Facts, Model, Promise
 from ullage.experiments.clock.outcomes import (
     Absent,
@@ -70,6 +74,16 @@ class PublishedCost(Model):
         return means[clock] / means[over] if clock in means and over in means else None
 
 
+M = TypeVar("M", bound=Model)
+
+
+@cache
+def published(name: str, model: type[M]) -> M:
+    """The figures of 2015, `data/clock2015_NAME.json`."""
+    file = files("ullage.experiments.clock") / "data" / f"clock2015_{name}.json"
+    return model.model_validate_json(file.read_bytes())
+
+
 class CostReport(Model):
     """What was measured here, and what was published."""
 
@@ -111,7 +125,6 @@ class ScalingReport(Model):
 
 
 def name(topology: Topology) -> str:
-    """As people call it."""
     match topology:
         case Flat():
             return "flat"

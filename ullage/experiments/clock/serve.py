@@ -17,8 +17,6 @@ _LOOK_S = 0.2
 
 
 class ServeReport(Model):
-    """What a server has seen."""
-
     address: str
     protocol: str
     seconds: float

@@ -61,7 +61,6 @@ class SyncRecord(Model):
 
     @classmethod
     def of(cls, outcome: Outcome) -> SyncRecord:
-        """The same as a model."""
         fix, counts = outcome.fix, outcome.counts
         return cls(
             local_ns=fix.local_ns,

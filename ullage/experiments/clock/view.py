@@ -17,8 +17,6 @@ from ullage.report.views import Table, rich_table, tabulate
 if TYPE_CHECKING:
     from ullage.report.charts.lanes import Drawing
 
-# Figures as people read them.
-
 NAMES: dict[Probe, str] = {
     "counter": "counter, unfenced",
     "counter-fenced": "counter, fenced",

@@ -36,7 +36,6 @@ class Profiled(Command):
         self.directory, self.variables = directory, variables
 
     def tasks(self, parameters: CommandParameters, context: Context) -> Sequence[Task]:
-        """The program as it was given."""
         return (
             Task(
                 "main",
@@ -64,15 +63,12 @@ class Probe(Workload[ProbeParameters]):
         return PROBE_S
 
     def tasks(self, parameters: ProbeParameters, context: Context) -> Sequence[Task]:
-        """The probe of the resource."""
         return (Task("main", argv(self.resource, *self.arguments(parameters, context))),)
 
     def arguments(self, parameters: ProbeParameters, context: Context) -> Sequence[str]:
-        """What it is asked for, there."""
         return parameters.arguments
 
     def check(self, parameters: ProbeParameters, outputs: Mapping[str, Output]) -> None:
-        """It has told its time."""
         _seconds(ended(outputs, "main").stdout)
 
     def parse(
@@ -125,7 +121,6 @@ PROBES: Final[Mapping[Resource, Probe]] = {
 
 
 def argv(kind: str, *arguments: str) -> tuple[str, ...]:
-    """The command of a probe."""
     return (*PYTHON, SCRIPT, kind, *arguments)
 
 

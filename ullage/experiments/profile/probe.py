@@ -62,7 +62,6 @@ def disk(file: str, size: str, reads: str, writes: str) -> float:
 
 
 def disk_file(file: str) -> float:
-    """The file that `disk` works on."""
     with open(file, "wb") as stream:  # noqa: PTH123 - no imports that cost time
         stream.write(os.urandom(FILE))
         stream.flush()

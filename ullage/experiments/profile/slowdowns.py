@@ -60,7 +60,6 @@ class Hindered(Native):
 
     @property
     def hindrance(self) -> HinderedOptions:
-        """The options, as what they are."""
         assert isinstance(self.options, HinderedOptions)
         return self.options
 
@@ -124,7 +123,6 @@ class HinderedInstance(Instance):
         await self.inner.freeze()
 
     async def thaw(self) -> None:
-        """Let it run on."""
         await self.inner.thaw()
 
     async def destroy(self) -> None:
@@ -139,7 +137,6 @@ class HinderedInstance(Instance):
 
 
 def netns(spec: InstanceSpec) -> str:
-    """The name of its network namespace."""
     return f"{spec.tag}-{spec.name}"
 
 

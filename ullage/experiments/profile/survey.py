@@ -108,7 +108,6 @@ def message_bytes(traffic: Traffic) -> int:
 
 
 def split(count: int, share: float) -> tuple[int, int]:
-    """So many reads and writes."""
     reads = round(count * share)
     return reads, count - reads
 

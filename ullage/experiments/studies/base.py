@@ -52,8 +52,6 @@ Cell = Figure | str
 
 
 class Column(Record):
-    """A column of figures."""
-
     title: str
     unit: str = ""
     """As people write it: `W`, `MiB/s`; empty for a ratio."""
@@ -97,8 +95,6 @@ class DerivedTable(Record):
 
 
 class StudyPlan(Record):
-    """A plan in the study's folder."""
-
     name: str
     """The `name:` in the file, by which its run folders are known: `cmu-overhead-quick`."""
     file: str
@@ -152,7 +148,6 @@ class Study(ABC):
 
     @property
     def folder(self) -> Path:
-        """Where its files lie."""
         return Path(inspect.getfile(type(self))).parent
 
     def readme(self) -> str:

@@ -30,8 +30,6 @@ Command = Literal["check", "cost", "scaling", "ntp"]
 
 
 class ClockPlan(Fields):
-    """What is to be measured."""
-
     name: str = Field(description="becomes part of the folder's name")
     measure: Annotated[tuple[Command, ...], Field(min_length=1)] = Field(
         description="commands of `ullage clock`"

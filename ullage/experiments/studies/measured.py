@@ -21,8 +21,6 @@ from ullage.runs.reader import RunFolder, stamp
 
 @dataclass(frozen=True)
 class AnalysedRun:
-    """A run, read and analysed."""
-
     folder: RunFolder
     analysis: Analysis
 

@@ -42,7 +42,6 @@ def recompute(study: Study, runs: Runs) -> StudyReport:
 
 
 def dumped(report: StudyReport) -> dict[str, Any]:
-    """Everything, for programs."""
     return {
         "format": FORMAT,
         "study": report.study.name,
@@ -171,7 +170,6 @@ def _sign(figure: Figure) -> str:
 
 
 def show(report: StudyReport, console: CleanConsole) -> None:
-    """Print all of it."""
     for line in summary(report):
         console.print(escape(line), soft_wrap=True)
     _print(report.tables, console)

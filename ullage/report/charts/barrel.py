@@ -91,7 +91,6 @@ def percent(share: float) -> str:
 
 
 def label(barrel: Barrel) -> str:
-    """The barrel in words."""
     if barrel.ratio is None or barrel.low is None or barrel.high is None:
         why = "its trials failed" if barrel.state == "failed" else "not measured"
         return f"{barrel.name}: no figure, {why}"

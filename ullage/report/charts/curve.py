@@ -41,8 +41,6 @@ _TIPS: Final = (
 
 @dataclass(frozen=True)
 class Point:
-    """One place on a curve."""
-
     at: float
     middle: float
     low: float
@@ -52,8 +50,6 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """The curve of one environment."""
-
     name: str
     points: tuple[Point, ...]
 
@@ -147,7 +143,6 @@ def draw(
 
 
 def _across(coordinate: Coordinate, places: Sequence[float]) -> alt.X:
-    """The axis along the coordinate."""
     title = _titled(coordinate.name.replace("_", " "), coordinate.unit)
     if coordinate.scale == "quantile":
         # As many nines as the share has: 90 %, 99 %, 99.9 % stand at equal distances.

@@ -80,8 +80,6 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """The rows of one environment."""
-
     label: str
     rows: tuple[Row, ...]
 

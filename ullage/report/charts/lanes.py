@@ -2,6 +2,10 @@
 
 Names stand above and not beside, so that a chart reads on a phone as well. Places within a lane are
 worked out here; Vega-Lite only draws.
+
+A lane of a duet is an environment and its partner. The baseline has trials beside every other
+environment, and each partner loads it in its own way, so these never share a lane, a median or a
+row.
 """
 
 from __future__ import annotations
@@ -18,11 +22,6 @@ from ullage.analysis.comparison.words import SIDE_BY_SIDE
 from ullage.report.charts.theme import FONT
 from ullage.runs.events import Trial
 from ullage.runs.records import Design, EnvironmentRecord, Resolved
-
-# Lanes of charts and rows of tables: an environment, or in a duet an environment and its partner.
-#
-# The baseline of a duet has trials beside every other environment. These are different things, as
-# each partner loads it in its own way, so they never share a lane, a median or a row.
 
 
 def key(design: Design, environment: str, partner: str) -> str:

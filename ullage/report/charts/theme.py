@@ -14,10 +14,8 @@ import altair as alt
 
 from ullage.runs.symbols import OTHER_END
 
-# Whose work it was on the host's CPUs: what the charts and tables call the groups, and colours.
-
 Kind = tuple[str, str]
-"""What it is called, and its colour."""
+"""Whose work it was on the host's CPUs: what charts and tables call it, and its colour."""
 
 _KINDS: Final[dict[str, Kind]] = {
     "programs": ("programs", "c2"),

@@ -78,7 +78,6 @@ class Server:
 
     @property
     def log_end(self) -> str:
-        """The end of its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-400:]
 
 

@@ -74,7 +74,6 @@ def updates(log: str) -> list[Update]:
 
 
 def measurements(log: str) -> list[Measurement]:
-    """Every line of measurements.log."""
     return list(_parsed(log, _MEASUREMENT_LOG, _measurement))
 
 

@@ -29,8 +29,6 @@ class _Model(BaseModel):
 
 
 class NtpOptions(_Model):
-    """What the experiment is asked."""
-
     intervals_s: tuple[PollingInterval, ...] = Field((0.0,), min_length=1, max_length=16)
     """Polling intervals; 0: the shortest that chrony has."""
     frequency_error_ppm: float = Field(-50.0, ge=-400, le=400, allow_inf_nan=False)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp import experiment
@@ -15,16 +12,8 @@ from ullage.experiments.clock.ntp.outcome import (
     PublishedNtp,
     Sizes,
 )
+from ullage.experiments.clock.reports import published
 from ullage.experiments.clock.view import Section, View, table
-
-
-@cache
-def published() -> PublishedNtp:
-    """The figures of 2015."""
-    text = (files("ullage.experiments.clock") / "data" / "clock2015_ntp.json").read_text(
-        encoding="utf-8"
-    )
-    return PublishedNtp.model_validate_json(text)
 
 
 def measure(progress: Bar, options: NtpOptions) -> NtpReport:
@@ -36,7 +25,8 @@ def measure(progress: Bar, options: NtpOptions) -> NtpReport:
         stage(0, 0)
         progress.say(text)
 
-    return NtpReport(measured=experiment.measure(options, say), published=published())
+    measured = experiment.measure(options, say)
+    return NtpReport(measured=measured, published=published("ntp", PublishedNtp))
 
 
 def view(report: NtpReport) -> View:

@@ -25,7 +25,6 @@ class Series:
 
 
 def series(run: AnalysedRun) -> list[Series]:
-    """Those of a run."""
     by_name: dict[str, dict[int, str]] = {}
     for kind in PIPELINES:
         for record in workloads(run.folder, kind):
