@@ -22,8 +22,8 @@ def varied(**factors: object) -> WorkloadRecord:
 
 THREADS = tuple(varied(threads=n) for n in (4, 1, 2))
 SPEEDS = {1: 1.0, 2: 2.0, 4: 3.0}
-TRUTH = {("native", each.key): 1 / SPEEDS[each.factors["threads"]] for each in THREADS} | {
-    ("vm", each.key): 1.0 for each in THREADS
+TRUTH = {("native", w.key): 1 / SPEEDS[w.factors["threads"]] for w in THREADS} | {
+    ("vm", w.key): 1.0 for w in THREADS
 }
 PEERS = tuple(varied(peer={"environment": name}) for name in ("native", "vm"))
 
@@ -35,9 +35,9 @@ def test_a_speed_up_is_that_of_the_truth(tmp_path: Path) -> None:
     chart = across.speed_up(folder, analysis, scaling)
     assert chart is not None
     native = folder.resolved.environments[0].label
-    found = {row["x"]: row for row in chart.data["points"] if row["e"] == native}
+    points = {row["x"]: row for row in chart.data["points"] if row["e"] == native}
     for threads, truth in SPEEDS.items():
-        row = found[float(threads)]
+        row = points[float(threads)]
         assert row["lo"] <= row["y"] <= row["hi"]
         assert row["y"] == pytest.approx(truth, rel=0.03)
     others = [row["y"] for row in chart.data["points"] if row["e"] != native]
@@ -61,8 +61,8 @@ def test_what_was_varied_is_what_scales() -> None:
     (scaling,) = across.scalings([varied(ranks=n) for n in (1, 4, 2)])
     assert scaling.parameter == "ranks" and [at for at, _ in scaling.steps] == [1, 2, 4]
     both = [varied(threads=t, ranks=r) for t in (1, 2) for r in (1, 2)]
-    found = [(each.parameter, len(each.steps)) for each in across.scalings(both)]
-    assert sorted(found) == [("ranks", 2), ("ranks", 2), ("threads", 2), ("threads", 2)]
+    scaled = [(s.parameter, len(s.steps)) for s in across.scalings(both)]
+    assert sorted(scaled) == [("ranks", 2), ("ranks", 2), ("threads", 2), ("threads", 2)]
     for old, now in ((None, ()), ("threads", ("threads",))):
         assert WorkloadRecord(**{**CPU.model_dump(), "scaling": old}).scaling == now
 

@@ -29,10 +29,10 @@ def drawn(folder: RunFolder, trials: list[Trial]) -> Drawing:
 
 def test_a_lane_says_how_well_its_time_is_known(folder: RunFolder) -> None:
     names = drawn(folder, list(folder.trials)).data["names"]
-    found = {name["n"]: name["m"] for name in names}
+    bounds = {name["n"]: name["m"] for name in names}
     keys = {e.label: e.key for e in folder.resolved.environments}
-    assert {keys[label]: said for label, said in found.items()}["vm"] == "± 400\xa0µs"
-    assert {keys[label]: said for label, said in found.items()}["lxc"] == "± 120\xa0ns"
+    assert {keys[label]: bound for label, bound in bounds.items()}["vm"] == "± 400\xa0µs"
+    assert {keys[label]: bound for label, bound in bounds.items()}["lxc"] == "± 120\xa0ns"
 
 
 def test_a_bound_that_can_be_seen_is_drawn(folder: RunFolder) -> None:
@@ -42,7 +42,7 @@ def test_a_bound_that_can_be_seen_is_drawn(folder: RunFolder) -> None:
     unsure = first.model_copy(update={"roles": (role,)})
     data = drawn(folder, [unsure, *folder.trials[1:]]).data
     (whisker,) = data["whiskers"]
-    (bar,) = [each for each in data["bars"] if each["i"] == first.trial]
+    (bar,) = [drawn_bar for drawn_bar in data["bars"] if drawn_bar["i"] == first.trial]
     assert whisker["x"] == pytest.approx(bar["x"] - 5)
     assert whisker["z"] == pytest.approx(bar["z"] + 5)
     assert "± 5.00" in whisker["c"]
@@ -77,10 +77,10 @@ def test_reasons_that_nobody_knows_and_clocks_that_change(folder: RunFolder) -> 
     common = {"looks": (1,), "messages": 2, "took_ns": 5, "hard_ns": 100, "sure_ns": 90}
     shared = InstanceClock.model_validate({**common, "shared": True})
     own = InstanceClock.model_validate({**common, "shared": False, "reasons": ("<b>", "moved")})
-    (how, *rest) = table(folder, {"a-0": shared, "a-1": own})["vm"]
+    (how, *others) = table(folder, {"a-0": shared, "a-1": own})["vm"]
     count = sum(trial.environment == "vm" for trial in folder.trials)
     assert how == f"shared in {count} of {2 * count}"
-    assert rest[-1] == "moved"
+    assert others[-1] == "moved"
 
 
 def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
@@ -94,8 +94,8 @@ def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
                         role.model_copy(update={"late_ns": late}) for role in trial.roles
                     ),
                     "clocks": {
-                        name: each.model_copy(update={"hard_ns": 100})
-                        for name, each in trial.clocks.items()
+                        name: clock.model_copy(update={"hard_ns": 100})
+                        for name, clock in trial.clocks.items()
                     },
                 }
             )

@@ -77,7 +77,7 @@ def test_each_state_looks_different() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "shown"),
+    ("share", "words"),
     [
         (1.25, "125 %"),
         (1.0, "100 %"),
@@ -89,8 +89,8 @@ def test_each_state_looks_different() -> None:
         (-0.04, "−4 %"),
     ],
 )
-def test_percentages(share: float, shown: str) -> None:
-    assert barrel.percent(share) == shown
+def test_percentages(share: float, words: str) -> None:
+    assert barrel.percent(share) == words
 
 
 def test_a_name_in_a_barrel_is_text() -> None:
@@ -115,10 +115,10 @@ def test_the_axis_holds_everything_in_order(values: list[float]) -> None:
 
 
 @given(ratios, ratios)
-def test_the_axis_is_logarithmic(one: float, other: float) -> None:
-    scale = forest.axis([Group("g", (row(one), row(other)))])
-    middle = scale.place(math.sqrt(one * other))
-    assert middle == pytest.approx((scale.place(one) + scale.place(other)) / 2, abs=1e-9)
+def test_the_axis_is_logarithmic(ratio: float, factor: float) -> None:
+    scale = forest.axis([Group("g", (row(ratio), row(factor)))])
+    middle = scale.place(math.sqrt(ratio * factor))
+    assert middle == pytest.approx((scale.place(ratio) + scale.place(factor)) / 2, abs=1e-9)
 
 
 def test_near_and_far_environments_get_axes_of_their_own() -> None:

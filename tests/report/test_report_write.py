@@ -60,11 +60,11 @@ def test_names_no_address_to_fetch(written: Path) -> None:
 
 
 def test_charts_are_specifications_with_their_data(written: Path) -> None:
-    found = re.findall(
+    specs = re.findall(
         r'<script type="application/json" id="(chart-\d+)">(.*?)</script>', written.read_text()
     )
-    assert len(found) == 12
-    for _, text in found:
+    assert len(specs) == 12
+    for _, text in specs:
         chart = json.loads(text)
         assert chart["spec"]["$schema"].startswith("https://vega.github.io/schema/vega-lite/v6")
         assert all(chart["data"].values())
@@ -78,10 +78,10 @@ def test_a_long_run_is_thinned_for_display_and_says_so(tmp_path: Path) -> None:
     assert f"Drawn are {timeline.MOST_BARS:,} of 6,400 trials" in page
     assert f"Drawn are {strip.MOST_POINTS} of 320 points" in page
     assert "6400 trials failed" in page
-    found = [json.loads(t) for t in re.findall(r'id="chart-\d+">(.*?)</script>', page)]
-    points = [len(c["data"]["points"]["rows"]) for c in found if "points" in c["data"]]
+    specs = [json.loads(t) for t in re.findall(r'id="chart-\d+">(.*?)</script>', page)]
+    points = [len(c["data"]["points"]["rows"]) for c in specs if "points" in c["data"]]
     assert max(points) == strip.MOST_POINTS * len(ENVIRONMENTS)
-    bars = found[-1]["data"]
+    bars = specs[-1]["data"]
     assert len(bars["bars"]["rows"]) == timeline.MOST_BARS and len(bars["bad"]["rows"]) == 1
 
 
@@ -123,8 +123,8 @@ def test_doubts_of_one_kind_stand_together(tmp_path: Path) -> None:
     codes = [(doubt.code, doubt.advice) for doubt in every]
     assert codes
     assert len(codes) == len(set(codes))
-    told = [(doubt.texts[0].partition(": ")[0], doubt.advice) for doubt in kinds]
-    assert told == codes
+    kinds_with_advice = [(doubt.texts[0].partition(": ")[0], doubt.advice) for doubt in kinds]
+    assert kinds_with_advice == codes
     assert any("KVM does not work" in text for doubt in of_run for text in doubt.texts)
     (emulated,) = [text for doubt in kinds for text in doubt.texts if text.startswith("emulated:")]
     assert emulated.startswith("emulated: qemu-tcg (emulated), CPU, 1 thread (events_rate); ")

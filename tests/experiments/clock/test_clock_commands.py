@@ -70,8 +70,8 @@ def test_cost_stands_beside_what_was_published() -> None:
     assert {"rvec", "counter", "monotonic"} <= {cost.clock for cost in report.measured.clocks}
     assert published("cost", PublishedCost).ratio("rvec", "counter") == pytest.approx(420 / 257)
     assert published("cost", PublishedCost).ratio("rvec-stamp", "counter") is None
-    shown = CliRunner().invoke(app, ["clock", "cost", "--quick"])
-    assert "1.63" in shown.stdout
+    printed = CliRunner().invoke(app, ["clock", "cost", "--quick"])
+    assert "1.63" in printed.stdout
 
 
 def test_scaling_beside_real_processes() -> None:
@@ -128,8 +128,8 @@ def test_what_needs_no_clock_works_without_the_extension_module(tmp_path: Path) 
         done = without_the_module(*argv)
         assert done.code == 0, (argv, done.stderr)
         assert done.stdout
-    found = json.loads(without_the_module("doctor", "--json").stdout)["findings"]
-    (clocks,) = (each for each in found if each["what"] == "clock")
+    checks = json.loads(without_the_module("doctor", "--json").stdout)["findings"]
+    (clocks,) = (check for check in checks if check["what"] == "clock")
     assert (clocks["state"], "make build" in clocks["hint"]) == ("missing", True)
 
 
@@ -176,9 +176,9 @@ def test_ntp_in_words_settled_or_not() -> None:
     view = disciplining.view(report)
     assert "moved the clock by 2 µs at a time on average, 3 µs at most" in view.answer[0]
     assert "had not settled" in view.answer[1]
-    measured, known = view.sections[0].tables
+    measured, theirs = view.sections[0].tables
     assert [cell.text for cell in measured.rows[1]][3:8] == ["0", "–", "–", "–", "–"]
-    assert [cell.text for cell in known.rows[2]] == ["600 s", "10.2 ms", "651 µs"]
+    assert [cell.text for cell in theirs.rows[2]] == ["600 s", "10.2 ms", "651 µs"]
     jsonschema.validate(
         report.model_dump(mode="json"),
         NtpReport.model_json_schema(mode="serialization"),

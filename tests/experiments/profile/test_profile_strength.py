@@ -24,11 +24,11 @@ counts = st.integers(0, 1 << 50)
 def test_a_probe_asks_for_what_the_file_holds(
     read: int, written: int, reads: int, writes: int
 ) -> None:
-    asked = Requests(read, written, reads, writes)
-    size = survey.request_bytes(asked)
+    requests = Requests(read, written, reads, writes)
+    size = survey.request_bytes(requests)
     assert size % survey.SECTOR == 0
     assert survey.SECTOR <= size <= probe.FILE
-    assert 0 <= survey.read_share(asked) <= 1
+    assert 0 <= survey.read_share(requests) <= 1
 
 
 @given(st.integers(1, 1 << 40), st.floats(0, 1))
@@ -47,30 +47,33 @@ def test_a_message_is_never_empty(size: int, packets: int) -> None:
 def test_the_commands_requests_are_the_probes(tmp_path: Path) -> None:
     traffic = Traffic(Requests(0, 64 * 16_384, 0, 64), 0, 0)
     try:
-        found = asyncio.run(survey.fit("disk", traffic, tmp_path))
+        strength = asyncio.run(survey.fit("disk", traffic, tmp_path))
     except UllageError as error:
         assert error.kind is errors.PROFILE_FAILED
         pytest.skip(f"no direct requests on the disk of the test's directory: {error}")
-    size, reads, writes = map(int, found.arguments)
+    size, reads, writes = map(int, strength.arguments)
     assert (size, reads) == (16_384, 0)
     assert writes > 0
-    assert found.options is not None
-    assert set(found.options.disk) == {"rbps", "wbps", "riops", "wiops"}
-    assert found.options.disk["wbps"] == pytest.approx(size * found.options.disk["wiops"], rel=0.1)
+    assert strength.options is not None
+    assert set(strength.options.disk) == {"rbps", "wbps", "riops", "wiops"}
+    assert strength.options.disk["wbps"] == pytest.approx(
+        size * strength.options.disk["wiops"], rel=0.1
+    )
 
 
 def test_memory_is_slowed_by_a_neighbour_and_the_others_by_limits(tmp_path: Path) -> None:
     traffic = Traffic(Requests(), 10_000, 10)
-    found = {
+    strengths = {
         resource: asyncio.run(survey.fit(resource, traffic, tmp_path))
         for resource in ("cpu", "memory", "network")
     }
-    assert found["memory"].options is None
+    assert strengths["memory"].options is None
     assert (
-        found["cpu"].options is not None and 0 < (found["cpu"].options.cpu or 0) <= survey.CPU_SHARE
+        strengths["cpu"].options is not None
+        and 0 < (strengths["cpu"].options.cpu or 0) <= survey.CPU_SHARE
     )
-    assert found["network"].arguments[0] == str(1000 - survey.HEADERS)
-    assert found["network"].options is not None and found["network"].options.link
+    assert strengths["network"].arguments[0] == str(1000 - survey.HEADERS)
+    assert strengths["network"].options is not None and strengths["network"].options.link
 
 
 def test_a_probe_that_cannot_run_is_told(tmp_path: Path) -> None:

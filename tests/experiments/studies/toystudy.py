@@ -72,8 +72,10 @@ class Toy(Study):
     def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """The ratios of each run."""
         opened = ((name, measured.opened(path)) for name, path in runs.items())
-        made = (measured.ratios(o, o.analysis.primary(), name, f"Our {name}") for name, o in opened)
-        return tuple(table for table in made if table is not None)
+        tables = (
+            measured.ratios(o, o.analysis.primary(), name, f"Our {name}") for name, o in opened
+        )
+        return tuple(table for table in tables if table is not None)
 
     @property
     def folder(self) -> Path:
@@ -85,12 +87,12 @@ def write(folder: Path, *, second: str = "'true'", cpus: int = 1) -> Path:
     """The toy's files; `second`: the command of its second plan, `cpus`: what that asks for."""
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# A toy\n\n## Question\n<b>Does it run?</b>\n")
-    for name, argv, wanted in (
+    for name, argv, needs in (
         ("toy-a-quick", "sleep, '0.02'", 1),
         ("toy-b-quick", second, cpus),
         ("toy-a-full", "'true'", 1),
     ):
-        text = PLAN.format(name=name, argv=argv, cpus=wanted)
+        text = PLAN.format(name=name, argv=argv, cpus=needs)
         (folder / f"{name.removeprefix('toy-')}.yaml").write_text(text)
     return folder
 
