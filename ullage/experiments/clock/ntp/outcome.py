@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ullage.common.clock_model import Model
 from ullage.experiments.clock.ntp import logs
@@ -24,11 +24,7 @@ _LONGEST_SUBSECOND_S: Final = 3600
 PollingInterval = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class NtpOptions(_Model):
+class NtpOptions(Model):
     intervals_s: tuple[PollingInterval, ...] = Field((0.0,), min_length=1, max_length=16)
     """Polling intervals; 0: the shortest that chrony has."""
     frequency_error_ppm: float = Field(-50.0, ge=-400, le=400, allow_inf_nan=False)
@@ -45,7 +41,7 @@ class NtpOptions(_Model):
         return self
 
 
-class Sizes(_Model):
+class Sizes(Model):
     """Sizes without their sign, in nanoseconds."""
 
     count: int
@@ -75,7 +71,7 @@ class Sizes(_Model):
         )
 
 
-class IntervalOutcome(_Model):
+class IntervalOutcome(Model):
     """What was seen at one polling interval."""
 
     asked_s: float
@@ -111,7 +107,7 @@ class IntervalOutcome(_Model):
     """Changes that follow each other faster than the readings (10 ms) are one."""
 
 
-class NtpOutcome(_Model):
+class NtpOutcome(Model):
     """The whole experiment; serialisable."""
 
     options: NtpOptions

@@ -13,8 +13,9 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 from scipy import stats
+
+from ullage.common.clock_model import Model
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -31,10 +32,8 @@ class SeriesError(ValueError):
     """Readings that cannot be used."""
 
 
-class Correction(BaseModel):
+class Correction(Model):
     """What was done to the clock while the kernel's rate stayed as it was, or at once."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_ns: int
     """When it began, in true time since the first reading."""
