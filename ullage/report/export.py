@@ -22,6 +22,8 @@ from ullage.analysis.comparison.words import SIDE_BY_SIDE, briefly, correction, 
 from ullage.analysis.details import details, run_facts
 from ullage.common.errors import EXPORT_NO_PICTURE, EXPORT_UNKNOWN_FORMAT, UllageError
 from ullage.common.text import nearest, whole
+from ullage.report import views
+from ullage.report.views import tabulate
 from ullage.runs.records import FORMAT
 
 TABLES: Final = ("csv", "json", "latex", "parquet")
@@ -359,12 +361,8 @@ def ratio_note(analysis: Analysis) -> str:
 
 def money_table(analysis: Analysis) -> Table:
     """What the work costs, for the terminal; empty without a price."""
-    table = Table(box=None, pad_edge=False)
-    for number, head in enumerate(money.HEADS):
-        table.add_column(head, justify="right" if number in (2, 5) else "left")
-    for row in money.rows(analysis):
-        table.add_row(*(escape(whole(cell)) for cell in row))
-    return table
+    numbers = (money.HEADS[2], money.HEADS[5])
+    return views.rich_table(tabulate("", money.HEADS, money.rows(analysis), numbers=numbers))
 
 
 def _value(c: Comparison) -> str:
