@@ -11,8 +11,17 @@ from ullage.analysis.comparison import rounding, words
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.files import put
 from ullage.common.text import clean
-from ullage.report import across, document, doubts, energy, hotspots, provenance, time, workloads
-from ullage.report import answer as first
+from ullage.report import (
+    across,
+    answer,
+    document,
+    doubts,
+    energy,
+    hotspots,
+    provenance,
+    time,
+    workloads,
+)
 from ullage.report.charts import barrel, forest, lanes
 from ullage.report.charts.text import unbroken
 from ullage.report.views import Mark, Specs
@@ -33,16 +42,16 @@ def write(folder: RunFolder, analysis: Analysis, out: Path | None = None) -> Pat
 def render(folder: RunFolder, analysis: Analysis) -> str:
     specs = Specs()
     parts = _parts(folder, analysis, specs)
-    facts = first.facts(folder, analysis)
+    facts = answer.facts(folder, analysis)
     return document.render(
         document.PACKAGE, "report.html.j2", analysis.name, facts, specs.items, **parts
     )
 
 
 def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any]:
-    groups = first.groups(analysis)
-    answer = first.answer(analysis)
-    length = sum(len(part.text) for sentence in answer for part in sentence.parts)
+    groups = answer.groups(analysis)
+    sentences = answer.answer(analysis)
+    length = sum(len(part.text) for sentence in sentences for part in sentence.parts)
     cpus = hotspots.section(folder, analysis, specs)
     absent = {*(() if groups else ("left", "ratios")), *(() if cpus else ("cpus",))}
     jumps = [
@@ -57,13 +66,13 @@ def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any
     ]
     return {
         "defs": Markup(barrel.DEFS),  # noqa: S704  a constant
-        "answer": answer,
+        "answer": sentences,
         "long": length > LONG,
-        "summary": first.summary(analysis) if length > TOO_LONG else "",
+        "summary": answer.summary(analysis) if length > TOO_LONG else "",
         "jumps": [jump for jump in jumps if jump[0] not in absent],
-        "cellar": first.cellar(analysis),
-        "forest": first.forest_panels(groups) if groups else [],
-        "forest_title": first.forest_title(analysis),
+        "cellar": answer.cellar(analysis),
+        "forest": answer.forest_panels(groups) if groups else [],
+        "forest_title": answer.forest_title(analysis),
         "forest_notes": _notes(analysis, groups),
         "floor": _floor(analysis),
         "glyphs": {

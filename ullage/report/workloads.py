@@ -13,8 +13,7 @@ from ullage.analysis.details import details
 from ullage.analysis.trialfacts import told
 from ullage.common.text import clean
 from ullage.report import answer
-from ullage.report.charts import curve, strip
-from ullage.report.charts import lanes as sides
+from ullage.report.charts import curve, lanes, strip
 from ullage.report.charts.lanes import Drawing
 from ullage.report.charts.text import first_sentence, quantity, unbroken
 from ullage.report.doubts import doubted
@@ -61,7 +60,7 @@ def _view(
 ) -> WorkloadView:
     charts: list[ChartView] = []
     folded: list[ChartView] = []
-    side = sides.suffix(analysis)
+    side = lanes.suffix(analysis)
     for metric, kind, chart in drawn(folder, analysis, workload, trials):
         figure = _figure(specs, workload, metric, chart, trials, kind=kind, side=side)
         (folded if kind == "pairs" or not metric.primary else charts).append(figure)
@@ -87,7 +86,7 @@ def drawn(
 
     Kinds: `trials`, `pairs`, `curve`, `ratios`. Of secondary metrics the first chart alone.
     """
-    environments, trials = sides.apart(folder.resolved, trials)
+    environments, trials = lanes.apart(folder.resolved, trials)
     confidence = analysis.confidence
     charts: list[tuple[Metric, str, Drawing]] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
@@ -120,11 +119,11 @@ def values(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> dict
     for c in _all(analysis, workload):
         if c.metric == metric.name:
             if c.baseline_values is not None:
-                by_environment[sides.key(analysis.design, c.baseline, c.environment)] = (
+                by_environment[lanes.key(analysis.design, c.baseline, c.environment)] = (
                     c.baseline_values
                 )
             if c.environment_values is not None:
-                by_environment[sides.key(analysis.design, c.environment, c.baseline)] = (
+                by_environment[lanes.key(analysis.design, c.environment, c.baseline)] = (
                     c.environment_values
                 )
     return by_environment
@@ -219,7 +218,7 @@ def table(
     folder: RunFolder, analysis: Analysis, workload: WorkloadRecord, trials: Sequence[Trial]
 ) -> Table:
     """All metrics of a workload in all environments; the trials are those of the workload."""
-    environments, trials = sides.apart(folder.resolved, trials)
+    environments, trials = lanes.apart(folder.resolved, trials)
     rows: list[Cells] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         by_environment = values(analysis, workload, metric)
@@ -249,7 +248,7 @@ def table(
         "interval",
         "verdict",
     )
-    caption = f"All metrics of {clean(workload.title, 90)}{sides.suffix(analysis)}"
+    caption = f"All metrics of {clean(workload.title, 90)}{lanes.suffix(analysis)}"
     return tabulate(caption, names, rows, numbers=names[2:6])
 
 
@@ -265,19 +264,19 @@ def _comparison(
     analysis: Analysis, workload: WorkloadRecord, metric: Metric, environment: str
 ) -> Comparison | None:
     for c in _all(analysis, workload):
-        lane = sides.key(analysis.design, c.environment, c.baseline)
+        lane = lanes.key(analysis.design, c.environment, c.baseline)
         if (c.metric, lane) == (metric.name, environment):
             return c
     return None
 
 
 def _is_baseline(analysis: Analysis, lane: str) -> bool:
-    lanes = {
-        sides.key(analysis.design, c.baseline, c.environment)
+    baselines = {
+        lanes.key(analysis.design, c.baseline, c.environment)
         for c in (*analysis.comparisons, *analysis.again)
         if c.baseline == analysis.baseline
     }
-    return lane in lanes or lane == analysis.baseline
+    return lane in baselines or lane == analysis.baseline
 
 
 def _compared(c: Comparison | None, baseline: bool) -> tuple[TableCell, ...]:
