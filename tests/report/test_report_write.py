@@ -12,11 +12,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+import ullage
 from tests.report.made import made_run
 from tests.support.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
 from ullage.cli import options
 from ullage.common import errors
-from ullage.report import answer, doubts, pictures, workloads
+from ullage.report import answer, document, doubts, pictures, workloads
 from ullage.report.charts import strip, timeline
 from ullage.report.page import write
 from ullage.report.views import Specs
@@ -52,6 +53,24 @@ def test_policy_names_exactly_the_scripts(written: Path) -> None:
     assert sorted(allowed) == sorted(digests) and len(digests) == 2
     assert "unsafe-eval" not in text.split("</head>")[0]
     assert "default-src" in policy.group(1)
+
+
+def test_a_page_without_charts_has_no_script() -> None:
+    page = document.render(
+        "ullage.experiments.clock", "clock.html.j2", "A title", (), answer=("Yes.",), sections=()
+    )
+    assert "<p>Yes.</p>" in page
+    assert "script" not in page
+
+
+def test_jinja_is_set_up_in_one_place() -> None:
+    """With what keeps untrusted text harmless: escaping, strictness, the last guard."""
+    package = Path(ullage.__file__).parent
+    assert [
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if "jinja2" in file.read_text(encoding="utf-8")
+    ] == ["report/document.py"]
 
 
 def test_names_no_address_to_fetch(written: Path) -> None:
