@@ -89,7 +89,9 @@ def test_the_page_has_both(tmp_path: Path) -> None:
 
 def test_shares_stand_by_their_nines() -> None:
     coordinate = Coordinate(name="quantile", unit="1", scale="quantile")
-    line = curve.Line("a", tuple(curve.Point(q, 1.0, 1.0, 1.0) for q in (0.5, 0.9, 0.99, 0.999)))
+    line = curve.CurveLine(
+        "a", tuple(curve.LinePoint(q, 1.0, 1.0, 1.0) for q in (0.5, 0.9, 0.99, 0.999))
+    )
     chart = curve.draw([line], coordinate, "latency", "s")
     places = [row["x"] for row in chart.data["points"]]
     assert places == pytest.approx([0.301, 1, 2, 3], abs=1e-3)
@@ -97,6 +99,6 @@ def test_shares_stand_by_their_nines() -> None:
 
 def test_sizes_stand_by_their_powers_of_two() -> None:
     coordinate = Coordinate(name="message_size", unit="B", scale="log")
-    line = curve.Line("a", tuple(curve.Point(2.0**n, 1.0, 1.0, 1.0) for n in (0, 1, 2)))
+    line = curve.CurveLine("a", tuple(curve.LinePoint(2.0**n, 1.0, 1.0, 1.0) for n in (0, 1, 2)))
     spec = str(curve.draw([line], coordinate, "time", "s").layout)
     assert "'base': 2" in spec and "KiB" in spec

@@ -18,7 +18,7 @@ from ullage.analysis.causes import hotspots
 from ullage.report import cores
 from ullage.report import hotspots as section
 from ullage.report import pictures as charts
-from ullage.report.charts.lanes import Drawing, Row
+from ullage.report.charts.lanes import DataRow, Drawing
 from ullage.report.page import write
 from ullage.report.views import Specs
 from ullage.runs.reader import RunFolder
@@ -48,7 +48,7 @@ def drawn(folder: RunFolder) -> Drawing:
     return drawing
 
 
-def steps(chart: Drawing, row: Row) -> tuple[int, int]:
+def steps(chart: Drawing, row: DataRow) -> tuple[int, int]:
     """From which to which twentieth of its core an area goes."""
     (ground,) = (g for g in chart.data["grounds"] if g["y"] <= row["y"] and row["z"] <= g["z"])
     high = ground["z"] - ground["y"]

@@ -23,12 +23,12 @@ from ullage.stats.quantiles import quantile
 PEER = "peer"
 """The parameter that says where the other end of a workload stands."""
 
-Values = Mapping[int, tuple[int, float]]
+ValuesByBlock = Mapping[int, tuple[int, float]]
 """Block → (making of the instances, figure)."""
 
 
 @dataclass(frozen=True)
-class Scaling:
+class VariedWorkload:
     """One workload at several values of what it scales with."""
 
     title: str
@@ -56,7 +56,7 @@ def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[Section]:
     return sections
 
 
-def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[Scaling, Drawing]]:
+def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[VariedWorkload, Drawing]]:
     """Of everything that was varied so that it shows how it scales."""
     charts = [
         (scaling, speed_up(folder, analysis, scaling))
@@ -65,7 +65,7 @@ def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[Scaling, Draw
     return [(scaling, chart) for scaling, chart in charts if chart is not None]
 
 
-def scalings(workloads: Sequence[WorkloadRecord]) -> list[Scaling]:
+def scalings(workloads: Sequence[WorkloadRecord]) -> list[VariedWorkload]:
     """Those that a plan has varied so that they show it."""
     families: dict[tuple[str, tuple[str, str]], list[tuple[float, WorkloadRecord]]] = {}
     for workload in workloads:
@@ -79,11 +79,13 @@ def scalings(workloads: Sequence[WorkloadRecord]) -> list[Scaling]:
         metric = _figure(steps[0][1])
         if len(steps) > 1 and metric is not None:
             ordered = tuple(sorted(steps, key=lambda step: step[0]))
-            scalable.append(Scaling(clean(ordered[0][1].title, 90), parameter, metric, ordered))
+            scalable.append(
+                VariedWorkload(clean(ordered[0][1].title, 90), parameter, metric, ordered)
+            )
     return scalable
 
 
-def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing | None:
+def speed_up(folder: RunFolder, analysis: Analysis, scaling: VariedWorkload) -> Drawing | None:
     """Times as fast as at the least value, in the same environment and block; None: no figures.
 
     Intervals are t intervals of the log-ratios within blocks (of their means for each making).
@@ -92,7 +94,7 @@ def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing
     for environment in folder.resolved.environments:
         points = _points(folder.trials, environment, scaling, analysis.confidence)
         if len(points) > 1:
-            lines.append(curve.Line(clean(environment.label, 60), tuple(points)))
+            lines.append(curve.CurveLine(clean(environment.label, 60), tuple(points)))
     if not lines:
         return None
     least = scaling.steps[0][0]
@@ -103,20 +105,23 @@ def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing
 
 
 def _points(
-    trials: Sequence[Trial], environment: EnvironmentRecord, scaling: Scaling, confidence: float
-) -> list[curve.Point]:
+    trials: Sequence[Trial],
+    environment: EnvironmentRecord,
+    scaling: VariedWorkload,
+    confidence: float,
+) -> list[curve.LinePoint]:
     least, first = scaling.steps[0]
     base = _values(trials, environment.key, first, scaling.metric)
-    points = [curve.Point(least, 1.0, 1.0, 1.0, len(base))] if base else []
+    points = [curve.LinePoint(least, 1.0, 1.0, 1.0, len(base))] if base else []
     for at, workload in scaling.steps[1:]:
         mine = _values(trials, environment.key, workload, scaling.metric)
         ratios = _ratios(mine, base, scaling.metric)
         if interval := _faster(mine, base, scaling.metric, confidence):
-            point = curve.Point(at, interval.estimate, interval.low, interval.high, len(mine))
+            point = curve.LinePoint(at, interval.estimate, interval.low, interval.high, len(mine))
             points.append(point)
         elif ratios:  # one block: a point without an interval
             single = math.exp(ratios[0])
-            points.append(curve.Point(at, single, single, single, len(mine)))
+            points.append(curve.LinePoint(at, single, single, single, len(mine)))
     return points
 
 
@@ -183,7 +188,7 @@ def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
     )
 
 
-def _cell(values: Values, metric: Metric, interval: Interval | None) -> str:
+def _cell(values: ValuesByBlock, metric: Metric, interval: Interval | None) -> str:
     if not values:
         return "–"
     middle = quantile([value for _, value in values.values()], 0.5, 0.95).estimate
@@ -223,7 +228,9 @@ def _values(
     return values
 
 
-def _faster(mine: Values, base: Values, metric: Metric, confidence: float) -> Interval | None:
+def _faster(
+    mine: ValuesByBlock, base: ValuesByBlock, metric: Metric, confidence: float
+) -> Interval | None:
     """How many times `mine` is as good as `base`, by block; None: in fewer than two blocks."""
     makings = [mine[block][0] for block in _common(mine, base)]
     try:
@@ -232,11 +239,11 @@ def _faster(mine: Values, base: Values, metric: Metric, confidence: float) -> In
         return None
 
 
-def _ratios(mine: Values, base: Values, metric: Metric) -> list[float]:
+def _ratios(mine: ValuesByBlock, base: ValuesByBlock, metric: Metric) -> list[float]:
     """Log-ratios by block, above 0 where `mine` is better."""
     sign = 1 if metric.better == "higher" else -1
     return [sign * math.log(mine[b][1] / base[b][1]) for b in _common(mine, base)]
 
 
-def _common(mine: Values, base: Values) -> list[int]:
+def _common(mine: ValuesByBlock, base: ValuesByBlock) -> list[int]:
     return sorted(set(mine) & set(base))

@@ -197,14 +197,14 @@ def _whole(value: float) -> str:
     return f"{round(value * 100)}".replace("-", "−")
 
 
-def groups(analysis: Analysis) -> list[forest.Group]:
+def groups(analysis: Analysis) -> list[forest.RatioGroup]:
     """The primary comparisons by environment, in the order of the resources."""
     order = list(RESOURCES)
     by_environment: dict[str, list[Comparison]] = {}
     for comparison in analysis.primary():
         by_environment.setdefault(comparison.environment, []).append(comparison)
     return [
-        forest.Group(
+        forest.RatioGroup(
             label=_group_label(mine) + lanes.suffix(analysis),
             rows=tuple(row(c, mine) for c in sorted(mine, key=lambda c: order.index(c.resource))),
         )
@@ -217,13 +217,13 @@ def _group_label(mine: Sequence[Comparison]) -> str:
     return f"{label}, {differs}" if differs else label
 
 
-def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.Row:
+def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.RatioRow:
     """One comparison as a row of the plot."""
     c = comparison
     several = sum(sibling.workload == c.workload for sibling in siblings) > 1
     verdict = mark(c.verdict)
     value, interval = figures(c)
-    return forest.Row(
+    return forest.RatioRow(
         label=clean(c.workload_title, 60),
         detail=clean(c.metric, 40) if several else "",
         verdict=verdict.kind,
@@ -258,7 +258,7 @@ def figures(c: Comparison) -> tuple[str, str]:
     return f"{middle}×", f"{low} to {high}"
 
 
-def forest_panels(groups: Sequence[forest.Group]) -> list[ForestPanel]:
+def forest_panels(groups: Sequence[forest.RatioGroup]) -> list[ForestPanel]:
     panels = []
     for panel in forest.panels(groups):
         scale = forest.axis(panel)
@@ -275,7 +275,7 @@ def forest_panels(groups: Sequence[forest.Group]) -> list[ForestPanel]:
     return panels
 
 
-def _row(row: forest.Row, scale: forest.Axis) -> ForestRow:
+def _row(row: forest.RatioRow, scale: forest.Axis) -> ForestRow:
     return ForestRow(
         label=row.label,
         detail=row.detail,

@@ -12,7 +12,7 @@ import altair as alt
 from ullage.analysis.causes import hotspots
 from ullage.analysis.causes.hotspots import Cell, CoreCourses
 from ullage.common.text import clean
-from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
+from ullage.report.charts.lanes import DataRow, Drawing, Layer, finish, lane_axis, lane_names, over
 from ullage.report.charts.theme import ORDER, colours, kind
 
 CAPTION: Final = (
@@ -54,7 +54,7 @@ def draw(mine: Sequence[Cell]) -> Drawing | None:
     strips = _strips([cores for _, _, cores in lanes], max(cell.cpus for cell in mine))
     strip_px, steps = _WIDE if len(strips) <= _FEW else _THIN
     lane_px = _HEAD_PX + strip_px * len(strips)
-    data: dict[str, list[Row]] = {"grounds": [], "areas": [], "cores": []}
+    data: dict[str, list[DataRow]] = {"grounds": [], "areas": [], "cores": []}
     for lane, (_, _, cores) in enumerate(lanes):
         for number, strip in enumerate(strips):
             top = lane + (_HEAD_PX + strip_px * number) / lane_px
@@ -117,7 +117,7 @@ def _areas(
         below = above
 
 
-def _layers(count: int, data: dict[str, list[Row]]) -> list[Layer]:
+def _layers(count: int, data: dict[str, list[DataRow]]) -> list[Layer]:
     used = {row["g"] for row in data["areas"]}
     x = alt.X("x:Q", title="time in the trial, s", scale=alt.Scale(zero=True, nice=False))
     y = lane_axis(count)

@@ -58,14 +58,14 @@ def title(analysis: Analysis) -> str:
     return f"Times the energy of {baseline}, with {confidence} intervals{lanes.suffix(analysis)}"
 
 
-def groups(analysis: Analysis) -> list[forest.Group]:
+def groups(analysis: Analysis) -> list[forest.RatioGroup]:
     """Each environment's energies over the baseline's: for the work, else of a trial."""
     by_environment: dict[str, list[Energy]] = {}
     for energy in analysis.energy:
         if words.ratio(_main(energy)) is not None:
             by_environment.setdefault(energy.environment, []).append(energy)
     return [
-        forest.Group(
+        forest.RatioGroup(
             clean(mine[0].environment_label, 60), tuple(_row(measured) for measured in mine)
         )
         for mine in by_environment.values()
@@ -76,12 +76,12 @@ def _main(energy: Energy) -> EnergyFigure:
     return energy.per_unit or energy.energy
 
 
-def _row(energy: Energy) -> forest.Row:
+def _row(energy: Energy) -> forest.RatioRow:
     main = _main(energy)
     interval = words.ratio(main)
     assert interval is not None, "only rows that have one"
     middle, low, high = rounding.ratio(interval)
-    return forest.Row(
+    return forest.RatioRow(
         label=clean(energy.workload_title, 60),
         detail=clean(f"{energy.label}, {words.source(energy.method, energy.scope)}", 80),
         verdict=mark(main.verdict).kind,

@@ -15,7 +15,7 @@ from ullage.analysis.causes.hotspots import WHO, Cell, Cells, Course
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.text import clean
 from ullage.report import cores
-from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
+from ullage.report.charts.lanes import DataRow, Drawing, Layer, finish, lane_axis, lane_names, over
 from ullage.report.charts.text import duration
 from ullage.report.charts.theme import ORDER, colours, kind, kinds
 from ullage.report.views import ChartView, Section, Specs, Table, tabulate
@@ -41,7 +41,7 @@ _NOTE: Final = (
 
 
 @dataclass(frozen=True)
-class Places:
+class CpuSection:
     """The whole section; each workload is in a fold."""
 
     lead: str
@@ -49,7 +49,7 @@ class Places:
     notes: tuple[str, ...]
 
 
-def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Places | None:
+def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> CpuSection | None:
     """None for a run without tables of symbols."""
     run = hotspots.cells(folder)
     if not run.found:
@@ -65,7 +65,7 @@ def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Places | Non
     )
     views = tuple(_view(mine, specs) for mine in _by_workload(run))
     left_out = (hotspots.left_out_words(run),) if run.left_out else ()
-    return Places(lead, views, (*left_out, _NOTE))
+    return CpuSection(lead, views, (*left_out, _NOTE))
 
 
 def drawn(folder: RunFolder) -> Iterator[tuple[str, str, Drawing]]:
@@ -175,11 +175,11 @@ def draw(mine: Sequence[Cell]) -> Drawing | None:
     stacks = [_stack(course) for _, course in lanes]
     top = max(1.0, *(high for stack in stacks for _, bounds in stack for _, high in bounds))
     count = len(lanes)
-    areas: list[Row] = []
+    areas: list[DataRow] = []
     for lane, ((_, course), stack) in enumerate(zip(lanes, stacks, strict=True)):
         for name, bounds in stack:
             areas += _area(lane, name, bounds, course.bin_s, top)
-    data: dict[str, list[Row]] = {
+    data: dict[str, list[DataRow]] = {
         "whole": _whole(count, top),
         "areas": areas,
         "names": [
@@ -210,7 +210,7 @@ def _stack(course: Course) -> Stack:
 
 def _area(
     lane: int, name: str, bounds: Sequence[tuple[float, float]], bin_s: float, top: float
-) -> list[Row]:
+) -> list[DataRow]:
     """Corners of one area; the last part is there twice, as it begins and as it ends."""
     return [
         {
@@ -228,7 +228,7 @@ def _height(lane: int, value: float, top: float) -> float:
     return lane + 1 - _AREA * value / top
 
 
-def _whole(count: int, top: float) -> list[Row]:
+def _whole(count: int, top: float) -> list[DataRow]:
     """Lines at whole CPUs, a few at most."""
     step = math.ceil(top / MOST_LINES) if top >= MOST_LINES else 1
     return [
@@ -238,7 +238,7 @@ def _whole(count: int, top: float) -> list[Row]:
     ]
 
 
-def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[Row]]) -> list[Layer]:
+def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[DataRow]]) -> list[Layer]:
     used = {name for stack in stacks for name, _ in stack}
     x = alt.X("x:Q", title="time in the trial, s", scale=alt.Scale(zero=True, nice=False))
     areas = over("areas").mark_area(

@@ -117,7 +117,7 @@ def _covers(analysis: Analysis) -> list[str]:
     return [f"Intervals cover {words.COVERS[kind]}." for kind in kinds]
 
 
-def _notes(analysis: Analysis, groups: list[forest.Group]) -> list[str]:
+def _notes(analysis: Analysis, groups: list[forest.RatioGroup]) -> list[str]:
     margin = unbroken(rounding.share(analysis.margin))
     confidence = unbroken(rounding.share(analysis.confidence))
     notes = [

@@ -14,7 +14,7 @@ from ullage.analysis.details import run_facts
 from ullage.common.quantities import format_bytes, format_seconds
 from ullage.common.text import clean
 from ullage.report.charts.text import duration
-from ullage.report.views import Cells, Fold, Table, TableCell, tabulate
+from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
 from ullage.report.workloads import on_one_line
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord
@@ -36,7 +36,7 @@ ENDS: Final = {
 def parity(folder: RunFolder) -> Table:
     """Nuisances: equal, or allowed by the plan."""
     environments = folder.resolved.environments
-    rows: list[Cells] = []
+    rows: list[TableRow] = []
     for item in folder.resolved.parity:
         if item.equal:
             state = TableCell("equal", "yes")

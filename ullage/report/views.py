@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ullage.analysis.trialfacts import Told
     from ullage.report.charts.lanes import Drawing
 
-_KINDS: Final[dict[str, forest.Verdict]] = {
+_KINDS: Final[dict[str, forest.MarkKind]] = {
     "worse": "worse",
     "better": "better",
     "equivalent": "equivalent",
@@ -30,7 +30,7 @@ _KINDS: Final[dict[str, forest.Verdict]] = {
 class Mark:
     """A verdict: a shape and a word."""
 
-    kind: forest.Verdict
+    kind: forest.MarkKind
     word: str
 
     @property
@@ -239,14 +239,14 @@ class Specs:
         return ChartView(spec.id, caption, label, drawing.height, note, summary)
 
 
-Cells = Sequence[str | TableCell]
+TableRow = Sequence[str | TableCell]
 """A row of a table to be; what is more than text is a cell already."""
 
 
 def tabulate(
     caption: str,
     names: Sequence[str],
-    rows: Iterable[Cells],
+    rows: Iterable[TableRow],
     *,
     numbers: Collection[str] = (),
     spans: Collection[str] = (),

@@ -18,12 +18,12 @@ from ullage.report.charts.lanes import Drawing
 from ullage.report.charts.text import first_sentence, quantity, unbroken
 from ullage.report.doubts import doubted
 from ullage.report.views import (
-    Cells,
     ChartView,
     DetailView,
     Specs,
     Table,
     TableCell,
+    TableRow,
     WorkloadView,
     cells,
     mark,
@@ -34,7 +34,7 @@ from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric, WorkloadRecord
 from ullage.stats.quantiles import Quantile
 
-Values = Mapping[str, Absolute]
+ValuesByEnvironment = Mapping[str, Absolute]
 """Environment key → the values of one metric."""
 
 
@@ -146,19 +146,21 @@ def _details(analysis: Analysis, workload: WorkloadRecord) -> tuple[DetailView, 
     )
 
 
-def _medians(values: Values) -> dict[str, Quantile]:
+def _medians(values: ValuesByEnvironment) -> dict[str, Quantile]:
     return {
         key: Quantile(value.median, value.median_low, value.median_high)
         for key, value in values.items()
     }
 
 
-def _ratio_lines(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> list[curve.Line]:
+def _ratio_lines(
+    analysis: Analysis, workload: WorkloadRecord, metric: Metric
+) -> list[curve.CurveLine]:
     return [
-        curve.Line(
+        curve.CurveLine(
             clean(c.environment_label, 60),
             tuple(
-                curve.Point(
+                curve.LinePoint(
                     at=p.coordinate,
                     middle=p.ratio,
                     low=p.ratio if p.low is None else p.low,
@@ -219,7 +221,7 @@ def table(
 ) -> Table:
     """All metrics of a workload in all environments; the trials are those of the workload."""
     environments, trials = lanes.apart(folder.resolved, trials)
-    rows: list[Cells] = []
+    rows: list[TableRow] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         by_environment = values(analysis, workload, metric)
         if not by_environment and not metric.primary and metric.coordinate is None:

@@ -31,7 +31,12 @@ from ullage.experiments.clock.ntp.outcome import (
     evaluate,
     mean_interval_s,
 )
-from ullage.experiments.clock.ntp.series import Exchange, Rate, Series, SeriesError
+from ullage.experiments.clock.ntp.series import (
+    ClockExchange,
+    ClockReadings,
+    OscillatorRate,
+    SeriesError,
+)
 
 DATA = Path(__file__).parent / "data"
 TRACKING_LOG = (DATA / "tracking.log").read_text()
@@ -120,7 +125,7 @@ def test_no_words_break_the_parsers(words: list[str]) -> None:
 SECOND = 1_000_000_000
 
 
-def made(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> Series:
+def made(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> ClockReadings:
     """A guest's clocks, 100 readings a second; each rate is held for a second."""
     rates = np.repeat(1 + np.array(kernel_ppm) / 1e6, 100)
     raw = 10 * SECOND + np.arange(len(rates), dtype=np.int64) * 10_000_000
@@ -129,14 +134,16 @@ def made(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> Ser
     real = mono + 1_700_000_000 * SECOND
     if step_at >= 0:
         real[step_at:] += step_ns
-    return Series(raw, real, mono, np.full(len(rates), 2_000), rates)
+    return ClockReadings(raw, real, mono, np.full(len(rates), 2_000), rates)
 
 
-def exchanges(series: Series, error_ppm: float, noise_ns: int = 0) -> list[Exchange]:
+def exchanges(series: ClockReadings, error_ppm: float, noise_ns: int = 0) -> list[ClockExchange]:
     """What a host sees that has the true time."""
     true = (series.raw - series.raw[0]) / (1 + error_ppm / 1e6)
     return [
-        Exchange(7 * SECOND + round(true[i]) + noise_ns * (-1) ** i, int(series.mono[i]), 50_000)
+        ClockExchange(
+            7 * SECOND + round(true[i]) + noise_ns * (-1) ** i, int(series.mono[i]), 50_000
+        )
         for i in range(0, len(true), 61)
     ]
 
@@ -160,7 +167,7 @@ def test_the_bound_holds_for_readings_as_bad_as_they_may_be() -> None:
 def test_slews_and_a_step_are_found_with_their_sizes() -> None:
     # 50 ppm slow; taken away for a second, overdone by 100 ppm for two, then taken away again.
     series = made([50, 150, 150, 50, 50], step_ns=-3_000_000, step_at=450)
-    corrections = series.corrections(Rate(-50_000, 0))
+    corrections = series.corrections(OscillatorRate(-50_000, 0))
     assert [correction.kind for correction in corrections] == [
         "slew",
         "slew",
@@ -190,7 +197,7 @@ def test_no_part_of_what_was_done_is_lost(
 ) -> None:
     at = data.draw(st.integers(1, 100 * len(kernel) - 1))
     series = made(kernel, step_ns=step, step_at=at)
-    corrections = series.corrections(Rate(error * 1e3, 0))
+    corrections = series.corrections(OscillatorRate(error * 1e3, 0))
     whole = (series.real[-1] - series.real[0]) - (series.raw[-1] - series.raw[0]) / (
         1 + error / 1e6
     )
@@ -203,8 +210,8 @@ def test_no_part_of_what_was_done_is_lost(
 
 def test_a_recorded_slew_of_24_ms() -> None:
     """chrony's first update there: -24.13 ms, taken away within a second."""
-    series = Series.load(DATA / "samples.txt")
-    corrections = series.corrections(Rate(-50_137, 0))
+    series = ClockReadings.load(DATA / "samples.txt")
+    corrections = series.corrections(OscillatorRate(-50_137, 0))
     (fast,) = [correction for correction in corrections if correction.size_ns > 1_000_000]
     assert fast.size_ns == pytest.approx(24_130_000, rel=0.005)
     assert fast.rate_ppb == pytest.approx(24_070_000, rel=0.005)
@@ -220,12 +227,12 @@ def test_a_recorded_slew_of_24_ms() -> None:
 def test_readings_that_cannot_be_used_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "samples").write_text(text)
     with pytest.raises(SeriesError):
-        Series.load(tmp_path / "samples")
+        ClockReadings.load(tmp_path / "samples")
 
 
 def test_a_line_cut_at_the_end_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "samples").write_text((DATA / "samples.txt").read_text() + "24 17")
-    assert len(Series.load(tmp_path / "samples").raw) == 100
+    assert len(ClockReadings.load(tmp_path / "samples").raw) == 100
 
 
 def test_a_rate_needs_two_exchanges_within_the_readings() -> None:

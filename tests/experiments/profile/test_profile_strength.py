@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.profile import probe, survey
-from ullage.experiments.profile.disk import Requests
+from ullage.experiments.profile.disk import DiskRequests
 from ullage.experiments.profile.loads import argv, times
 from ullage.experiments.profile.slowdowns import Traffic
 
@@ -24,7 +24,7 @@ counts = st.integers(0, 1 << 50)
 def test_a_probe_asks_for_what_the_file_holds(
     read: int, written: int, reads: int, writes: int
 ) -> None:
-    requests = Requests(read, written, reads, writes)
+    requests = DiskRequests(read, written, reads, writes)
     size = survey.request_bytes(requests)
     assert size % survey.SECTOR == 0
     assert survey.SECTOR <= size <= probe.FILE
@@ -40,12 +40,12 @@ def test_all_requests_are_reads_or_writes(count: int, share: float) -> None:
 
 @given(counts, counts)
 def test_a_message_is_never_empty(size: int, packets: int) -> None:
-    found = survey.message_bytes(Traffic(Requests(), size, packets))
+    found = survey.message_bytes(Traffic(DiskRequests(), size, packets))
     assert 1 <= found <= survey.LARGEST_MESSAGE
 
 
 def test_the_commands_requests_are_the_probes(tmp_path: Path) -> None:
-    traffic = Traffic(Requests(0, 64 * 16_384, 0, 64), 0, 0)
+    traffic = Traffic(DiskRequests(0, 64 * 16_384, 0, 64), 0, 0)
     try:
         strength = asyncio.run(survey.fit("disk", traffic, tmp_path))
     except UllageError as error:
@@ -62,7 +62,7 @@ def test_the_commands_requests_are_the_probes(tmp_path: Path) -> None:
 
 
 def test_memory_is_slowed_by_a_neighbour_and_the_others_by_limits(tmp_path: Path) -> None:
-    traffic = Traffic(Requests(), 10_000, 10)
+    traffic = Traffic(DiskRequests(), 10_000, 10)
     strengths = {
         resource: asyncio.run(survey.fit(resource, traffic, tmp_path))
         for resource in ("cpu", "memory", "network")
@@ -78,7 +78,7 @@ def test_memory_is_slowed_by_a_neighbour_and_the_others_by_limits(tmp_path: Path
 
 def test_a_probe_that_cannot_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(UllageError) as caught:
-        asyncio.run(survey.fit("disk", Traffic(Requests(), 0, 0), tmp_path / "nowhere"))
+        asyncio.run(survey.fit("disk", Traffic(DiskRequests(), 0, 0), tmp_path / "nowhere"))
     assert caught.value.kind is errors.PROFILE_FAILED
     assert "leave disk out" in caught.value.hint
 

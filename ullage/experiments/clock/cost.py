@@ -5,13 +5,19 @@ from __future__ import annotations
 from ullage.experiments.clock import lab
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
-from ullage.experiments.clock.outcomes import Absent, Cost, CostOptions, CostOutcome, Probe
+from ullage.experiments.clock.outcomes import (
+    Absent,
+    ClockReader,
+    CostOptions,
+    CostOutcome,
+    ReadCost,
+)
 from ullage.experiments.clock.reports import CostReport, PublishedCost, published
 from ullage.experiments.clock.view import Section, View, table
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0
 _QUICK = CostOptions(rounds=15, reads=20_000)
-_OVER: tuple[Probe, ...] = ("counter", "monotonic")
+_OVER: tuple[ClockReader, ...] = ("counter", "monotonic")
 
 
 def measure(progress: Bar, *, quick: bool) -> CostReport:
@@ -75,7 +81,7 @@ def _answer(measured: CostOutcome) -> list[str]:
     return sentences
 
 
-def _row(cost: Cost, published: PublishedCost) -> tuple[str, ...]:
+def _row(cost: ReadCost, published: PublishedCost) -> tuple[str, ...]:
     ratios = {ratio.over: words.ratio(ratio.ratio) for ratio in cost.ratios}
     published_ratios = (published.ratio(cost.clock, over) for over in _OVER)
     return (

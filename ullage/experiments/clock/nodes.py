@@ -75,7 +75,7 @@ def server_of(topology: Topology, number: int, nodes: int) -> int:
             return (number - 1) // children
 
 
-class _Node:
+class _NodeProcess:
     def __init__(self, location: Location, key: str) -> None:
         argv = [sys.executable, "-m", "ullage.experiments.clock.nodes"]
         if location.namespace is not None:
@@ -135,10 +135,10 @@ def _failed(reason: str) -> UllageError:
     )
 
 
-class Nodes:
+class NodePool:
     """Processes that wait for orders; `started` makes it."""
 
-    def __init__(self, nodes: Sequence[_Node]) -> None:
+    def __init__(self, nodes: Sequence[_NodeProcess]) -> None:
         self._nodes = nodes
 
     def __len__(self) -> int:
@@ -211,13 +211,15 @@ def _round(answers: list[dict[str, Any]], count: int) -> Round:
 
 
 @contextmanager
-def started(locations: Sequence[Location], advance: Callable[[int, int], None]) -> Iterator[Nodes]:
+def started(
+    locations: Sequence[Location], advance: Callable[[int, int], None]
+) -> Iterator[NodePool]:
     """One process a place; all are gone in the end. CLOCK_NOT_MEASURED."""
     with ExitStack() as stack:
-        key, nodes = secrets.token_hex(16), list[_Node]()
+        key, nodes = secrets.token_hex(16), list[_NodeProcess]()
         for location in locations:
             try:
-                node = _Node(location, key)
+                node = _NodeProcess(location, key)
             except OSError as error:
                 raise _failed(f"cannot start process {len(nodes) + 1}: {error}") from error
             stack.callback(node.end)
@@ -225,7 +227,7 @@ def started(locations: Sequence[Location], advance: Callable[[int, int], None]) 
         for number, node in enumerate(nodes, 1):
             node.begin()
             advance(number, len(nodes))
-        yield Nodes(nodes)
+        yield NodePool(nodes)
 
 
 def fitting() -> int:

@@ -38,7 +38,7 @@ _LONGEST_TOKEN: Final = 1024
 """Of a token file; with room for white space."""
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     host: str
     port: int
     v6: bool
@@ -47,7 +47,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if self.v6 else f"{self.host}:{self.port}"
 
 
-def resolve(text: str) -> Address:
+def resolve(text: str) -> ServerAddress:
     """HOST, HOST:PORT or [IPV6]:PORT. CLOCK_BAD_ADDRESS."""
     match = _ADDRESS.fullmatch(text)
     if match is None:
@@ -62,7 +62,7 @@ def resolve(text: str) -> Address:
         reason = error.strerror if isinstance(error, OSError) else None
         raise _bad(text, reason or str(error)) from error
     family, *_, place = addresses[0]
-    return Address(str(place[0]), port, family == socket.AF_INET6)
+    return ServerAddress(str(place[0]), port, family == socket.AF_INET6)
 
 
 def _not_understood(text: str) -> str:
@@ -135,7 +135,7 @@ def _create(file: Path) -> None:
         opened.write(f"{secrets.token_hex(16)}\n")
 
 
-def synchronise(server: Address, key: bytes, rules: Rules, *, tcp: bool) -> Outcome:
+def synchronise(server: ServerAddress, key: bytes, rules: Rules, *, tcp: bool) -> Outcome:
     """Once. CLOCK_NO_ANSWER, CLOCK_REFUSED, CLOCK_TURNED_AWAY,
     CLOCK_UNREACHABLE, CLOCK_CONTRADICTION.
     """
@@ -146,7 +146,7 @@ def synchronise(server: Address, key: bytes, rules: Rules, *, tcp: bool) -> Outc
 
 
 @contextmanager
-def _as_our_errors(server: Address, rules: Rules, *, tcp: bool) -> Iterator[None]:
+def _as_our_errors(server: ServerAddress, rules: Rules, *, tcp: bool) -> Iterator[None]:
     try:
         yield
     except clock.NoAnswerError as error:
@@ -170,7 +170,7 @@ def _as_our_errors(server: Address, rules: Rules, *, tcp: bool) -> Iterator[None
         raise UllageError(CLOCK_UNREACHABLE, address=server, reason=reason) from error
 
 
-def _refuses(server: Address) -> bool:
+def _refuses(server: ServerAddress) -> bool:
     """Whether the kernel over there says that nobody has this UDP port.
 
     The synchronisation itself does not hear of it: its socket is not connected.

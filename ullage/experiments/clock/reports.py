@@ -10,12 +10,12 @@ from ullage.common.clock_model import Facts, Model, Promise
 from ullage.experiments.clock.outcomes import (
     Absent,
     Binomial,
+    ClockReader,
     CostOutcome,
     EcpOutcome,
     Flat,
     KAry,
     LoopsOutcome,
-    Probe,
     ScalingOutcome,
     StrictOutcome,
     Synchronisation,
@@ -56,7 +56,7 @@ def _imprecise(ecp: EcpOutcome) -> int:
 
 
 class PublishedRead(Model):
-    clock: Probe
+    clock: ClockReader
     name: str
     mean_ns: float
     sd_ns: float
@@ -68,7 +68,7 @@ class PublishedCost(Model):
     source: str
     reads: list[PublishedRead]
 
-    def ratio(self, clock: Probe, over: Probe) -> float | None:
+    def ratio(self, clock: ClockReader, over: ClockReader) -> float | None:
         """One mean over another; None if one of them was not published."""
         means = {read.clock: read.mean_ns for read in self.reads}
         return means[clock] / means[over] if clock in means and over in means else None
@@ -91,7 +91,7 @@ class CostReport(Model):
     published: PublishedCost
 
 
-class Real(Model):
+class RealNodes(Model):
     """Real nodes in one topology, synchronised a few times."""
 
     topology: Topology
@@ -107,20 +107,20 @@ class Real(Model):
     """What the simulation says of so many nodes."""
 
 
-class Stage(Model):
+class NetworkScaling(Model):
     """One kind of network."""
 
     name: str
     measured: list[Synchronisation]
     """One after the other, on a quiet pair of nodes."""
     simulated: ScalingOutcome
-    real: list[Real]
+    real: list[RealNodes]
 
 
 class ScalingReport(Model):
     """What was measured and what was simulated from it."""
 
-    stages: list[Stage]
+    stages: list[NetworkScaling]
     absent: list[Absent]
 
 

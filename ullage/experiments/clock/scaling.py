@@ -22,15 +22,15 @@ from ullage.experiments.clock.outcomes import (
     Absent,
     Binomial,
     Flat,
-    Point,
     ScalingOptions,
     ScalingOutcome,
+    ScalingPoint,
     Synchronisation,
     Synchronisations,
     Topology,
     TwoLevel,
 )
-from ullage.experiments.clock.reports import Real, ScalingReport, Stage, name
+from ullage.experiments.clock.reports import NetworkScaling, RealNodes, ScalingReport, name
 from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import paths
 from ullage.host.network import Network
@@ -105,7 +105,7 @@ def _measure_nodes(
         return _MeasuredNetwork(name, measured, _rounds(ready, counts, 3 if quick else 15, advance))
 
 
-def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> Stage:
+def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> NetworkScaling:
     counts = {count for _, count, _ in network.runs}
     simulated = lab.scaling(
         ScalingOptions(
@@ -117,7 +117,9 @@ def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> Stag
         progress.stage(f"{network.name}: simulation", 0 if quick else 10),
     )
     real = [_compared(topology, size, runs, simulated) for topology, size, runs in network.runs]
-    return Stage(name=network.name, measured=network.measured, simulated=simulated, real=real)
+    return NetworkScaling(
+        name=network.name, measured=network.measured, simulated=simulated, real=real
+    )
 
 
 def _sizes(*, quick: bool) -> Iterator[int]:
@@ -126,7 +128,7 @@ def _sizes(*, quick: bool) -> Iterator[int]:
 
 
 def _rounds(
-    ready: nodes.Nodes, counts: Sequence[int], times: int, advance: lab.Advance
+    ready: nodes.NodePool, counts: Sequence[int], times: int, advance: lab.Advance
 ) -> list[tuple[Topology, int, list[nodes.Round]]]:
     """Topologies in turn, so that a bad second does not hit one of them."""
     rounds: dict[tuple[int, int], list[nodes.Round]] = {}
@@ -141,9 +143,9 @@ def _rounds(
 
 def _compared(
     topology: Topology, size: int, runs: Sequence[nodes.Round], simulated: ScalingOutcome
-) -> Real:
+) -> RealNodes:
     point = next(p for p in simulated.points if p.nodes == size and p.topology == topology)
-    return Real(
+    return RealNodes(
         topology=topology,
         nodes=size,
         elapsed_ns=[run.elapsed_ns for run in runs],
@@ -161,7 +163,7 @@ def view(report: ScalingReport) -> View:
     return View("How synchronisation scales", tuple(answer), (*sections, *absent(report.absent)))
 
 
-def _answer(stage: Stage) -> str:
+def _answer(stage: NetworkScaling) -> str:
     most = max(point.nodes for point in stage.simulated.points)
     times = [
         f"{words.span(point.total_ns.median)} ({name(point.topology)})"
@@ -174,7 +176,7 @@ def _answer(stage: Stage) -> str:
     )
 
 
-def _sections(stage: Stage) -> list[Section]:
+def _sections(stage: NetworkScaling) -> list[Section]:
     took = median(exchange.ns for exchange in stage.measured)
     trip = median(exchange.round_trip_ns for exchange in stage.measured)
     lines = (
@@ -203,7 +205,7 @@ def _sections(stage: Stage) -> list[Section]:
     return [Section(title, lines=lines, tables=tables, charts=(chart,))]
 
 
-def _simulated_row(point: Point) -> tuple[str, ...]:
+def _simulated_row(point: ScalingPoint) -> tuple[str, ...]:
     return (
         f"{point.nodes:,}",
         name(point.topology),
@@ -215,7 +217,7 @@ def _simulated_row(point: Point) -> tuple[str, ...]:
     )
 
 
-def _real_row(real: Real) -> tuple[str, ...]:
+def _real_row(real: RealNodes) -> tuple[str, ...]:
     return (
         f"{real.nodes:,}",
         name(real.topology),
@@ -227,14 +229,14 @@ def _real_row(real: Real) -> tuple[str, ...]:
     )
 
 
-def _draw(stage: Stage) -> Drawing:
+def _draw(stage: NetworkScaling) -> Drawing:
     from ullage.report.charts import curve
     from ullage.runs.records import Coordinate
 
     lines = []
     for topology in TOPOLOGIES:
         points = [
-            curve.Point(
+            curve.LinePoint(
                 at=point.nodes,
                 middle=point.total_ns.median / 1e9,
                 low=point.total_ns.low / 1e9,
@@ -243,9 +245,9 @@ def _draw(stage: Stage) -> Drawing:
             for point in stage.simulated.points
             if point.topology == topology
         ]
-        lines.append(curve.Line(f"{name(topology)}, simulated", tuple(points)))
+        lines.append(curve.CurveLine(f"{name(topology)}, simulated", tuple(points)))
         points = [
-            curve.Point(
+            curve.LinePoint(
                 at=real.nodes,
                 middle=median(real.elapsed_ns) / 1e9,
                 low=min(real.elapsed_ns) / 1e9,
@@ -255,5 +257,5 @@ def _draw(stage: Stage) -> Drawing:
             for real in stage.real
             if real.topology == topology
         ]
-        lines.append(curve.Line(f"{name(topology)}, real", tuple(points)))
+        lines.append(curve.CurveLine(f"{name(topology)}, real", tuple(points)))
     return curve.draw(lines, Coordinate(name="nodes", unit=""), "until all are synchronised", "s")

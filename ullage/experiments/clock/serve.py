@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ullage.common.clock_model import Model
 from ullage.common.errors import CLOCK_CANNOT_SERVE, UllageError
-from ullage.experiments.clock.peer import Address, synchronise
+from ullage.experiments.clock.peer import ServerAddress, synchronise
 from ullage.host import clock
 from ullage.host.clock import Rules, Served, Synced, TcpServer, UdpServer
 
@@ -40,7 +40,9 @@ class ServeReport(Model):
 class Follower:
     """Learns another server's time, at the start and now and then."""
 
-    def __init__(self, server: Address, key: bytes, *, tcp: bool, warn: Callable[[str], None]):
+    def __init__(
+        self, server: ServerAddress, key: bytes, *, tcp: bool, warn: Callable[[str], None]
+    ):
         self.server = server
         self.done = self.failed = 0
         self._key = key
@@ -84,7 +86,7 @@ class Follower:
 
 
 def serve(
-    address: Address,
+    address: ServerAddress,
     key: bytes,
     *,
     follower: Follower | None,
@@ -111,7 +113,7 @@ def serve(
     return _report(server, _served(server), follower, standing, began, tcp=tcp)
 
 
-def _listen(address: Address, key: bytes, *, tcp: bool) -> UdpServer | TcpServer:
+def _listen(address: ServerAddress, key: bytes, *, tcp: bool) -> UdpServer | TcpServer:
     try:
         return TcpServer(str(address), key) if tcp else UdpServer(str(address), key)
     except OSError as error:

@@ -12,7 +12,7 @@ from ullage.common.clock_reasons import ADVICE
 from ullage.common.errors import CLOCK_CONTRADICTION, CLOCK_STOPPED_ANSWERING, UllageError
 from ullage.common.quantities import many
 from ullage.experiments.clock import view as words
-from ullage.experiments.clock.peer import Address, synchronise
+from ullage.experiments.clock.peer import ServerAddress, synchronise
 from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import clock
 from ullage.host.clock import Global, Outcome, Reading, Rules, Synced
@@ -32,7 +32,7 @@ _STOPS: Final = {
 """What ended a synchronisation: in two words, and in a sentence."""
 
 End = Literal["done", "failed", "contradicted", "interrupted"]
-Advance = Callable[[float, float], None]
+AdvanceSeconds = Callable[[float, float], None]
 """Seconds that have passed, of how many."""
 
 
@@ -132,13 +132,13 @@ class SyncReport(Model):
 
 
 def measure(
-    server: Address,
+    server: ServerAddress,
     key: bytes,
     *,
     seconds: float,
     tcp: bool = False,
     rules: Rules | None = None,
-    advance: Advance = lambda done, of: None,
+    advance: AdvanceSeconds = lambda done, of: None,
 ) -> SyncReport:
     """Synchronise, again every second for so long, and say what that was worth.
 
@@ -175,7 +175,7 @@ def measure(
     return _report(server, outcomes, synced, tcp=tcp, ended=ended, failure=failure)
 
 
-def _learn(synced: Synced, outcome: Outcome, disruptions: int, server: Address) -> None:
+def _learn(synced: Synced, outcome: Outcome, disruptions: int, server: ServerAddress) -> None:
     try:
         synced.learn(outcome, disruptions=disruptions)
     except clock.ContradictionError as error:
@@ -205,7 +205,7 @@ def _foretold(before: list[Outcome], last: Outcome) -> list[Foretold]:
 
 
 def _report(
-    server: Address,
+    server: ServerAddress,
     outcomes: list[Outcome],
     synced: Synced,
     *,
@@ -391,7 +391,7 @@ def _draw(report: SyncReport) -> Drawing:
             age, bound = row[0], row[place]
             if age and bound is not None:
                 value = bound / 1e9
-                points.append(curve.Point(at=age / 1e9, middle=value, low=value, high=value))
-        lines.append(curve.Line(name, tuple(points)))
+                points.append(curve.LinePoint(at=age / 1e9, middle=value, low=value, high=value))
+        lines.append(curve.CurveLine(name, tuple(points)))
     coordinate = Coordinate(name="age", unit="s")
     return curve.draw(lines, coordinate, "bound", "s")

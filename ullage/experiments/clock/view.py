@@ -10,14 +10,14 @@ from rich.markup import escape
 
 from ullage.common.console import CleanConsole
 from ullage.common.quantities import digits, prefixed
-from ullage.experiments.clock.outcomes import Interval, Probe
+from ullage.experiments.clock.outcomes import ClockReader, MedianInterval
 from ullage.report import views
 from ullage.report.views import Table, rich_table, tabulate
 
 if TYPE_CHECKING:
     from ullage.report.charts.lanes import Drawing
 
-NAMES: dict[Probe, str] = {
+NAMES: dict[ClockReader, str] = {
     "counter": "counter, unfenced",
     "counter-fenced": "counter, fenced",
     "rdtscp": "rdtscp",
@@ -43,12 +43,12 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if float(f"{value:.2f}").is_integer() else digits(value)
 
 
-def ratio(interval: Interval) -> str:
+def ratio(interval: MedianInterval) -> str:
     """`1.32 (1.30 to 1.35)`."""
     return f"{interval.median:.2f} ({interval.low:.2f} to {interval.high:.2f})"
 
 
-def spans(interval: Interval) -> str:
+def spans(interval: MedianInterval) -> str:
     """`21.3 ns (20.9 to 22.0)`, an interval in nanoseconds."""
     return f"{span(interval.median)} ({span(interval.low)} to {span(interval.high)})"
 

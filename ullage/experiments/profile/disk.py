@@ -32,7 +32,7 @@ FREE: Final[Mapping[Cap, int]] = {"rbps": 1 << 50, "wbps": 1 << 50}
 
 
 @dataclass(frozen=True)
-class Requests:
+class DiskRequests:
     """What a group asked of all disks."""
 
     read_bytes: int = 0
@@ -75,7 +75,7 @@ def throttle(hierarchy: cgroups.Hierarchy, path: str, device: str, caps: Mapping
     return place
 
 
-def requests(hierarchy: cgroups.Hierarchy, path: str) -> Requests:
+def requests(hierarchy: cgroups.Hierarchy, path: str) -> DiskRequests:
     """What the members of the group of that path have asked for since it was made."""
     place = hierarchy.path / path.lstrip("/")
     if hierarchy.version == 2:
@@ -84,7 +84,7 @@ def requests(hierarchy: cgroups.Hierarchy, path: str) -> Requests:
         size = _version_1((place / "blkio.throttle.io_service_bytes").read_text())
         count = _version_1((place / "blkio.throttle.io_serviced").read_text())
         sums = (size["Read"], size["Write"], count["Read"], count["Write"])
-    return Requests(*sums)
+    return DiskRequests(*sums)
 
 
 def _version_1(text: str) -> dict[str, int]:

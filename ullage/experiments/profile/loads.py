@@ -51,7 +51,7 @@ class ProbeParameters(Parameters):
     arguments: tuple[str, ...] = Field((), description="what the probe is asked for")
 
 
-class Probe(Workload[ProbeParameters]):
+class ProbeWorkload(Workload[ProbeParameters]):
     """A fixed amount of work on one resource."""
 
     packages = ()
@@ -77,28 +77,28 @@ class Probe(Workload[ProbeParameters]):
         return {SECONDS.name: _seconds(outputs["main"].stdout)}
 
 
-class CpuProbe(Probe):
+class CpuProbe(ProbeWorkload):
     """Digests of a block in the nearest cache."""
 
     name = "probe-cpu"
     resource: ClassVar[Resource] = "cpu"
 
 
-class MemoryProbe(Probe):
+class MemoryProbe(ProbeWorkload):
     """Copies that no cache holds."""
 
     name = "probe-memory"
     resource: ClassVar[Resource] = "memory"
 
 
-class NetworkProbe(Probe):
+class NetworkProbe(ProbeWorkload):
     """Messages of the command's own mean size over the loopback, there and back."""
 
     name = "probe-network"
     resource: ClassVar[Resource] = "network"
 
 
-class DiskProbe(Probe):
+class DiskProbe(ProbeWorkload):
     """Requests of the command's own mean size, past the page cache."""
 
     name = "probe-disk"
@@ -114,7 +114,7 @@ class DiskProbe(Probe):
 
 PROBE_S: Final = 0.4
 """Seconds of a probe that nothing slows."""
-PROBES: Final[Mapping[Resource, Probe]] = {
+PROBES: Final[Mapping[Resource, ProbeWorkload]] = {
     workload.resource: workload
     for workload in (CpuProbe(), MemoryProbe(), DiskProbe(), NetworkProbe())
 }

@@ -14,7 +14,7 @@ from ullage.common.errors import CGROUP_DENIED, UllageError
 from ullage.environments.base import Instance, InstanceSpec, Options
 from ullage.environments.native import Native
 from ullage.experiments.profile import disk, loopback
-from ullage.experiments.profile.disk import Cap, Requests
+from ullage.experiments.profile.disk import Cap, DiskRequests
 from ullage.host import cgroups
 
 PERIOD_US: Final = 10_000
@@ -38,7 +38,7 @@ class HinderedOptions(Options):
 class Traffic:
     """What went through an instance while it lived."""
 
-    disk: Requests
+    disk: DiskRequests
     network_bytes: int
     packets: int
 
@@ -106,7 +106,7 @@ class Hindered(Native):
         """Count what went through it."""
         tree = disk.tree()
         path = cgroups.cgroup_path(spec.tag, spec.name)
-        requests = disk.requests(tree, path) if tree is not None else Requests()
+        requests = disk.requests(tree, path) if tree is not None else DiskRequests()
         sent = await loopback.traffic(netns(spec)) if self.hindrance.alone else (0, 0)
         self.traffic = Traffic(requests, *sent)
 

@@ -69,7 +69,7 @@ async def fit(resource: Resource, traffic: Traffic, directory: Path) -> Strength
     return Strength((str(size), str(count)), HinderedOptions(link=bits), each_s)
 
 
-async def _disk(requests: disk.Requests, directory: Path) -> Strength:
+async def _disk(requests: disk.DiskRequests, directory: Path) -> Strength:
     size, share = request_bytes(requests), read_share(requests)
     file = str(directory / DISK_FILE)
     await _times("disk-file", (file,))
@@ -88,14 +88,14 @@ async def _disk(requests: disk.Requests, directory: Path) -> Strength:
     )
 
 
-def request_bytes(requests: disk.Requests) -> int:
+def request_bytes(requests: disk.DiskRequests) -> int:
     """The command's mean request, in whole sectors."""
     count = requests.reads + requests.writes
     mean = (requests.read_bytes + requests.written_bytes) / count if count else 16 * SECTOR
     return min(LARGEST_REQUEST, max(1, round(mean / SECTOR)) * SECTOR)
 
 
-def read_share(requests: disk.Requests) -> float:
+def read_share(requests: disk.DiskRequests) -> float:
     """The part of its requests that are reads."""
     count = requests.reads + requests.writes
     return requests.reads / count if count else 1.0

@@ -47,7 +47,7 @@ class Figure(Record):
         return math.isclose(self.value, number(self.printed), rel_tol=1e-15, abs_tol=slack)
 
 
-Cell = Figure | str
+DerivedCell = Figure | str
 """Of a table; text where a word is the answer: a verdict, a name."""
 
 
@@ -63,7 +63,7 @@ class DerivedRow(Record):
     """A row: what it is about, and a cell for each column."""
 
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[DerivedCell, ...]
 
 
 class DerivedTable(Record):

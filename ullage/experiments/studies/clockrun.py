@@ -26,12 +26,12 @@ from ullage.experiments.studies.clockfile import FILE, ClockRecord, is_one
 from ullage.host import clock
 from ullage.runs import writer
 
-Command = Literal["check", "cost", "scaling", "ntp"]
+ClockCommand = Literal["check", "cost", "scaling", "ntp"]
 
 
 class ClockPlan(Fields):
     name: str = Field(description="becomes part of the folder's name")
-    measure: Annotated[tuple[Command, ...], Field(min_length=1)] = Field(
+    measure: Annotated[tuple[ClockCommand, ...], Field(min_length=1)] = Field(
         description="commands of `ullage clock`"
     )
     quick: bool = Field(False, description="each in its short form")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from ullage.analysis.comparison.model import Comparison, CurvePoint
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
 from ullage.experiments.studies.measured import AnalysedRun
 
-Label = Callable[[float], str]
+PlaceLabel = Callable[[float], str]
 
 
 def table(
@@ -60,7 +60,9 @@ def table(
     )
 
 
-def _baseline(by_place: Sequence[dict[float, CurvePoint]], place: float, scale: float) -> Cell:
+def _baseline(
+    by_place: Sequence[dict[float, CurvePoint]], place: float, scale: float
+) -> DerivedCell:
     point = next(points[place] for points in by_place if place in points)
     return Figure(value=point.baseline_median / scale)
 

@@ -15,7 +15,7 @@ from ullage.analysis.comparison.estimates import Absolute
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.energy import words as energy_words
-from ullage.experiments.studies.base import Cell, Column, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
 from ullage.runs.reader import RunFolder, stamp
 
 
@@ -92,7 +92,7 @@ class PublishedColumns:
     """Columns that stand beside ours: the published figures for the same question."""
 
     columns: tuple[Column, ...] = ()
-    of: Callable[[Comparison], tuple[Cell, ...]] = lambda _: ()
+    of: Callable[[Comparison], tuple[DerivedCell, ...]] = lambda _: ()
 
 
 def ratios(

@@ -28,7 +28,7 @@ _LONGEST: Final = 300
 
 
 @dataclass(frozen=True)
-class Link:
+class RunLink:
     """A run, and its report as seen from the page."""
 
     plan: str
@@ -74,7 +74,7 @@ def _energies(runs: Runs) -> Iterator[energy.EnergySection]:
                 yield replace(section, title=f"{clean(plan, _LONGEST)}: {section.title}")
 
 
-def _link(plan: str, path: Path, place: Path) -> Link:
+def _link(plan: str, path: Path, place: Path) -> RunLink:
     file = path / REPORT
     relative = Path(os.path.relpath(file.resolve(), place.resolve())).as_posix()
-    return Link(plan, clean(str(path), _LONGEST), relative if file.is_file() else "")
+    return RunLink(plan, clean(str(path), _LONGEST), relative if file.is_file() else "")

@@ -13,7 +13,7 @@ from ullage.analysis.comparison import rounding
 from ullage.common.console import CleanConsole
 from ullage.common.quantities import many
 from ullage.common.text import clean
-from ullage.experiments.studies.base import Cell, Column, DerivedTable, Figure, Study
+from ullage.experiments.studies.base import Column, DerivedCell, DerivedTable, Figure, Study
 from ullage.experiments.studies.finding import Runs
 from ullage.report import views
 from ullage.report.charts.text import unbroken
@@ -90,7 +90,7 @@ def head(column: Column) -> str:
     return f"{column.title}, {column.unit}" if column.unit else column.title
 
 
-def text(cell: Cell, column: Column) -> str:
+def text(cell: DerivedCell, column: Column) -> str:
     """A cell in words: value, interval, and the printed figure where it is another."""
     if isinstance(cell, str):
         return cell
@@ -140,7 +140,7 @@ def tabulated(table: DerivedTable) -> views.Table:
         for title, cell in zip(titles, row.cells, strict=True)
         if isinstance(cell, Figure)
     }
-    rows: Iterable[views.Cells] = (
+    rows: Iterable[views.TableRow] = (
         (_clean(row.label), *map(_cell, row.cells, table.columns)) for row in table.rows
     )
     note = unbroken(clean(" ".join(notes(table)), 4 * _LONGEST))
@@ -149,7 +149,7 @@ def tabulated(table: DerivedTable) -> views.Table:
     )
 
 
-def _cell(cell: Cell, column: Column) -> views.TableCell:
+def _cell(cell: DerivedCell, column: Column) -> views.TableCell:
     words = _clean(text(cell, column))
     if isinstance(cell, str):
         return views.TableCell(words)

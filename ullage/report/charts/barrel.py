@@ -26,7 +26,7 @@ HOOP: Final = 15.0
 ROOM: Final = 42.0
 """What a figure and a word under it need."""
 
-State = Literal["decided", "undecided", "failed", "missing"]
+BarrelState = Literal["decided", "undecided", "failed", "missing"]
 
 DEFS: Final = (
     '<pattern id="hatch" width="5" height="5" patternTransform="rotate(45)" '
@@ -70,7 +70,7 @@ class Barrel:
 
     name: str
     """Whose barrel it is, for the reader who hears it: `container, CPU`."""
-    state: State
+    state: BarrelState
     ratio: float | None = None
     low: float | None = None
     high: float | None = None

@@ -11,7 +11,7 @@ import altair as alt
 
 from ullage.analysis.comparison.pairing import medians as medians_of
 from ullage.common.text import clean
-from ullage.report.charts.lanes import Drawing, Row, finish, over
+from ullage.report.charts.lanes import DataRow, Drawing, finish, over
 from ullage.report.charts.text import first_sentence, quantity, unit_scale
 from ullage.report.charts.theme import SERIES
 from ullage.runs.events import Trial
@@ -40,7 +40,7 @@ _TIPS: Final = (
 
 
 @dataclass(frozen=True)
-class Point:
+class LinePoint:
     at: float
     middle: float
     low: float
@@ -49,9 +49,9 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
+class CurveLine:
     name: str
-    points: tuple[Point, ...]
+    points: tuple[LinePoint, ...]
 
 
 def medians(
@@ -59,7 +59,7 @@ def medians(
     environments: Sequence[EnvironmentRecord],
     trials: Sequence[Trial],
     confidence: float,
-) -> list[Line]:
+) -> list[CurveLine]:
     """Median of all good trials at each coordinate; the trials are those of one workload.
 
     The interval is that of the order statistics, or the extremes where there are too few trials.
@@ -76,14 +76,14 @@ def medians(
                     values.setdefault(at, []).append((trial.generation, value))
         points = tuple(_point(at, values[at], confidence) for at in sorted(values))
         if points:
-            lines.append(Line(clean(environment.label, 60), points))
+            lines.append(CurveLine(clean(environment.label, 60), points))
     return lines
 
 
-def _point(at: float, measured: Sequence[tuple[int, float]], confidence: float) -> Point:
+def _point(at: float, measured: Sequence[tuple[int, float]], confidence: float) -> LinePoint:
     values = medians_of(measured)
     middle = quantile(values, 0.5, confidence)
-    return Point(
+    return LinePoint(
         at=at,
         middle=middle.estimate,
         low=min(values) if middle.low is None else middle.low,
@@ -93,7 +93,7 @@ def _point(at: float, measured: Sequence[tuple[int, float]], confidence: float) 
 
 
 def draw(
-    lines: Sequence[Line],
+    lines: Sequence[CurveLine],
     coordinate: Coordinate,
     title: str,
     unit: str,
@@ -134,7 +134,7 @@ def draw(
     if ideal:
         thin = over("ideal").mark_line(color="var(--soft)", strokeWidth=1, strokeDash=[2, 3])
         layers.insert(0, thin.encode(x=x, y=y))
-    data: dict[str, list[Row]] = {"points": rows}
+    data: dict[str, list[DataRow]] = {"points": rows}
     if ratio:
         data["one"] = [{"y": 1}]
     if ideal:
@@ -173,7 +173,7 @@ def _titled(title: str, unit: str) -> str:
     return f"{first_sentence(title)}{f', {clean(unit, 20)}' if unit else ''}"
 
 
-def _row(name: str, p: Point, factor: float, unit: str, coordinate: Coordinate) -> Row:
+def _row(name: str, p: LinePoint, factor: float, unit: str, coordinate: Coordinate) -> DataRow:
     return {
         "e": name,
         "x": _at(p.at, coordinate),

@@ -68,7 +68,7 @@ def suffix(analysis: Analysis) -> str:
     return f", {SIDE_BY_SIDE}" if analysis.design == "duet" else ""
 
 
-Row = dict[str, Any]
+DataRow = dict[str, Any]
 Layer = Any
 """An Altair chart; its own types do not compose under strict checking."""
 Item = TypeVar("Item")
@@ -80,7 +80,7 @@ class Drawing:
 
     layout: dict[str, Any]
     """The specification without its data."""
-    data: Mapping[str, Sequence[Row]]
+    data: Mapping[str, Sequence[DataRow]]
     height: int
 
     @property
@@ -140,7 +140,7 @@ def over(data: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(name=data))
 
 
-def lane_names(rows: Sequence[Row], count: int) -> list[Layer]:
+def lane_names(rows: Sequence[DataRow], count: int) -> list[Layer]:
     """Lane names at the left (`n`), under them failures (`f`), medians at the right (`m`).
 
     The rows are the data `names`. Words stand on a rim of the ground's colour, over lines.
@@ -174,7 +174,7 @@ def lane_axis(count: int, field: str = "y") -> alt.Y:
     )
 
 
-def finish(layers: Sequence[Layer], height: int, data: Mapping[str, Sequence[Row]]) -> Drawing:
+def finish(layers: Sequence[Layer], height: int, data: Mapping[str, Sequence[DataRow]]) -> Drawing:
     """The layers as one chart, as wide as its place, in the report's style.
 
     data: the rows of each name that a layer stands over.

@@ -31,7 +31,7 @@ from ullage.environments.qemu.build import Builder
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
 from ullage.experiments.clock.ntp import sampler
-from ullage.experiments.clock.ntp.series import Exchange
+from ullage.experiments.clock.ntp.series import ClockExchange
 from ullage.host import clock, image, leftovers, paths
 from ullage.host.network import Network
 
@@ -62,7 +62,7 @@ def failed(step: str, reason: str) -> UllageError:
 
 
 @dataclass(frozen=True)
-class Server:
+class NtpServer:
     """The chronyd that serves this host's clock. It never touches that clock (`-x`)."""
 
     address: str
@@ -82,7 +82,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Guest:
+class SkewedGuest:
     """A running guest, with the sampler in it."""
 
     agent: AgentClient
@@ -98,9 +98,9 @@ class Guest:
             raise failed(f"{argv[0]}, inside", (stderr + stdout).decode(errors="replace"))
         return stdout.decode(errors="replace")
 
-    async def exchange(self) -> Exchange:
+    async def exchange(self) -> ClockExchange:
         """Look at both clocks at once."""
-        return Exchange(*await self.monotonic())
+        return ClockExchange(*await self.monotonic())
 
     async def set_clock(self) -> None:
         """Set its clock by the host's: from its RTC it has whole seconds only."""
@@ -156,7 +156,7 @@ class Lab:
             await asyncio.to_thread(_sweep, tag)
 
     @asynccontextmanager
-    async def server(self) -> AsyncIterator[Server]:
+    async def server(self) -> AsyncIterator[NtpServer]:
         """A chronyd that answers on the bridge, on a port of its own."""
         program = needed("chronyd", "chrony")
         version = (await run([program, "--version"])).strip()
@@ -186,12 +186,12 @@ class Lab:
                 start_new_session=True,
             )
         try:
-            yield Server(address, port, version, process, log)
+            yield NtpServer(address, port, version, process, log)
         finally:
             await _end(process)
 
     @asynccontextmanager
-    async def guest(self, khz: int) -> AsyncIterator[Guest]:
+    async def guest(self, khz: int) -> AsyncIterator[SkewedGuest]:
         """A guest whose kernel takes its counter for one of so many kHz."""
         self._guests += 1
         name = f"{GUEST}-{self._guests}"
@@ -223,7 +223,7 @@ class Lab:
             source = (await agent.get(_CLOCKSOURCE)).decode(errors="replace").strip()
             if source not in {"tsc", "tsc-early"}:  # the same counter at the same rate
                 raise failed("the frequency error", f"the guest's clock is {source}, not its TSC")
-            yield Guest(agent, khz, data)
+            yield SkewedGuest(agent, khz, data)
 
 
 def cpuinfo_khz() -> int:

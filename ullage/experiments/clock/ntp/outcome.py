@@ -11,7 +11,12 @@ from pydantic import Field, model_validator
 from ullage.common.clock_model import Model
 from ullage.experiments.clock.ntp import logs
 from ullage.experiments.clock.ntp.logs import LogError, Measurement, Tracking, Update
-from ullage.experiments.clock.ntp.series import Correction, Exchange, Rate, Series
+from ullage.experiments.clock.ntp.series import (
+    ClockCorrection,
+    ClockExchange,
+    ClockReadings,
+    OscillatorRate,
+)
 
 LEARNING_UPDATES: Final = 8
 """Until it has had so many, the daemon is still learning how wrong the oscillator is."""
@@ -103,7 +108,7 @@ class IntervalOutcome(Model):
     """The most that the clock moved from one reading to the next beyond what the kernel was told;
     steps left out. Small: no correction escaped."""
     updates: list[Update]
-    corrections: list[Correction]
+    corrections: list[ClockCorrection]
     """Changes that follow each other faster than the readings (10 ms) are one."""
 
 
@@ -130,8 +135,8 @@ class ChronyOutput(NamedTuple):
 def evaluate(
     asked_s: float,
     options: NtpOptions,
-    series: Series,
-    exchanges: Sequence[Exchange],
+    series: ClockReadings,
+    exchanges: Sequence[ClockExchange],
     output: ChronyOutput,
 ) -> IntervalOutcome:
     """From what was read to what was found. SeriesError, LogError."""
@@ -174,7 +179,7 @@ class _Settled(NamedTuple):
 
 
 def _settled(
-    series: Series, rate: Rate, updates: Sequence[Update], settle_s: float
+    series: ClockReadings, rate: OscillatorRate, updates: Sequence[Update], settle_s: float
 ) -> _Settled | None:
     """When chrony had had its time to learn; None when it was not watched for so long."""
     if len(updates) <= LEARNING_UPDATES:

@@ -32,7 +32,7 @@ class SeriesError(ValueError):
     """Readings that cannot be used."""
 
 
-class Correction(Model):
+class ClockCorrection(Model):
     """What was done to the clock while the kernel's rate stayed as it was, or at once."""
 
     at_ns: int
@@ -47,7 +47,7 @@ class Correction(Model):
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ClockExchange:
     """One exchange of clocks between host and guest."""
 
     host_ns: int
@@ -59,7 +59,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Rate:
+class OscillatorRate:
     """How fast the guest's oscillator really runs."""
 
     error_ppb: float
@@ -69,7 +69,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Series:
+class ClockReadings:
     """The readings, one row of each array a sample."""
 
     raw: Integers
@@ -80,7 +80,7 @@ class Series:
     """The rate that the kernel was told: 1.0 leaves the counter as it is."""
 
     @classmethod
-    def load(cls, path: Path) -> Series:
+    def load(cls, path: Path) -> ClockReadings:
         """What `ntp_sampler.py` printed. SeriesError when it is something else, or too little."""
         # The last line may be cut: the sampler is ended while it writes.
         whole = path.read_text(encoding="ascii", errors="replace").rpartition("\n")[0]
@@ -97,7 +97,7 @@ class Series:
             raise SeriesError("CLOCK_MONOTONIC_RAW went backwards")
         return cls(raw, real, mono, width, tick / _TICK_US + frequency / _SCALED_PPM)
 
-    def rate(self, exchanges: Sequence[Exchange]) -> Rate:
+    def rate(self, exchanges: Sequence[ClockExchange]) -> OscillatorRate:
         """The rate of the guest's raw clock against the host's, by least squares.
 
         The exchanges were on CLOCK_MONOTONIC; the readings lead from there to the raw clock.
@@ -112,9 +112,9 @@ class Series:
         ahead = (mono - mono[0]) - (host - host[0]) + (gap - gap[0])
         slope = stats.linregress((host - host[0]).astype(np.float64), ahead).slope
         bound = (inside[0].bound_ns + inside[-1].bound_ns) / float(host[-1] - host[0])
-        return Rate(float(slope) * 1e9, bound * 1e9)
+        return OscillatorRate(float(slope) * 1e9, bound * 1e9)
 
-    def corrections(self, rate: Rate) -> list[Correction]:
+    def corrections(self, rate: OscillatorRate) -> list[ClockCorrection]:
         """Every stretch in which the kernel kept one rate, and every step.
 
         Rates that changed more than once between two readings make one stretch.
@@ -130,7 +130,7 @@ class Series:
             size, long = moved[last] - moved[first], true[last] - true[first]
             step = first in at_step
             corrections.append(
-                Correction(
+                ClockCorrection(
                     at_ns=round(true[first]),
                     duration_ns=0 if step else round(long),
                     size_ns=round(size),

@@ -21,9 +21,9 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import Against, Summary
 from ullage.experiments.elastic.simulator.twin import Simulated
 from ullage.report.charts.lanes import (
+    DataRow,
     Drawing,
     Layer,
-    Row,
     finish,
     lane_axis,
     lane_names,
@@ -58,12 +58,12 @@ def field(found: Curves, room: int, scale: float, simulated: Steps | None = None
     """
     begin, end = found.over.begin, max(found.over.end, found.last_ns)
 
-    def rows(curve: Steps, **more: str) -> list[Row]:
+    def rows(curve: Steps, **more: str) -> list[DataRow]:
         return [row | more for row in _steps(curve, begin, end)]
 
     named = [found.demanded, found.supplied, found.allocated]
     named += [] if simulated is None else [simulated]
-    data: dict[str, Sequence[Row]] = {
+    data: dict[str, Sequence[DataRow]] = {
         "viewers": [row | {"y": row["y"] / room} for row in rows(found.present)],
         "waiting": [row | {"y": row["y"] / room} for row in rows(found.waiting)],
         "lines": [
@@ -141,7 +141,7 @@ def _field_layers(x: alt.X, room: int, lines: int, ticks: list[int]) -> list[Lay
     ]
 
 
-def _missing(found: Curves, begin: int, end: int) -> list[Row]:
+def _missing(found: Curves, begin: int, end: int) -> list[DataRow]:
     """Rectangles where fewer nodes are supplied than demanded; the largest if there are many."""
     cuts = sorted({t for c in (found.demanded, found.supplied) for t, _ in c.corners(begin, end)})
     rows = []
@@ -153,7 +153,7 @@ def _missing(found: Curves, begin: int, end: int) -> list[Row]:
     return rows[:MOST_CORNERS]
 
 
-def _steps(curve: Steps, begin: int, end: int) -> list[Row]:
+def _steps(curve: Steps, begin: int, end: int) -> list[DataRow]:
     """Corners for drawing; of more than can be seen the extremes of each bin of time."""
     corners = [*curve.corners(begin, end), (end, int(curve(end)))]
     if len(corners) > MOST_CORNERS:
@@ -218,7 +218,7 @@ def waits(found: Mapping[str, tuple[Sequence[float], int]], patience_s: float) -
     Who never was is missing at the right end: the line ends below 100 %.
     """
     labels = list(found)
-    rows: list[Row] = []
+    rows: list[DataRow] = []
     longest = max((w[-1] for w, _ in found.values() if w), default=0.0)
     end = max(longest, patience_s) * 1.04 or 1.0
     for label, (each, requests) in found.items():
@@ -253,7 +253,7 @@ def waits(found: Mapping[str, tuple[Sequence[float], int]], patience_s: float) -
             order="x:Q",
         )
     )
-    data: dict[str, Sequence[Row]] = {"lines": rows}
+    data: dict[str, Sequence[DataRow]] = {"lines": rows}
     layers: list[Layer] = [line]
     if patience_s > 0 and math.isfinite(patience_s):
         data["patience"] = [{"x": patience_s, "t": "patience"}]

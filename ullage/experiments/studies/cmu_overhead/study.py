@@ -13,8 +13,8 @@ from ullage.analysis.weigh.weights import Wanted
 from ullage.common.errors import UllageError
 from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import (
-    Cell,
     Column,
+    DerivedCell,
     DerivedRow,
     DerivedTable,
     Figure,
@@ -91,7 +91,7 @@ class CmuOverhead(Study):
         """
         published = self._published
 
-        def cells(c: Comparison) -> tuple[Cell, ...]:
+        def cells(c: Comparison) -> tuple[DerivedCell, ...]:
             parameters = run.parameters(c)
             return tuple(_of(published, guest, c.resource, parameters) for guest in THERE)
 

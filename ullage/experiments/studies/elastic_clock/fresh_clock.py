@@ -7,13 +7,13 @@ from typing import Final
 
 from ullage.experiments.clock import view
 from ullage.experiments.clock.ntp.outcome import NtpReport
-from ullage.experiments.clock.outcomes import Cost, Interval, Probe
+from ullage.experiments.clock.outcomes import ClockReader, MedianInterval, ReadCost
 from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport, name
 from ullage.experiments.studies import clockfile
 from ullage.experiments.studies.base import (
-    Cell,
     Column,
     CsvRows,
+    DerivedCell,
     DerivedRow,
     DerivedTable,
     Figure,
@@ -21,7 +21,7 @@ from ullage.experiments.studies.base import (
 )
 from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio
 
-_OVER: Final[tuple[Probe, ...]] = ("counter", "monotonic")
+_OVER: Final[tuple[ClockReader, ...]] = ("counter", "monotonic")
 _THERE: Final = {"counter": "tsc", "monotonic": "monotonic", "rvec": "rvec"}
 """Ours → theirs."""
 _NODES: Final = (10, 1_000, 100_000, 1_000_000)
@@ -38,7 +38,7 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     ]
 
 
-def _figure(interval: Interval | None, scale: float = 1.0) -> Figure:
+def _figure(interval: MedianInterval | None, scale: float = 1.0) -> Figure:
     if interval is None:
         return Figure(value=None, why="not measured here")
     return Figure(
@@ -49,12 +49,12 @@ def _figure(interval: Interval | None, scale: float = 1.0) -> Figure:
 def _cost(report: CostReport, published: CsvRows) -> DerivedTable:
     """S4.8: ratios of the same round, beside the published ones."""
 
-    def published_ratio(clock: Probe, over: Probe) -> Figure:
+    def published_ratio(clock: ClockReader, over: ClockReader) -> Figure:
         if clock not in _THERE:
             return Figure(value=None, why="no such clock was published")
         return Figure(value=cost_ratio(published, _THERE[clock], _THERE[over]))
 
-    def cells(cost: Cost) -> tuple[Cell, ...]:
+    def cells(cost: ReadCost) -> tuple[DerivedCell, ...]:
         ratios = {ratio.over: ratio.ratio for ratio in cost.ratios}
         ours = tuple(_figure(ratios.get(over)) for over in _OVER)
         return (_figure(cost.ns), *ours, *(published_ratio(cost.clock, over) for over in _OVER))
@@ -165,7 +165,7 @@ def _ntp(report: NtpReport, published: CsvRows) -> DerivedTable:
     """S4.12: the corrections that chrony makes, and those of 2015."""
     published_us = {float(row["interval_s"]): float(row["mean_adjustment_us"]) for row in published}
 
-    def cells(asked_s: float, mean_ns: float | None) -> tuple[Cell, ...]:
+    def cells(asked_s: float, mean_ns: float | None) -> tuple[DerivedCell, ...]:
         ours = (
             Figure(value=None, why="chrony made no correction that counts")
             if mean_ns is None

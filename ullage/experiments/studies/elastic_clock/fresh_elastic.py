@@ -12,9 +12,9 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary, summarise
 from ullage.experiments.elastic.report.answer import undecided
 from ullage.experiments.studies.base import (
-    Cell,
     Column,
     CsvRows,
+    DerivedCell,
     DerivedRow,
     DerivedTable,
     Figure,
@@ -121,7 +121,7 @@ def _contrasts(summary: Summary) -> DerivedTable | None:
     )
 
 
-def _effect(c: Contrast) -> tuple[Cell, Cell]:
+def _effect(c: Contrast) -> tuple[DerivedCell, DerivedCell]:
     """A ratio in one column, a difference of shares in the other."""
     factor = 1.0 if c.kind == "ratio" else 100.0
     bounded = c.low is not None and c.high is not None

@@ -8,7 +8,14 @@ from typing import Final
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, DerivedRow, DerivedTable, Figure, Read
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Read,
+)
 from ullage.experiments.studies.elastic_clock.derived_elastic import mean_of
 
 STREAMS: Final = ("viewers", "rate", "server_cpu_per_stream")
@@ -62,7 +69,7 @@ def _published_columns(run: measured.AnalysedRun, read: Read) -> measured.Publis
     }
     providers = {e.key: e.provider for e in run.folder.resolved.environments}
 
-    def cells(c: Comparison) -> tuple[Cell, ...]:
+    def cells(c: Comparison) -> tuple[DerivedCell, ...]:
         technique = _THERE.get(providers[c.environment])
         if c.metric != "viewers" or technique is None:
             return (Figure(value=None, why="nothing was published that could be compared"),)

@@ -20,7 +20,7 @@ _PRINTED_W: Final = {("httperf", "hdd", "hdd"): "165.7", ("httperf", "iodrive", 
 
 
 @dataclass(frozen=True)
-class Metered:
+class MeterReading:
     """What the meter said of one test on one pair of disks, and how long the test itself took."""
 
     test: str
@@ -52,7 +52,7 @@ def disks(image: str, swap: str) -> str:
     return f"{_DISKS[image]}, swap on {_DISKS[swap]}"
 
 
-def metered(read: Read) -> tuple[Metered, ...]:
+def metered(read: Read) -> tuple[MeterReading, ...]:
     """All twelve readings, each with the length of its test where that was published.
 
     Of four web servers at once the test lasts as long as the longest.
@@ -65,7 +65,7 @@ def metered(read: Read) -> tuple[Metered, ...]:
         case = ("sysbench_oltp", row["image_disk"], row["swap_disk"])
         longest[case] = float(row["total_time_s"])
     return tuple(
-        Metered(
+        MeterReading(
             test=row["test"],
             image=row["image_disk"],
             swap=row["swap_disk"],
@@ -90,7 +90,7 @@ def tables(read: Read) -> tuple[DerivedTable, ...]:
     )
 
 
-def _power(readings: Iterable[Metered]) -> DerivedTable:
+def _power(readings: Iterable[MeterReading]) -> DerivedTable:
     return DerivedTable(
         key="power",
         caption="Mean power: energy over the time that was metered",
@@ -126,7 +126,7 @@ def _tested(value: float | None) -> Figure:
     return Figure(value=value, why="" if value is not None else "not published")
 
 
-def _windows(readings: Iterable[Metered]) -> DerivedTable:
+def _windows(readings: Iterable[MeterReading]) -> DerivedTable:
     web = [m for m in readings if m.test == "httperf"]
     first = web[0]
     return DerivedTable(
@@ -158,7 +158,7 @@ def _windows(readings: Iterable[Metered]) -> DerivedTable:
     )
 
 
-def _correlations(readings: Iterable[Metered]) -> DerivedTable:
+def _correlations(readings: Iterable[MeterReading]) -> DerivedTable:
     rows = []
     for test, name in TESTS.items():
         of_test = [m for m in readings if m.test == test]
@@ -185,7 +185,7 @@ def _correlation(energies: list[float], values: list[float]) -> float:
     return float(np.corrcoef(energies, values)[0, 1])
 
 
-def _bounds(readings: Iterable[Metered]) -> DerivedTable:
+def _bounds(readings: Iterable[MeterReading]) -> DerivedTable:
     return DerivedTable(
         key="bounds",
         caption="Power and energy of the test alone: what can be recovered",
@@ -210,7 +210,7 @@ def _bounds(readings: Iterable[Metered]) -> DerivedTable:
     )
 
 
-def _bound(m: Metered) -> tuple[Figure, ...]:
+def _bound(m: MeterReading) -> tuple[Figure, ...]:
     assert m.tested_s is not None
     assert m.most_w is not None
     low, high = m.mean_w * (1 - METER), m.most_w * (1 + METER)

@@ -8,7 +8,14 @@ from typing import Final
 
 from ullage.analysis.comparison.model import Comparison
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, DerivedTable, Figure, Study, StudyPlan
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedCell,
+    DerivedTable,
+    Figure,
+    Study,
+    StudyPlan,
+)
 from ullage.experiments.studies.flash_energy import derived
 
 QUICK: Final = StudyPlan(name="flash-energy-quick", file="quick.yaml", minutes=10)
@@ -73,7 +80,7 @@ class FlashEnergy(Study):
                 return Figure(value=times[compared] / times[base])
             return Figure(value=None, why="nothing was published that could be compared")
 
-        def cells(c: Comparison) -> tuple[Cell, ...]:
+        def cells(c: Comparison) -> tuple[DerivedCell, ...]:
             return tuple(published_ratio(c, disk) for disk, _ in THERE)
 
         columns = tuple(Column(title=f"{label} there", decimals=3) for _, label in THERE)

@@ -36,7 +36,7 @@ SECONDS: Final = "seconds"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelByRanks:
     """A program, on one rank and on several."""
 
     name: str
@@ -46,14 +46,14 @@ class Kernel:
     ranks: int
 
 
-def kernels(run: AnalysedRun) -> list[Kernel]:
+def kernels(run: AnalysedRun) -> list[KernelByRanks]:
     """Those of a run that it has in both forms."""
     keys: dict[str, dict[int, str]] = {}
     for record in (*workloads(run.folder, NAS), *workloads(run.folder, QUEENS)):
         if record.parameters.get("parallel", "mpi") == "mpi":
             keys.setdefault(_name(record), {})[int(record.parameters["ranks"])] = record.key
     return [
-        Kernel(name, of[1], of[ranks], ranks)
+        KernelByRanks(name, of[1], of[ranks], ranks)
         for name, of in keys.items()
         if 1 in of
         for ranks in sorted(set(of) - {1})
@@ -119,7 +119,7 @@ def _columns(run: AnalysedRun) -> tuple[Column, ...]:
 
 
 def _rows(
-    run: AnalysedRun, shares: list[tuple[Figure, Kernel]], *, together: bool
+    run: AnalysedRun, shares: list[tuple[Figure, KernelByRanks]], *, together: bool
 ) -> tuple[DerivedRow, ...]:
     return tuple(
         DerivedRow(
@@ -130,11 +130,11 @@ def _rows(
     )
 
 
-def _label(kernel: Kernel) -> str:
+def _label(kernel: KernelByRanks) -> str:
     return f"{kernel.name}, {kernel.ranks} ranks"
 
 
-def communicated(run: AnalysedRun, kernel: Kernel) -> Figure:
+def communicated(run: AnalysedRun, kernel: KernelByRanks) -> Figure:
     """The share of a kernel's time that is communication, in the baseline; in per cent."""
     baseline = run.analysis.baseline
     efficiency = product(
@@ -152,7 +152,7 @@ def communicated(run: AnalysedRun, kernel: Kernel) -> Figure:
     return Figure(value=100 * (1 - efficiency.value), low=low, high=high, why=efficiency.why)
 
 
-def _slower(run: AnalysedRun, kernel: Kernel, key: str, *, together: bool) -> Figure:
+def _slower(run: AnalysedRun, kernel: KernelByRanks, key: str, *, together: bool) -> Figure:
     """An environment's time over the baseline's; or that over the same on one rank."""
     baseline = run.analysis.baseline
     terms = [

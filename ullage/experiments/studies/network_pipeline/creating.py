@@ -8,9 +8,9 @@ from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import (
-    Cell,
     Column,
     CsvRows,
+    DerivedCell,
     DerivedRow,
     DerivedTable,
     Figure,
@@ -92,7 +92,7 @@ def _figure(c: Comparison | None, *, own: bool) -> Figure:
 
 
 def _published(row: dict[str, str], counts: list[int]) -> DerivedRow:
-    def cell(count: int) -> Cell:
+    def cell(count: int) -> DerivedCell:
         if str(count) == row["instances"]:
             return Figure(value=float(row["create_s"]))
         return Figure(value=None, why="not among the published figures")

@@ -16,7 +16,7 @@ THROUGHPUT: Final = "throughput"
 
 
 @dataclass(frozen=True)
-class Series:
+class PipelineByThreads:
     """One pipeline with one source of its input, by threads of its middle stages."""
 
     name: str
@@ -24,12 +24,12 @@ class Series:
     """Threads → key of the workload."""
 
 
-def series(run: AnalysedRun) -> list[Series]:
+def series(run: AnalysedRun) -> list[PipelineByThreads]:
     by_name: dict[str, dict[int, str]] = {}
     for kind in PIPELINES:
         for record in workloads(run.folder, kind):
             by_name.setdefault(_name(record), {})[_threads(record)] = record.key
-    return [Series(name, dict(sorted(keys.items()))) for name, keys in by_name.items()]
+    return [PipelineByThreads(name, dict(sorted(keys.items()))) for name, keys in by_name.items()]
 
 
 def _name(record: WorkloadRecord) -> str:
