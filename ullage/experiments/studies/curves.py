@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ullage.analysis.comparison.model import Comparison, CurvePoint
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
 from ullage.experiments.studies.measured import AnalysedRun
-
-PlaceLabel = Callable[[float], str]
 
 
 def table(

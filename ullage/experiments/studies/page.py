@@ -23,8 +23,6 @@ from ullage.runs.reader import is_elastic, is_ordinary
 
 NAME: Final = "study.html"
 REPORT: Final = "report.html"
-_LONGEST: Final = 300
-"""Of a label, which is a run's own words."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +69,10 @@ def _energies(runs: Runs) -> Iterator[energy.EnergySection]:
         if not is_elastic(path) and is_ordinary(path):
             section = energy.section(measured.opened(path).analysis)
             if section is not None and section.forest:
-                yield replace(section, title=f"{clean(plan, _LONGEST)}: {section.title}")
+                yield replace(section, title=f"{clean(plan, showing.LONGEST)}: {section.title}")
 
 
 def _link(plan: str, path: Path, place: Path) -> RunLink:
     file = path / REPORT
     relative = Path(os.path.relpath(file.resolve(), place.resolve())).as_posix()
-    return RunLink(plan, clean(str(path), _LONGEST), relative if file.is_file() else "")
+    return RunLink(plan, clean(str(path), showing.LONGEST), relative if file.is_file() else "")

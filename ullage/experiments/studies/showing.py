@@ -20,7 +20,7 @@ from ullage.report.charts.text import unbroken
 
 FORMAT: Final = 1
 DIFFERS: Final = "≠"
-_LONGEST: Final = 300
+LONGEST: Final = 300
 """Of a cell: labels are a run's own words."""
 
 
@@ -143,7 +143,7 @@ def tabulated(table: DerivedTable) -> views.Table:
     rows: Iterable[views.TableRow] = (
         (_clean(row.label), *map(_cell, row.cells, table.columns)) for row in table.rows
     )
-    note = unbroken(clean(" ".join(notes(table)), 4 * _LONGEST))
+    note = unbroken(clean(" ".join(notes(table)), 4 * LONGEST))
     return views.tabulate(
         _clean(table.caption), (table.of, *titles), rows, numbers=figures, note=note
     )
@@ -157,7 +157,7 @@ def _cell(cell: DerivedCell, column: Column) -> views.TableCell:
 
 
 def _clean(text: str) -> str:
-    return clean(text, _LONGEST)
+    return clean(text, LONGEST)
 
 
 def _sign(figure: Figure) -> str:
