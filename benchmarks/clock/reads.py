@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks.figures import Figure, main
 from ullage.experiments.clock import lab
-from ullage.experiments.clock.outcomes import CostOptions, Probe, StrictOptions
+from ullage.experiments.clock.outcomes import ClockReader, CostOptions, StrictOptions
 
 
 def costs(quick: bool) -> list[Figure]:
@@ -17,7 +17,7 @@ def costs(quick: bool) -> list[Figure]:
     options = CostOptions(rounds=20, reads=50_000) if quick else CostOptions()
     costs_by_clock = {cost.clock: cost for cost in lab.cost(options, _quiet).clocks}
 
-    def row(clock: Probe, over: Probe, name: str, peer: str, most: float) -> Figure:
+    def row(clock: ClockReader, over: ClockReader, name: str, peer: str, most: float) -> Figure:
         ratio = next(it.ratio for it in costs_by_clock[clock].ratios if it.over == over)
         return Figure(
             name,

@@ -35,7 +35,7 @@ from ullage.environments.base import Provider
 from ullage.environments.native import Native
 from ullage.environments.placement import Resources
 from ullage.experiments.profile import run
-from ullage.experiments.profile.request import Asked
+from ullage.experiments.profile.request import ProfileRequest
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Blocks, EnvironmentPlan, Plan, WorkloadPlan
 from ullage.runs import writer
@@ -134,7 +134,7 @@ def figures_of_kept(folder: Path) -> list[Figure]:
 
 def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | None:
     """Its weights; None, and the reason is said, where there are none."""
-    request = Asked(
+    request = ProfileRequest(
         argv=application.argv,
         directory=root,
         variables={"PATH": os.environ["PATH"], "LC_ALL": "C"},

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
-from ullage import report
 from ullage.analysis import overhead, sentences
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.report.export import export, lines, rich_table
+from ullage.report.page import write
 from ullage.runs.reader import RunFolder
 
 CPU = WORKLOADS[0]
@@ -31,7 +31,7 @@ def _all_views(folder: RunFolder, analysis: Analysis, out: Path) -> str:
     for form in ("csv", "json", "latex", "parquet"):
         assert export(analysis, form)
     assert rich_table(analysis).columns
-    report.write(folder, analysis, out)
+    write(folder, analysis, out)
     return "\n".join([*sentences.answer(analysis), *lines(analysis)])
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from testing.synthetic import CURVE_WORKLOAD, WORKLOADS, make_run
-from ullage import report
 from ullage.analysis import overhead, sentences
 from ullage.analysis.comparison.model import Analysis
 from ullage.common import errors
@@ -17,6 +16,7 @@ from ullage.common.errors import UllageError
 from ullage.report import answer, workloads
 from ullage.report.charts import lanes as sides
 from ullage.report.export import export, rows
+from ullage.report.page import write
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Design
 
@@ -79,7 +79,7 @@ def test_the_table_and_the_files_say_so(analysis: Analysis) -> None:
 def test_every_caption_and_chart_of_the_report_says_so(
     folder: RunFolder, analysis: Analysis, tmp_path: Path
 ) -> None:
-    page = report.write(folder, analysis, tmp_path / "page.html").read_text()
+    page = write(folder, analysis, tmp_path / "page.html").read_text()
     assert "What is left of the machine, while both run side by side" in page
     assert answer.forest_title(analysis).endswith(", while both run side by side")
     assert all(g.label.endswith(", while both run side by side") for g in answer.groups(analysis))

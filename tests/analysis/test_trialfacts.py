@@ -7,8 +7,8 @@ import pytest
 
 from testing.synthetic import SCRIPT, WORKLOADS, make_run
 from tests.support import commandkit
-from ullage import report
 from ullage.analysis import overhead, trialfacts
+from ullage.report.page import write
 from ullage.runs.reader import RunFolder
 
 LIMITS = ("the servers' CPUs", "the servers' CPUs", "none found", "the link", "this host's CPUs")
@@ -62,7 +62,7 @@ def test_show_details_prints_them(run: Path) -> None:
 
 def test_the_report_has_them_as_text(run: Path) -> None:
     folder = RunFolder.open(run)
-    page = report.write(folder, overhead.analyse(folder)).read_text()
+    page = write(folder, overhead.analyse(folder)).read_text()
     assert page.count("What the trials told") == 1
     assert "the servers&#39; CPUs (2 of 5)" in page
     assert f"nginx␛[31m{SCRIPT}" not in page

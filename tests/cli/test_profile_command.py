@@ -18,7 +18,7 @@ from ullage.common.errors import UllageError
 from ullage.experiments.profile import disk
 from ullage.experiments.profile import request as asking
 from ullage.experiments.profile import run as running
-from ullage.experiments.profile.request import Asked
+from ullage.experiments.profile.request import ProfileRequest
 from ullage.host import cgroups, leftovers, paths
 from ullage.runs.reader import sessions
 
@@ -249,8 +249,10 @@ def test_names_of_folders_are_plain(tmp_path: Path) -> None:
         assert request(tmp_path, program).name == name
 
 
-def request(directory: Path, program: str = "true") -> Asked:
-    return Asked(argv=(program,), directory=directory, variables={"PATH": os.environ["PATH"]})
+def request(directory: Path, program: str = "true") -> ProfileRequest:
+    return ProfileRequest(
+        argv=(program,), directory=directory, variables={"PATH": os.environ["PATH"]}
+    )
 
 
 def nothing_left(root: Path) -> bool:

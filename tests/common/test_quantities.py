@@ -9,10 +9,12 @@ from ullage.common.quantities import (
     Bytes,
     Fraction,
     Seconds,
+    digits,
     exact_bytes,
     format_bytes,
     format_seconds,
     many,
+    prefixed,
 )
 
 fraction, seconds, size = TypeAdapter(Fraction), TypeAdapter(Seconds), TypeAdapter(Bytes)
@@ -99,3 +101,37 @@ def test_exact_sizes(value: int, text: str) -> None:
 @pytest.mark.parametrize("value", [1025, 65_507, (1 << 30) - 1])
 def test_a_size_is_not_rounded_where_it_is_a_bound(value: int) -> None:
     assert exact_bytes(value) == f"{value}B"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (2.5e8, "B/s", (1e6, "MB/s")),
+        (999.6e-6, "s", (1e-3, "ms")),
+        (999.4e-6, "s", (1e-6, "µs")),
+        (5e-9, "s", (1e-9, "ns")),
+        (90_000, "s", (1, "s")),
+        (1_432, "1/s", (1, "1/s")),
+        (0, "W", (1, "W")),
+    ],
+)
+def test_si_prefixes(value: float, unit: str, shown: tuple[float, str]) -> None:
+    assert prefixed(value, unit) == shown
+    assert prefixed(-value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.5, "1.50"),
+        (9.996, "10.0"),
+        (0.99961, "1.00"),
+        (-24.44, "-24.4"),
+        (1_432.4, "1,432"),
+        (0.00123, "0.00123"),
+        (0, "0"),
+        (1e-7, "1e-07"),
+    ],
+)
+def test_three_digits(value: float, text: str) -> None:
+    assert digits(value) == text

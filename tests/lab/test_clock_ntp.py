@@ -17,7 +17,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.clock.ntp import experiment, guest
 from ullage.experiments.clock.ntp.experiment import NtpOptions, NtpOutcome, measure
-from ullage.experiments.clock.ntp.guest import Guest, Lab, Server
+from ullage.experiments.clock.ntp.guest import Lab, NtpServer, SkewedGuest
 from ullage.host import leftovers, paths
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -81,12 +81,12 @@ def test_the_other_sign_at_another_interval() -> None:
 
 
 def test_a_step_is_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def five_seconds_late(self: Guest) -> None:
+    async def five_seconds_late(self: SkewedGuest) -> None:
         here_ns, inside_ns, _ = await self.monotonic()
         ahead_ns = here_ns - inside_ns + time.time_ns() - time.monotonic_ns()
         await self.call("python3", guest.SAMPLER, "set", str(ahead_ns - 5_000_000_000))
 
-    monkeypatch.setattr(Guest, "set_clock", five_seconds_late)
+    monkeypatch.setattr(SkewedGuest, "set_clock", five_seconds_late)
     (found,) = measure(NtpOptions(observe_s=20), print).intervals
     steps = [one for one in found.corrections if one.kind == "step"]
     assert len(steps) == 1
@@ -107,7 +107,7 @@ def test_a_server_that_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Lab.server
 
     @contextlib.asynccontextmanager
-    async def dying(self: Lab) -> AsyncIterator[Server]:
+    async def dying(self: Lab) -> AsyncIterator[NtpServer]:
         async with real(self) as server:
             killing = asyncio.get_running_loop().call_later(30, server.process.kill)
             yield server

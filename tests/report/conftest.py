@@ -46,13 +46,13 @@ def watch(browser: Browser, file: Path, **options: object) -> Watched:
     page.on("pageerror", lambda error: note(f"error {error}"))
     page.on("request", requested)
 
-    def dialog(shown: object) -> None:
+    def dialog(opened: object) -> None:
         note("dialog")
-        shown.dismiss()  # type: ignore[attr-defined]
+        opened.dismiss()  # type: ignore[attr-defined]
 
     page.on("dialog", dialog)
     page.goto(file.resolve().as_uri())
-    if options.get("java_script_enabled", True):
+    if options.get("java_script_enabled", True) and page.locator(".plot").count():
         page.wait_for_selector(DONE, state="attached")
     return watched
 
@@ -61,9 +61,9 @@ def watch(browser: Browser, file: Path, **options: object) -> Watched:
 def browser() -> Iterator[Browser]:
     """Of one module: while Playwright lives its event loop does, and nobody else's can start."""
     with sync_playwright() as playwright:
-        found = launch(playwright)
-        yield found
-        found.close()
+        chromium = launch(playwright)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="session")

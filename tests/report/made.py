@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, SCRIPT, WORKLOADS, make_run
-from ullage import report
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis
+from ullage.report.page import write
 from ullage.runs.events import Warned
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, ImageRecord, Parity, WorkloadRecord
@@ -28,7 +28,7 @@ def made_run(path: Path, **options: Any) -> tuple[RunFolder, Analysis]:
 
 def made_report(path: Path, **options: Any) -> Path:
     """A run in `path`, analysed, with its report."""
-    return report.write(*made_run(path, **options))
+    return write(*made_run(path, **options))
 
 
 def curve_report(path: Path) -> Path:
@@ -62,7 +62,7 @@ def hostile_report(path: Path) -> Path:
     warned = Warned(epoch_ns=1, code=HOSTILE, message=HOSTILE)
     folder = RunFolder(path, resolved, (*folder.events, warned), folder.truncated)
     analysis = overhead.analyse(folder)
-    return report.write(folder, analysis)
+    return write(folder, analysis)
 
 
 def _hostile_environment(e: EnvironmentRecord) -> EnvironmentRecord:

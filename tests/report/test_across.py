@@ -22,8 +22,8 @@ def varied(**factors: object) -> WorkloadRecord:
 
 THREADS = tuple(varied(threads=n) for n in (4, 1, 2))
 SPEEDS = {1: 1.0, 2: 2.0, 4: 3.0}
-TRUTH = {("native", each.key): 1 / SPEEDS[each.factors["threads"]] for each in THREADS} | {
-    ("vm", each.key): 1.0 for each in THREADS
+TRUTH = {("native", w.key): 1 / SPEEDS[w.factors["threads"]] for w in THREADS} | {
+    ("vm", w.key): 1.0 for w in THREADS
 }
 PEERS = tuple(varied(peer={"environment": name}) for name in ("native", "vm"))
 
@@ -35,9 +35,9 @@ def test_a_speed_up_is_that_of_the_truth(tmp_path: Path) -> None:
     chart = across.speed_up(folder, analysis, scaling)
     assert chart is not None
     native = folder.resolved.environments[0].label
-    found = {row["x"]: row for row in chart.data["points"] if row["e"] == native}
+    points = {row["x"]: row for row in chart.data["points"] if row["e"] == native}
     for threads, truth in SPEEDS.items():
-        row = found[float(threads)]
+        row = points[float(threads)]
         assert row["lo"] <= row["y"] <= row["hi"]
         assert row["y"] == pytest.approx(truth, rel=0.03)
     others = [row["y"] for row in chart.data["points"] if row["e"] != native]
@@ -61,8 +61,8 @@ def test_what_was_varied_is_what_scales() -> None:
     (scaling,) = across.scalings([varied(ranks=n) for n in (1, 4, 2)])
     assert scaling.parameter == "ranks" and [at for at, _ in scaling.steps] == [1, 2, 4]
     both = [varied(threads=t, ranks=r) for t in (1, 2) for r in (1, 2)]
-    found = [(each.parameter, len(each.steps)) for each in across.scalings(both)]
-    assert sorted(found) == [("ranks", 2), ("ranks", 2), ("threads", 2), ("threads", 2)]
+    scaled = [(s.parameter, len(s.steps)) for s in across.scalings(both)]
+    assert sorted(scaled) == [("ranks", 2), ("ranks", 2), ("threads", 2), ("threads", 2)]
     for old, now in ((None, ()), ("threads", ("threads",))):
         assert WorkloadRecord(**{**CPU.model_dump(), "scaling": old}).scaling == now
 
@@ -89,7 +89,9 @@ def test_the_page_has_both(tmp_path: Path) -> None:
 
 def test_shares_stand_by_their_nines() -> None:
     coordinate = Coordinate(name="quantile", unit="1", scale="quantile")
-    line = curve.Line("a", tuple(curve.Point(q, 1.0, 1.0, 1.0) for q in (0.5, 0.9, 0.99, 0.999)))
+    line = curve.CurveLine(
+        "a", tuple(curve.LinePoint(q, 1.0, 1.0, 1.0) for q in (0.5, 0.9, 0.99, 0.999))
+    )
     chart = curve.draw([line], coordinate, "latency", "s")
     places = [row["x"] for row in chart.data["points"]]
     assert places == pytest.approx([0.301, 1, 2, 3], abs=1e-3)
@@ -97,6 +99,6 @@ def test_shares_stand_by_their_nines() -> None:
 
 def test_sizes_stand_by_their_powers_of_two() -> None:
     coordinate = Coordinate(name="message_size", unit="B", scale="log")
-    line = curve.Line("a", tuple(curve.Point(2.0**n, 1.0, 1.0, 1.0) for n in (0, 1, 2)))
+    line = curve.CurveLine("a", tuple(curve.LinePoint(2.0**n, 1.0, 1.0, 1.0) for n in (0, 1, 2)))
     spec = str(curve.draw([line], coordinate, "time", "s").layout)
     assert "'base': 2" in spec and "KiB" in spec

@@ -13,13 +13,13 @@ from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
-from ullage import report
 from ullage.analysis import overhead
 from ullage.analysis.causes import hotspots
-from ullage.report import cores, workloads
+from ullage.report import cores
 from ullage.report import hotspots as section
 from ullage.report import pictures as charts
-from ullage.report.charts.lanes import Drawing, Row
+from ullage.report.charts.lanes import DataRow, Drawing
+from ullage.report.page import write
 from ullage.report.views import Specs
 from ullage.runs.reader import RunFolder
 from ullage.runs.symbols import OTHER_END
@@ -37,18 +37,18 @@ def made(path: Path, courses: Courses, cpus: int = 2) -> RunFolder:
     parts = max(map(len, courses.values()), default=0)
     for trial in folder.trials:
         over = {"programs": [HZ] * parts} if parts else None
-        found = table(trial, {WORK: 1.0}, over, cores_over_time=courses)
-        put(folder, trial, found.model_copy(update={"cpus": cpus}).model_dump_json())
+        symbols = table(trial, {WORK: 1.0}, over, cores_over_time=courses)
+        put(folder, trial, symbols.model_copy(update={"cpus": cpus}).model_dump_json())
     return folder
 
 
 def drawn(folder: RunFolder) -> Drawing:
-    found = cores.draw(hotspots.cells(folder).cells)
-    assert found is not None
-    return found
+    drawing = cores.draw(hotspots.cells(folder).cells)
+    assert drawing is not None
+    return drawing
 
 
-def steps(chart: Drawing, row: Row) -> tuple[int, int]:
+def steps(chart: Drawing, row: DataRow) -> tuple[int, int]:
     """From which to which twentieth of its core an area goes."""
     (ground,) = (g for g in chart.data["grounds"] if g["y"] <= row["y"] and row["z"] <= g["z"])
     high = ground["z"] - ground["y"]
@@ -66,8 +66,8 @@ def test_a_strip_is_as_full_as_its_core_was_busy(tmp_path: Path) -> None:
     }
     chart = drawn(made(tmp_path / "run", courses))
     first = [row for row in chart.data["areas"] if row["y"] < 1]
-    told = [(row["c"], row["g"], row["x"], row["e"], *steps(chart, row)) for row in first]
-    assert told == [
+    areas = [(row["c"], row["g"], row["x"], row["e"], *steps(chart, row)) for row in first]
+    assert areas == [
         ("0", "programs", 0, 5, 0, 20),
         ("0", "programs", 5, 10, 0, 10),
         ("1", "kernel threads", 8, 9, 0, 10),
@@ -75,7 +75,9 @@ def test_a_strip_is_as_full_as_its_core_was_busy(tmp_path: Path) -> None:
         ("1", "the other end", 0, 8, 0, 5),
         ("1", "the other end", 8, 9, 10, 15),
     ]
-    assert [row["n"] for row in chart.data["names"]] == [each.label for each in ENVIRONMENTS]
+    assert [row["n"] for row in chart.data["names"]] == [
+        environment.label for environment in ENVIRONMENTS
+    ]
     assert [row["t"] for row in chart.data["cores"]] == ["0", "1"] * len(ENVIRONMENTS)
 
 
@@ -91,8 +93,8 @@ def test_of_a_large_host_the_busiest_have_a_strip(tmp_path: Path) -> None:
     chart = drawn(made(tmp_path / "run", busy, cpus=256))
     names = [row["t"] for row in chart.data["cores"]][:17]
     assert names == [*(str(core) for core in range(3, 256, 16)), "240 others"]
-    (rest,) = (r for r in chart.data["areas"] if r["y"] < 1 and r["c"] == "240 others")
-    assert steps(chart, rest) == (0, 2)  # a tenth
+    (others,) = (r for r in chart.data["areas"] if r["y"] < 1 and r["c"] == "240 others")
+    assert steps(chart, others) == (0, 2)  # a tenth
     assert chart.height < 250 * len(ENVIRONMENTS) + 100
 
 
@@ -105,11 +107,11 @@ def test_a_run_of_many_cells_on_a_large_host_stays_small(tmp_path: Path) -> None
         for group in ("programs", "others")
     }
     folder = made(tmp_path / "run", busy, cpus=256)
-    found = hotspots.cells(folder).cells
-    chart = cores.draw([found[0]] * hotspots.MOST_CELLS)
+    cells = hotspots.cells(folder).cells
+    chart = cores.draw([cells[0]] * hotspots.MOST_CELLS)
     assert chart is not None
     specs = Specs()
-    workloads.add(specs, chart)
+    specs.figure(chart, "", "")
     assert sum(len(spec.json) for spec in specs.items) < 2_000_000
 
 
@@ -123,9 +125,9 @@ def test_a_run_that_does_not_tell_has_none(tmp_path: Path) -> None:
 def test_it_is_in_the_report_and_a_picture_for_a_paper(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", {(0, "programs"): [HZ] * 10})
     analysis = overhead.analyse(folder)
-    found = section.section(folder, analysis, Specs())
-    assert found is not None
-    over_time, by_core = found.workloads[0].figures
+    places = section.section(folder, analysis, Specs())
+    assert places is not None
+    over_time, by_core = places.workloads[0].figures
     assert by_core.caption == cores.CAPTION != over_time.caption
     pictures = dict(charts.pictures(folder, analysis))
     assert pictures[f"{charts._slug(CPU.key)}-cores"].startswith("<svg")
@@ -136,7 +138,7 @@ def test_a_browser_draws_it(tmp_path: Path, browser: Browser, cpus: int) -> None
     """Groups that there are none of too; nothing is wider than the page."""
     courses = {(core, HOSTILE): [HZ] * 10 for core in range(cpus)}
     folder = made(tmp_path / "run", courses, cpus)
-    watched = watch(browser, report.write(folder, overhead.analyse(folder)))
+    watched = watch(browser, write(folder, overhead.analyse(folder)))
     try:
         watched.open_folds()
         place = watched.page.locator("section[aria-labelledby=cpus]")

@@ -25,12 +25,12 @@ def test_a_run_without_meters_has_none(tmp_path: Path) -> None:
 def test_every_row_says_how_and_where_it_was_measured(tmp_path: Path) -> None:
     folder = metered(run(tmp_path / "run", blocks=6), lambda _: 100.0, accuracy=0.02)
     analysis = analysed(folder)
-    found = energy.section(analysis)
-    assert found is not None
-    assert found.table is not None
-    assert len(found.table.rows) == len(analysis.energy) == 4
-    for row in found.table.rows:
-        assert len(row) == len(found.table.heads)
+    measured = energy.section(analysis)
+    assert measured is not None
+    assert measured.table is not None
+    assert len(measured.table.rows) == len(analysis.energy) == 4
+    for row in measured.table.rows:
+        assert len(row) == len(measured.table.heads)
         assert any("(measured at the wall)" in cell.text for cell in row)
     text = page.render(folder, analysis)
     assert SECTION in text
@@ -40,11 +40,11 @@ def test_every_row_says_how_and_where_it_was_measured(tmp_path: Path) -> None:
 def test_the_plot_has_the_ratios_and_verdicts_of_the_table(tmp_path: Path) -> None:
     folder = metered(run(tmp_path / "run", blocks=6), lambda _: 100.0, accuracy=0.02)
     analysis = analysed(folder)
-    compared = [each for each in analysis.energy if each.environment != "native"]
+    compared = [result for result in analysis.energy if result.environment != "native"]
     rows = [row for group in energy.groups(analysis) for row in group.rows]
     assert len(rows) == len(compared) > 0
-    for row, each in zip(rows, compared, strict=True):
-        main = each.per_unit or each.energy
+    for row, result in zip(rows, compared, strict=True):
+        main = result.per_unit or result.energy
         assert main.budget is not None
         assert (row.low, row.high) == (main.budget.low, main.budget.high)
         assert row.verdict == (main.verdict or "none")
@@ -56,10 +56,10 @@ def test_the_plot_has_the_ratios_and_verdicts_of_the_table(tmp_path: Path) -> No
 def test_what_is_missing_is_said_where_no_trial_has_an_energy(tmp_path: Path) -> None:
     folder = metered(run(tmp_path / "run", blocks=6, design="duet"), lambda _: 100.0)
     analysis = analysed(folder)
-    found = energy.section(analysis)
-    assert found is not None
-    assert found.table is None
-    assert [note.code for note in found.notes] == ["energy-shared"]
+    lacking = energy.section(analysis)
+    assert lacking is not None
+    assert lacking.table is None
+    assert [note.code for note in lacking.notes] == ["energy-shared"]
     assert "energy-shared" in page.render(folder, analysis)
 
 
@@ -71,10 +71,10 @@ def test_untrusted_text_is_only_text(tmp_path: Path, field: str) -> None:
     texts = {"message": "m", "advice": "a", "label": "l", field: HOSTILE}
     note = EnergyNote(code="meter-jump", **texts)
     hostile = analysis.model_copy(update={"energy_notes": (note,)})
-    found = energy.section(hostile)
-    assert found is not None
-    assert found.table is not None
-    shown = [cell.text for row in found.table.rows for cell in row]
-    shown += [text for each in found.notes for text in (*each.texts, each.advice)]
-    assert not any("\x1b" in text or "\u202e" in text or "\x00" in text for text in shown)
+    untrusted = energy.section(hostile)
+    assert untrusted is not None
+    assert untrusted.table is not None
+    words = [cell.text for row in untrusted.table.rows for cell in row]
+    words += [text for doubt in untrusted.notes for text in (*doubt.texts, doubt.advice)]
+    assert not any("\x1b" in text or "\u202e" in text or "\x00" in text for text in words)
     assert "<script>alert(1)" not in page.render(folder, hostile)

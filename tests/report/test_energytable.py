@@ -71,7 +71,7 @@ def test_show_prints_each_figure_with_its_method_and_scope(
 
 
 @pytest.mark.parametrize(
-    ("metric", "one"),
+    ("metric", "singular"),
     [
         ("events_per_second", "event"),
         ("queries_per_second", "query"),
@@ -80,23 +80,25 @@ def test_show_prints_each_figure_with_its_method_and_scope(
         ("rate", "unit"),
     ],
 )
-def test_the_smallest_amount_is_one_of_its_things(tmp_path: Path, metric: str, one: str) -> None:
+def test_the_smallest_amount_is_one_of_its_things(
+    tmp_path: Path, metric: str, singular: str
+) -> None:
     made = run(tmp_path / "run", workloads=_named(metric), blocks=3)
     metered(made, lambda _: 90_000.0)
-    assert words.rows(analysed(made))[0][5].endswith(f" per {one} (measured at the wall)")
+    assert words.rows(analysed(made))[0][5].endswith(f" per {singular} (measured at the wall)")
 
 
 def test_every_format_has_every_row(folder: RunFolder, analysis: Analysis) -> None:
-    known = energy_table.rows(analysis)
-    assert len(known) == len(analysis.energy)
-    assert all(list(row) == list(energy_table.COLUMNS) for row in known)
-    assert json.loads(energy_table.export(analysis, "json"))["rows"] == known
+    expected = energy_table.rows(analysis)
+    assert len(expected) == len(analysis.energy)
+    assert all(list(row) == list(energy_table.COLUMNS) for row in expected)
+    assert json.loads(energy_table.export(analysis, "json"))["rows"] == expected
     table = pq.read_table(pa.BufferReader(energy_table.export(analysis, "parquet")))
-    assert table.to_pylist() == known
+    assert table.to_pylist() == expected
     read = list(csv.DictReader(io.StringIO(energy_table.export(analysis, "csv").decode())))
-    assert [row["energy_j"] for row in read] == [str(row["energy_j"]) for row in known]
+    assert [row["energy_j"] for row in read] == [str(row["energy_j"]) for row in expected]
     latex = energy_table.export(analysis, "latex").decode()
-    assert latex.count("measured at the wall") == len(known)
+    assert latex.count("measured at the wall") == len(expected)
     with pytest.raises(UllageError) as caught:
         energy_table.export(analysis, "svg")
     assert caught.value.kind is errors.EXPORT_UNKNOWN_FORMAT

@@ -28,16 +28,16 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
 
 
 def test_every_form_has_the_same_rows(analysis: Analysis) -> None:
-    known = rows(analysis)
-    assert len(known) == len(analysis.comparisons) + len(analysis.again)
-    assert json.loads(export(analysis, "json"))["rows"] == known
+    expected = rows(analysis)
+    assert len(expected) == len(analysis.comparisons) + len(analysis.again)
+    assert json.loads(export(analysis, "json"))["rows"] == expected
     table = pq.read_table(pa.BufferReader(export(analysis, "parquet")))
-    assert table.to_pylist() == known
+    assert table.to_pylist() == expected
     assert table.schema.metadata[b"format"] == b"2"
     read = list(csv.DictReader(io.StringIO(export(analysis, "csv").decode())))
-    assert [row["workload"] for row in read] == [row["workload"] for row in known]
+    assert [row["workload"] for row in read] == [row["workload"] for row in expected]
     assert [float(row["ratio"]) for row in read if row["ratio"]] == [
-        row["ratio"] for row in known if row["ratio"] is not None
+        row["ratio"] for row in expected if row["ratio"] is not None
     ]
 
 
@@ -51,15 +51,15 @@ def test_figures_are_not_rounded(analysis: Analysis) -> None:
 
 
 def test_every_row_says_what_it_rests_on(analysis: Analysis) -> None:
-    found = rows(analysis)
-    assert {row["design"] for row in found} == {"solo"}
-    assert {row["correction"] for row in found} == {"holm"}
-    assert {row["precision"] for row in found} == {"repeatability"}
-    for row, c in zip(found, (*analysis.comparisons, *analysis.again), strict=True):
+    exported = rows(analysis)
+    assert {row["design"] for row in exported} == {"solo"}
+    assert {row["correction"] for row in exported} == {"holm"}
+    assert {row["precision"] for row in exported} == {"repeatability"}
+    for row, c in zip(exported, (*analysis.comparisons, *analysis.again), strict=True):
         assert (row["pairs"], row["generations"]) == (c.pairs, c.generations)
-        known = c.budget.model_dump() if c.budget else {}
+        budget = c.budget.model_dump() if c.budget else {}
         for name in ("type_a", "type_b", "expanded"):
-            assert row[name] == known.get(name)
+            assert row[name] == budget.get(name)
 
 
 def test_the_table_and_the_sentences_have_the_same_figures(analysis: Analysis) -> None:
@@ -67,23 +67,23 @@ def test_the_table_and_the_sentences_have_the_same_figures(analysis: Analysis) -
     console.print(rich_table(analysis))
     table = console.export_text().splitlines()
     for c in analysis.primary():
-        said = comparison_sentence(analysis, c)
+        sentence = comparison_sentence(analysis, c)
         at = next(i for i, line in enumerate(table) if line.startswith(c.environment_label))
         row = next(line for line in table[at:] if c.workload_title in line)
         middle, interval, rests, verdict, *_ = re.split(r"  +", row.strip())[1:]
-        assert f"{interval}, {rests}" in said
-        assert all(part in said for part in verdict.split(": "))
-        assert (f"{middle}× worse" in said) is (c.verdict == "worse")
+        assert f"{interval}, {rests}" in sentence
+        assert all(part in sentence for part in verdict.split(": "))
+        assert (f"{middle}× worse" in sentence) is (c.verdict == "worse")
 
 
 def test_details_for_the_terminal(analysis: Analysis) -> None:
-    told = lines(analysis)
-    assert told[0].startswith("design: trials one after another")
+    text = lines(analysis)
+    assert text[0].startswith("design: trials one after another")
     for c in analysis.primary():
-        at = told.index(comparison_sentence(analysis, c))
-        assert told[at + 1].startswith("  rests on: ")
+        at = text.index(comparison_sentence(analysis, c))
+        assert text[at + 1].startswith("  rests on: ")
     doubts = sum(len(c.doubts) for c in (*analysis.primary(), *analysis.again) if c.primary)
-    assert sum(line.startswith("  doubt: ") for line in told) == doubts > 0
+    assert sum(line.startswith("  doubt: ") for line in text) == doubts > 0
 
 
 def test_latex_escapes_what_a_plan_may_hold(tmp_path: Path) -> None:

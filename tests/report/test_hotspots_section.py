@@ -12,7 +12,6 @@ from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
-from ullage import report
 from ullage.analysis import overhead
 from ullage.analysis.causes import hotspots as found
 from ullage.report import hotspots, page
@@ -39,12 +38,12 @@ def made(path: Path, parts: int, **more: Any) -> RunFolder:
 
 
 def _table(trial: Trial, parts: int) -> Any:
-    each = round(HZ * 10 / parts) if parts else 0
+    samples = round(HZ * 10 / parts) if parts else 0
     if trial.environment != "vm":
-        over = {"programs": [each] * parts} if parts else None
+        over = {"programs": [samples] * parts} if parts else None
         return table(trial, {WORK: 1.0}, over)
-    over = {"hypervisor": [each] * (parts // 2) + [0] * (parts - parts // 2)} if parts else {}
-    over |= {"vcpu": [each] * parts, "kworker": [each // 10] * parts} if parts else {}
+    over = {"hypervisor": [samples] * (parts // 2) + [0] * (parts - parts // 2)} if parts else {}
+    over |= {"vcpu": [samples] * parts, "kworker": [samples // 10] * parts} if parts else {}
     return table(trial, {("vcpu", "CPU N/TCG", "generated code", ""): 1.0, POLL: 0.5}, over)
 
 
@@ -67,13 +66,13 @@ def test_a_fold_for_each_workload(tmp_path: Path) -> None:
     specs = Specs()
     section = hotspots.section(folder, analysis, specs)
     assert section is not None
-    assert [each.title for each in section.workloads] == [CPU.title, MEMORY.title]
+    assert [workload.title for workload in section.workloads] == [CPU.title, MEMORY.title]
     assert len(specs.items) == 2
     by_group, *places = section.workloads[0].tables
     heads = [head.text for head in by_group.heads]
     assert heads == ["environment", "programs", "vCPUs", "QEMU", "together"]
     rows = {row[0]: row[1:] for row in text_of(by_group)}
-    assert list(rows) == [each.label for each in ENVIRONMENTS]
+    assert list(rows) == [environment.label for environment in ENVIRONMENTS]
     assert rows[ENVIRONMENTS[0].label] == ["1.00", "0.00", "0.00", "1.00"]
     assert rows[ENVIRONMENTS[-1].label] == ["0.00", "1.00", "0.50", "1.50"]
     assert len(places) == len(ENVIRONMENTS)
@@ -114,7 +113,7 @@ def test_cores_are_a_table_of_each_cell_that_tells_them(tmp_path: Path) -> None:
     section = hotspots.section(folder, overhead.analyse(folder), Specs())
     assert section is not None
     tables = section.workloads[0].tables
-    (cores,) = (each for each in tables if "each core" in each.caption)
+    (cores,) = (grid for grid in tables if "each core" in grid.caption)
     assert cores.caption == f"{ENVIRONMENTS[-1].label}: how busy each core of the host was"
     heads = [head.text for head in cores.heads]
     assert heads == ["core", "programs", "vhost", "not told whose", "together"]
@@ -132,7 +131,9 @@ def test_areas_stand_on_one_another(tmp_path: Path) -> None:
     (_, _, chart), _ = hotspots.drawn(folder)
     lane = len(ENVIRONMENTS) - 1
     mine = [row for row in chart.data["areas"] if row["l"] == lane]
-    assert [row["n"] for row in chart.data["names"]] == [each.label for each in ENVIRONMENTS]
+    assert [row["n"] for row in chart.data["names"]] == [
+        environment.label for environment in ENVIRONMENTS
+    ]
     assert list(dict.fromkeys(row["g"] for row in mine)) == ["vCPUs", "QEMU", "kernel threads"]
     for at in range(11):
         stack = [row for row in mine if row["x"] == at]
@@ -158,8 +159,8 @@ def test_which_trial_is_drawn_is_said(tmp_path: Path) -> None:
     section = hotspots.section(folder, overhead.analyse(folder), Specs())
     assert section is not None
     (figure,) = section.workloads[0].figures
-    metric = next(each.name for each in CPU.metrics if each.primary)
-    assert f"the median one by {metric}" in figure.caption
+    name = next(metric.name for metric in CPU.metrics if metric.primary)
+    assert f"the median one by {name}" in figure.caption
 
 
 def test_a_large_run_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +170,7 @@ def test_a_large_run_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     specs = Specs()
     section = hotspots.section(folder, analysis, specs)
     assert section is not None
-    cells = sum(len(each.tables) - 1 for each in section.workloads)
+    cells = sum(len(workload.tables) - 1 for workload in section.workloads)
     assert cells == found.MOST_CELLS < len(works) * len(ENVIRONMENTS)
     assert "cells the first 48 are told" in section.notes[0]
     assert sum(len(spec.json) for spec in specs.items) < 400_000
@@ -193,7 +194,7 @@ def test_a_browser_draws_it_and_untrusted_text_is_only_text(
         over = {HOSTILE: [HZ] * 10, "programs": [HZ] * 10}
         places = {(HOSTILE, HOSTILE, HOSTILE, HOSTILE): 1.0, WORK: 1.0}
         put(folder, trial, table(trial, places, over).model_dump_json())
-    file = report.write(folder, overhead.analyse(folder))
+    file = page.write(folder, overhead.analyse(folder))
     watched = watch(browser, file)
     try:
         watched.open_folds()

@@ -14,6 +14,8 @@ from ullage.report.views import Specs
 from ullage.runs.events import InstanceClock, Trial
 from ullage.runs.reader import RunFolder
 
+CLOCKS = "How well time is known"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
@@ -27,10 +29,10 @@ def drawn(folder: RunFolder, trials: list[Trial]) -> Drawing:
 
 def test_a_lane_says_how_well_its_time_is_known(folder: RunFolder) -> None:
     names = drawn(folder, list(folder.trials)).data["names"]
-    found = {name["n"]: name["m"] for name in names}
+    bounds = {name["n"]: name["m"] for name in names}
     keys = {e.label: e.key for e in folder.resolved.environments}
-    assert {keys[label]: said for label, said in found.items()}["vm"] == "± 400\xa0µs"
-    assert {keys[label]: said for label, said in found.items()}["lxc"] == "± 120\xa0ns"
+    assert {keys[label]: bound for label, bound in bounds.items()}["vm"] == "± 400\xa0µs"
+    assert {keys[label]: bound for label, bound in bounds.items()}["lxc"] == "± 120\xa0ns"
 
 
 def test_a_bound_that_can_be_seen_is_drawn(folder: RunFolder) -> None:
@@ -40,7 +42,7 @@ def test_a_bound_that_can_be_seen_is_drawn(folder: RunFolder) -> None:
     unsure = first.model_copy(update={"roles": (role,)})
     data = drawn(folder, [unsure, *folder.trials[1:]]).data
     (whisker,) = data["whiskers"]
-    (bar,) = [each for each in data["bars"] if each["i"] == first.trial]
+    (bar,) = [drawn_bar for drawn_bar in data["bars"] if drawn_bar["i"] == first.trial]
     assert whisker["x"] == pytest.approx(bar["x"] - 5)
     assert whisker["z"] == pytest.approx(bar["z"] + 5)
     assert "± 5.00" in whisker["c"]
@@ -53,9 +55,9 @@ def table(
     if clocks is not None:
         trials = tuple(trial.model_copy(update={"clocks": clocks}) for trial in trials)
     folder.__dict__["trials"] = trials
-    made = time.view(folder, Specs()).clocks
     labels = {e.label: e.key for e in folder.resolved.environments}
-    rows = made.rows if made is not None else ()
+    tables = time.view(folder, Specs()).tables
+    rows = [row for grid in tables if grid.caption == CLOCKS for row in grid.rows]
     return {labels[row[0].text]: [cell.text for cell in row[1:]] for row in rows}
 
 
@@ -66,25 +68,24 @@ def test_each_clock_has_a_row(folder: RunFolder) -> None:
     assert rows["vm"] == ["exchanged", *bounds, *drift, "40", "moves-unseen"]
     same = ["± 120\xa0ns", "± 120\xa0ns"]
     assert rows["lxc"] == ["shared", *same, "–", "–", "–", "2", "–"]
-    made = time.view(folder, Specs()).clocks
-    assert made is not None
-    assert "moves-unseen: a virtual machine without vmclock" in made.note
-    assert "suspended" not in made.note
+    clocks = time.view(folder, Specs()).tables[-1]
+    assert "moves-unseen: a virtual machine without vmclock" in clocks.note
+    assert "suspended" not in clocks.note
 
 
 def test_reasons_that_nobody_knows_and_clocks_that_change(folder: RunFolder) -> None:
     common = {"looks": (1,), "messages": 2, "took_ns": 5, "hard_ns": 100, "sure_ns": 90}
     shared = InstanceClock.model_validate({**common, "shared": True})
     own = InstanceClock.model_validate({**common, "shared": False, "reasons": ("<b>", "moved")})
-    (how, *rest) = table(folder, {"a-0": shared, "a-1": own})["vm"]
+    (how, *others) = table(folder, {"a-0": shared, "a-1": own})["vm"]
     count = sum(trial.environment == "vm" for trial in folder.trials)
     assert how == f"shared in {count} of {2 * count}"
-    assert rest[-1] == "moved"
+    assert others[-1] == "moved"
 
 
 def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
     """A start that is 3 ns late by a clock that is right to 100 ns."""
-    told = {}
+    lateness = {}
     for late in (3, 5_000):
         trials = [
             trial.model_copy(
@@ -93,18 +94,17 @@ def test_nothing_is_told_finer_than_clocks_are_known(folder: RunFolder) -> None:
                         role.model_copy(update={"late_ns": late}) for role in trial.roles
                     ),
                     "clocks": {
-                        name: each.model_copy(update={"hard_ns": 100})
-                        for name, each in trial.clocks.items()
+                        name: clock.model_copy(update={"hard_ns": 100})
+                        for name, clock in trial.clocks.items()
                     },
                 }
             )
             for trial in folder.trials
         ]
         folder.__dict__["trials"] = tuple(trials)
-        made = time.view(folder, Specs()).spreads
-        assert made is not None
-        told[late] = {row[3].text for row in made.rows}
-    assert told == {3: {"within the bound, 100\xa0ns"}, 5_000: {"5.00\xa0µs, 5.00\xa0µs"}}
+        spreads, _ = time.view(folder, Specs()).tables
+        lateness[late] = {row[3].text for row in spreads.rows}
+    assert lateness == {3: {"within the bound, 100\xa0ns"}, 5_000: {"5.00\xa0µs, 5.00\xa0µs"}}
 
 
 def test_no_clocks_no_table(folder: RunFolder) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ullage.report.charts import barrel, forest, theme
 from ullage.report.charts.barrel import Barrel
-from ullage.report.charts.forest import Group, Row
+from ullage.report.charts.forest import RatioGroup, RatioRow
 
 SVG = "{http://www.w3.org/2000/svg}"
 ratios = st.floats(min_value=1e-3, max_value=1e4)
@@ -77,7 +77,7 @@ def test_each_state_looks_different() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "shown"),
+    ("share", "words"),
     [
         (1.25, "125 %"),
         (1.0, "100 %"),
@@ -89,8 +89,8 @@ def test_each_state_looks_different() -> None:
         (-0.04, "−4 %"),
     ],
 )
-def test_percentages(share: float, shown: str) -> None:
-    assert barrel.percent(share) == shown
+def test_percentages(share: float, words: str) -> None:
+    assert barrel.percent(share) == words
 
 
 def test_a_name_in_a_barrel_is_text() -> None:
@@ -98,13 +98,15 @@ def test_a_name_in_a_barrel_is_text() -> None:
     assert "<script" not in svg and "&quot;&gt;&lt;script&gt;" in svg
 
 
-def row(ratio: float, **more: float) -> Row:
-    return Row("x", "worse", ratio, more.get("low", ratio * 0.9), more.get("high", ratio * 1.1))
+def row(ratio: float, **more: float) -> RatioRow:
+    return RatioRow(
+        "x", "worse", ratio, more.get("low", ratio * 0.9), more.get("high", ratio * 1.1)
+    )
 
 
 @given(st.lists(ratios, min_size=1, max_size=20))
 def test_the_axis_holds_everything_in_order(values: list[float]) -> None:
-    scale = forest.axis([Group("g", tuple(row(v) for v in values))])
+    scale = forest.axis([RatioGroup("g", tuple(row(v) for v in values))])
     places = [scale.place(v) for v in sorted([*values, 1.0])]
     assert all(0 < place < 1 for place in places)
     assert all(a <= b for a, b in itertools.pairwise(places))
@@ -115,30 +117,30 @@ def test_the_axis_holds_everything_in_order(values: list[float]) -> None:
 
 
 @given(ratios, ratios)
-def test_the_axis_is_logarithmic(one: float, other: float) -> None:
-    scale = forest.axis([Group("g", (row(one), row(other)))])
-    middle = scale.place(math.sqrt(one * other))
-    assert middle == pytest.approx((scale.place(one) + scale.place(other)) / 2, abs=1e-9)
+def test_the_axis_is_logarithmic(ratio: float, factor: float) -> None:
+    scale = forest.axis([RatioGroup("g", (row(ratio), row(factor)))])
+    middle = scale.place(math.sqrt(ratio * factor))
+    assert middle == pytest.approx((scale.place(ratio) + scale.place(factor)) / 2, abs=1e-9)
 
 
 def test_near_and_far_environments_get_axes_of_their_own() -> None:
-    near, far = Group("c", (row(1.02), row(1.1))), Group("v", (row(7.0), row(1.0)))
+    near, far = RatioGroup("c", (row(1.02), row(1.1))), RatioGroup("v", (row(7.0), row(1.0)))
     assert forest.panels([far, near]) == [[near], [far]]
     assert forest.panels([near]) == [[near]]
-    middling = Group("m", (row(1.9),))
+    middling = RatioGroup("m", (row(1.9),))
     assert forest.panels([near, middling]) == [[near, middling]]
 
 
 def test_an_interval_without_an_end_has_an_arrow() -> None:
-    open_row = Row("x", "inconclusive", 1.2, 1.0, math.inf)
-    scale = forest.axis([Group("g", (row(2.0), open_row))])
+    open_row = RatioRow("x", "inconclusive", 1.2, 1.0, math.inf)
+    scale = forest.axis([RatioGroup("g", (row(2.0), open_row))])
     drawn = classes(parsed(forest.cell(open_row, scale)))
     assert drawn.count("arrow") == 1 and drawn.count("end") == 1
 
 
 def test_a_row_without_a_ratio_has_no_mark() -> None:
-    scale = forest.axis([Group("g", (row(2.0),))])
-    assert "mark" not in classes(parsed(forest.cell(Row("x", "none"), scale)))
+    scale = forest.axis([RatioGroup("g", (row(2.0),))])
+    assert "mark" not in classes(parsed(forest.cell(RatioRow("x", "none"), scale)))
 
 
 def test_marks_differ_in_shape_not_only_in_colour() -> None:
@@ -149,7 +151,7 @@ def test_marks_differ_in_shape_not_only_in_colour() -> None:
 
 
 def test_the_standalone_plot_is_one_svg_without_variables() -> None:
-    groups = [Group("<b>", (row(1.1), row(1.2))), Group("far", (row(9.0),))]
+    groups = [RatioGroup("<b>", (row(1.1), row(1.2))), RatioGroup("far", (row(9.0),))]
     svg = forest.draw(groups, theme.resolve(forest.CSS))
     root = ElementTree.fromstring(svg)
     assert classes(root).count("mark") == 3

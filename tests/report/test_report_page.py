@@ -110,9 +110,9 @@ def test_prints_on_a_sane_number_of_pages(browser: Browser, report_file: Path) -
 
 
 def test_guest_output_stays_text(desktop: Watched) -> None:
-    shown = desktop.page.get_by_text(f"said: {SCRIPT}")
-    assert shown.count() == 1
-    assert shown.is_visible()
+    output = desktop.page.get_by_text(f"said: {SCRIPT}")
+    assert output.count() == 1
+    assert output.is_visible()
     assert desktop.page.locator("script").count() == 2 + 14
     assert desktop.complaints == []
 

@@ -31,7 +31,7 @@ def test_json_has_no_numbers_that_json_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "shown"),
+    ("value", "unit", "words"),
     [
         (2300.0, "1/s", "2,300 /s"),
         (0.00039, "s", "390 µs"),
@@ -43,16 +43,16 @@ def test_json_has_no_numbers_that_json_lacks() -> None:
         (math.inf, "s", "–"),
     ],
 )
-def test_quantities(value: float | None, unit: str, shown: str) -> None:
-    assert text.quantity(value, unit).replace("\N{NO-BREAK SPACE}", " ") == shown
+def test_quantities(value: float | None, unit: str, words: str) -> None:
+    assert text.quantity(value, unit).replace("\N{NO-BREAK SPACE}", " ") == words
 
 
 @given(st.floats(min_value=1e-9, max_value=1e15), st.sampled_from(["s", "B/s", "1/s", "1"]))
 def test_a_quantity_is_within_one_percent_of_its_value(value: float, unit: str) -> None:
     factor, name = text.unit_scale(value, unit)
-    shown = text.quantity(value, unit).replace(",", "").split("\N{NO-BREAK SPACE}")
-    assert float(shown[0]) * factor == pytest.approx(value, rel=0.01)
-    assert name == (shown[1] if len(shown) > 1 else "")
+    words = text.quantity(value, unit).replace(",", "").split("\N{NO-BREAK SPACE}")
+    assert float(words[0]) * factor == pytest.approx(value, rel=0.01)
+    assert name == (words[1] if len(words) > 1 else "")
 
 
 def test_no_break_between_a_number_and_its_sign() -> None:

@@ -12,13 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+import ullage
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS
 from tests.report.made import made_run
-from ullage import report
 from ullage.cli import results
 from ullage.common import errors
-from ullage.report import answer, doubts, pictures, workloads
+from ullage.report import answer, document, doubts, pictures, workloads
 from ullage.report.charts import strip, timeline
+from ullage.report.page import write
 from ullage.report.views import Specs
 
 MB = 1_000_000
@@ -26,7 +27,7 @@ MB = 1_000_000
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return report.write(*made_run(tmp_path_factory.mktemp("run")))
+    return write(*made_run(tmp_path_factory.mktemp("run")))
 
 
 def test_lands_in_the_run_folder_whole(written: Path) -> None:
@@ -38,7 +39,7 @@ def test_lands_in_the_run_folder_whole(written: Path) -> None:
 def test_can_be_written_elsewhere(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=6)
     out = tmp_path / "other.html"
-    assert report.write(folder, analysis, out) == out
+    assert write(folder, analysis, out) == out
     assert out.is_file() and not (folder.path / "report.html").exists()
 
 
@@ -54,17 +55,35 @@ def test_policy_names_exactly_the_scripts(written: Path) -> None:
     assert "default-src" in policy.group(1)
 
 
+def test_a_page_without_charts_has_no_script() -> None:
+    page = document.render(
+        "ullage.experiments.clock", "clock.html.j2", "A title", (), answer=("Yes.",), sections=()
+    )
+    assert "<p>Yes.</p>" in page
+    assert "script" not in page
+
+
+def test_jinja_is_set_up_in_one_place() -> None:
+    """With what keeps untrusted text harmless: escaping, strictness, the last guard."""
+    package = Path(ullage.__file__).parent
+    assert [
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if "jinja2" in file.read_text(encoding="utf-8")
+    ] == ["report/document.py"]
+
+
 def test_names_no_address_to_fetch(written: Path) -> None:
     page = re.sub(r"<script.*?</script>", "", written.read_text(), flags=re.DOTALL)
     assert re.findall(r"https?://", page) == []
 
 
 def test_charts_are_specifications_with_their_data(written: Path) -> None:
-    found = re.findall(
+    specs = re.findall(
         r'<script type="application/json" id="(chart-\d+)">(.*?)</script>', written.read_text()
     )
-    assert len(found) == 12
-    for _, text in found:
+    assert len(specs) == 12
+    for _, text in specs:
         chart = json.loads(text)
         assert chart["spec"]["$schema"].startswith("https://vega.github.io/schema/vega-lite/v6")
         assert all(chart["data"].values())
@@ -72,16 +91,16 @@ def test_charts_are_specifications_with_their_data(written: Path) -> None:
 
 def test_a_long_run_is_thinned_for_display_and_says_so(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=320, raw=False)
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert len(folder.trials) == 320 * 20
     assert len(page.encode()) < 2 * MB
     assert f"Drawn are {timeline.MOST_BARS:,} of 6,400 trials" in page
     assert f"Drawn are {strip.MOST_POINTS} of 320 points" in page
     assert "6400 trials failed" in page
-    found = [json.loads(t) for t in re.findall(r'id="chart-\d+">(.*?)</script>', page)]
-    points = [len(c["data"]["points"]["rows"]) for c in found if "points" in c["data"]]
+    specs = [json.loads(t) for t in re.findall(r'id="chart-\d+">(.*?)</script>', page)]
+    points = [len(c["data"]["points"]["rows"]) for c in specs if "points" in c["data"]]
     assert max(points) == strip.MOST_POINTS * len(ENVIRONMENTS)
-    bars = found[-1]["data"]
+    bars = specs[-1]["data"]
     assert len(bars["bars"]["rows"]) == timeline.MOST_BARS and len(bars["bad"]["rows"]) == 1
 
 
@@ -91,7 +110,7 @@ def test_a_dead_environment_has_no_figure_and_no_zero(tmp_path: Path) -> None:
     rows = {row.label: row.cells for row in answer.cellar(analysis)}
     assert {cell.gap for cell in rows["LXC"]} == {"no figure"}
     assert all("no figure" in cell.svg for cell in rows["LXC"])
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert "no figure: " in page and "8 of 8 failed" in page
 
 
@@ -112,7 +131,7 @@ def test_unequal_nuisances_are_named_beside_every_ratio(tmp_path: Path) -> None:
     )
     labels = [group.label for group in answer.groups(analysis)]
     assert "container (crun), unequal in memory" in labels
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert "unequal, allowed by the plan" in page and "2GiB" in page
 
 
@@ -123,8 +142,8 @@ def test_doubts_of_one_kind_stand_together(tmp_path: Path) -> None:
     codes = [(doubt.code, doubt.advice) for doubt in every]
     assert codes
     assert len(codes) == len(set(codes))
-    told = [(doubt.texts[0].partition(": ")[0], doubt.advice) for doubt in kinds]
-    assert told == codes
+    kinds_with_advice = [(doubt.texts[0].partition(": ")[0], doubt.advice) for doubt in kinds]
+    assert kinds_with_advice == codes
     assert any("KVM does not work" in text for doubt in of_run for text in doubt.texts)
     (emulated,) = [text for doubt in kinds for text in doubt.texts if text.startswith("emulated:")]
     assert emulated.startswith("emulated: qemu-tcg (emulated), CPU, 1 thread (events_rate); ")
@@ -133,7 +152,7 @@ def test_doubts_of_one_kind_stand_together(tmp_path: Path) -> None:
 
 def test_each_workload_says_how_sure_it_is(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=32, blocks_each=4, correction="holm")
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert page.count("<summary>How sure is this?</summary>") == len(WORKLOADS)
     for view in workloads.views(folder, analysis, Specs()):
         assert [detail.label for detail in view.details] == [
@@ -153,7 +172,7 @@ def test_each_workload_says_how_sure_it_is(tmp_path: Path) -> None:
 
 def test_an_unfinished_run_without_trials_has_a_report(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=0, failures=(), finished=False)
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert "it has no end" in page
 
 
@@ -185,10 +204,12 @@ def test_pictures_for_papers(tmp_path: Path) -> None:
 def test_one_picture_by_its_name(tmp_path: Path) -> None:
     folder, analysis = made_run(tmp_path / "run", blocks=8, workloads=(WORKLOADS[0],))
     all_of_them = dict(pictures.pictures(folder, analysis))
-    assert pictures.one(folder, analysis, "ratios", "svg").decode() == all_of_them["ratios"]
-    assert pictures.one(folder, analysis, "barrels", "pdf").startswith(b"%PDF")
+    assert (
+        pictures.picture_named(folder, analysis, "ratios", "svg").decode() == all_of_them["ratios"]
+    )
+    assert pictures.picture_named(folder, analysis, "barrels", "pdf").startswith(b"%PDF")
     with pytest.raises(errors.UllageError, match="barrels, ratios, ") as caught:
-        pictures.one(folder, analysis, "ratio", "png")
+        pictures.picture_named(folder, analysis, "ratio", "png")
     assert caught.value.kind is errors.EXPORT_UNKNOWN_PICTURE
     assert caught.value.hint == "did you mean ratios?"
 
@@ -221,5 +242,5 @@ def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:
     assert (
         answer.summary(analysis) == "9 environments in 36 comparisons with native: 36 inconclusive."
     )
-    page = report.write(folder, analysis).read_text()
+    page = write(folder, analysis).read_text()
     assert page.index("36 inconclusive") < page.index("In words, environment by environment")

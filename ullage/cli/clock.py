@@ -142,13 +142,13 @@ def sync_command(
         seconds = 2.0 if quick else 10.0
     server, key = peer.resolve(address), peer.token(token_file)
     with _orderly(), lab.Bar() as bar:
-        advance = bar.stage(f"synchronising with {server}", seconds)
+        stage = bar.stage(f"synchronising with {server}", seconds)
         report = sync.measure(
             server,
             key,
             seconds=seconds,
             tcp=tcp,
-            told=lambda done, of: advance(round(done * 1000), round(of * 1000)),
+            advance=lambda done, of: stage(round(done * 1000), round(of * 1000)),
         )
     _conclude(report, sync.view, as_json=as_json, html=html)
     if (error := sync.stopped(report)) is not None:

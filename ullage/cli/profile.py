@@ -17,7 +17,7 @@ from ullage.runs import RUNS
 if TYPE_CHECKING:
     from ullage.analysis.comparison.model import Analysis
     from ullage.analysis.profiles.model import Profile
-    from ullage.experiments.profile.request import Asked
+    from ullage.experiments.profile.request import ProfileRequest
     from ullage.runs.records import Resource
 
 EVERY: Final = "cpu,memory,disk,network"
@@ -71,7 +71,7 @@ def profile_command(
     from ullage.analysis.profiles import model, predicting
     from ullage.cli.output import profile as output
     from ullage.common.files import put
-    from ullage.experiments.profile.request import Asked
+    from ullage.experiments.profile.request import ProfileRequest
     from ullage.runs.reader import named
 
     if load is None and not command:
@@ -88,7 +88,7 @@ def profile_command(
     if load is not None:
         profile = model.load(load)
     else:
-        request = Asked(
+        request = ProfileRequest(
             argv=tuple(command or ()),
             directory=Path.cwd(),
             variables=dict(os.environ),
@@ -118,7 +118,7 @@ def _writable(file: Path) -> None:
         raise UllageError(FILE_FAILED, file=file, reason=os.strerror(errno.EACCES))
 
 
-def _measured(request: "Asked", profiles: Path) -> "Profile":
+def _measured(request: "ProfileRequest", profiles: Path) -> "Profile":
     """The profile; Ctrl-C ends the command, and then ullage."""
     from asyncio import CancelledError
 

@@ -93,10 +93,10 @@ def report_command(
     runs: RunsOption = RUNS,
 ) -> None:
     """Write the HTML report of a run (again)."""
-    from ullage import report
+    from ullage.report import page
 
     folder, analysis = _analysed(run, runs, "report")
-    stdout.print(escape(str(report.write(folder, analysis, out))), soft_wrap=True)
+    stdout.print(escape(str(page.write(folder, analysis, out))), soft_wrap=True)
     if charts:
         from ullage.report.pictures import export_charts
 
@@ -149,9 +149,9 @@ def export_command(
     if energy:
         data = energy_table.export(analysis, form)
     elif form in PICTURES:
-        from ullage.report.pictures import one
+        from ullage.report.pictures import picture_named
 
-        data = one(folder, analysis, picture or "ratios", form)
+        data = picture_named(folder, analysis, picture or "ratios", form)
     else:
         data = export(analysis, form)
     give(data, out)

@@ -15,7 +15,7 @@ from ullage.common.errors import ExitCode
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
-    from ullage.experiments.studies.showing import Shown
+    from ullage.experiments.studies.showing import StudyReport
 
 study_app = typer.Typer(rich_markup_mode=None)
 
@@ -86,11 +86,11 @@ def show_command(
 
     study = get(name)
     of_runs = (
-        finding.given(study, [named(path, runs) for path in run])
+        finding.named_by_user(study, [named(path, runs) for path in run])
         if run
         else finding.latest(study, runs)
     )
-    view = showing.shown(study, of_runs)
+    view = showing.recompute(study, of_runs)
     if as_json:
         print_json(showing.dumped(view))
     else:
@@ -126,7 +126,7 @@ def run_command(
     )
     if code == ExitCode.INTERRUPTED:
         raise typer.Exit(code)
-    view = showing.shown(study, of_runs)
+    view = showing.recompute(study, of_runs)
     if as_json:
         print_json(showing.dumped(view))
     else:
@@ -136,7 +136,7 @@ def run_command(
         raise typer.Exit(code)
 
 
-def _write(view: Shown, out: Path) -> None:
+def _write(view: StudyReport, out: Path) -> None:
     from ullage.experiments.studies import page
 
     page.write(view, out)

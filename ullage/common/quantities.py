@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from typing import Annotated, Final
@@ -70,6 +71,50 @@ Bytes = ByteSize
 
 Memory = Annotated[Bytes, BeforeValidator(_memory, json_schema_input_type=str | int)]
 """A size in bytes, or `host`: all memory of this host."""
+
+
+_PREFIXES: Final = (
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "µ"),
+    (1e-9, "n"),
+)
+SI_UNITS: Final = frozenset(
+    f"{unit}{per}"
+    for unit in ("s", "B", "bit", "J", "W", "Hz", "m", "g", "V", "A", "op", "flop")
+    for per in ("", "/s")
+)
+"""Units that take an SI prefix: a count or a rate of events is written out, and what a table calls
+its unit may be anything."""
+
+
+def prefixed(value: float, unit: str) -> tuple[float, str]:
+    """What to divide a value of that size by, and the unit then: `(1e6, "MB/s")` for 2.5e8 B/s.
+
+    999.6 µs are a millisecond, as three digits show it; seconds stay seconds from 1 s on.
+    """
+    size = abs(value)
+    if unit not in SI_UNITS or not 0 < size < math.inf or (unit == "s" and size >= 1):
+        return 1.0, unit
+    factor, prefix = next((p for p in _PREFIXES if size >= 0.9995 * p[0]), _PREFIXES[-1])
+    return factor, prefix + unit
+
+
+def digits(value: float) -> str:
+    """Three significant digits, or all before the point; thousands apart: `1.50`, `24.4`, `1,432`.
+
+    Those after the point stay when they are zeros, so that the figures of a column are in line.
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    magnitude = int(f"{value:.2e}".partition("e")[2])
+    if -4 <= magnitude < 12:
+        return f"{value:,.{max(0, 2 - magnitude)}f}"
+    return f"{value:.3g}"
 
 
 def many(number: int, noun: str) -> str:

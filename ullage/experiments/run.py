@@ -36,8 +36,8 @@ def run_plan(
 def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:
     """The answer first, which needs no disk; then the derived files and the report."""
     # Nothing that measures is beside what computes and draws.
-    from ullage import report  # noqa: PLC0415
     from ullage.analysis import overhead, sentences  # noqa: PLC0415
+    from ullage.report import page  # noqa: PLC0415
     from ullage.runs import parquet  # noqa: PLC0415
 
     folder = RunFolder.open(outcome.folder)
@@ -46,13 +46,13 @@ def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:
         for sentence in sentences.answer(analysis):
             stdout.print(escape(sentence), soft_wrap=True)
     parquet.write(folder)
-    page = report.write(folder, analysis)
+    file = page.write(folder, analysis)
     if as_json:
         print_json(
-            {"folder": str(outcome.folder), "report": str(page), **analysis.model_dump(mode="json")}
+            {"folder": str(outcome.folder), "report": str(file), **analysis.model_dump(mode="json")}
         )
     else:
-        _say_counts(outcome, page)
+        _say_counts(outcome, file)
     return ExitCode.SOME_CELLS_FAILED if outcome.failed else ExitCode.DONE
 
 

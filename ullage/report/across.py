@@ -13,8 +13,7 @@ from ullage.common.text import clean
 from ullage.report.charts import curve
 from ullage.report.charts.lanes import Drawing
 from ullage.report.charts.text import quantity
-from ullage.report.views import AcrossView, Figure, Specs, Table, TableCell, heads
-from ullage.report.workloads import add
+from ullage.report.views import Section, Specs, Table, tabulate
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Coordinate, EnvironmentRecord, Metric, WorkloadRecord
@@ -24,12 +23,12 @@ from ullage.stats.quantiles import quantile
 PEER = "peer"
 """The parameter that says where the other end of a workload stands."""
 
-Values = Mapping[int, tuple[int, float]]
+ValuesByBlock = Mapping[int, tuple[int, float]]
 """Block → (making of the instances, figure)."""
 
 
 @dataclass(frozen=True)
-class Scaling:
+class VariedWorkload:
     """One workload at several values of what it scales with."""
 
     title: str
@@ -39,9 +38,9 @@ class Scaling:
     """Value → the workload with it, the least first."""
 
 
-def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[AcrossView]:
+def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[Section]:
     """All that there is in this run."""
-    found = []
+    sections = []
     for scaling, chart in speed_ups(folder, analysis):
         caption = (
             f"Speed-up over {clean(scaling.parameter, 40)}: times as fast as with "
@@ -49,40 +48,44 @@ def views(folder: RunFolder, analysis: Analysis, specs: Specs) -> list[AcrossVie
             f"{share(analysis.confidence)} interval; dotted, what it would be without any loss"
         )
         label = f"Chart of {scaling.title}: {caption}."
-        figure = Figure(id=add(specs, chart), caption=caption, label=label, height=chart.height)
-        found.append(AcrossView(scaling.title, figure, None))
+        figure = specs.figure(chart, caption, label)
+        sections.append(Section(scaling.title, figures=(figure,)))
     for crossing in crossings(folder.resolved.workloads):
-        found.append(AcrossView(crossing.title, None, matrix(folder, analysis, crossing)))
-    return found
+        tables = (matrix(folder, analysis, crossing),)
+        sections.append(Section(crossing.title, tables=tables))
+    return sections
 
 
-def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[Scaling, Drawing]]:
+def speed_ups(folder: RunFolder, analysis: Analysis) -> list[tuple[VariedWorkload, Drawing]]:
     """Of everything that was varied so that it shows how it scales."""
-    made = [
-        (each, speed_up(folder, analysis, each)) for each in scalings(folder.resolved.workloads)
+    charts = [
+        (scaling, speed_up(folder, analysis, scaling))
+        for scaling in scalings(folder.resolved.workloads)
     ]
-    return [(scaling, chart) for scaling, chart in made if chart is not None]
+    return [(scaling, chart) for scaling, chart in charts if chart is not None]
 
 
-def scalings(workloads: Sequence[WorkloadRecord]) -> list[Scaling]:
+def scalings(workloads: Sequence[WorkloadRecord]) -> list[VariedWorkload]:
     """Those that a plan has varied so that they show it."""
-    found: dict[tuple[str, tuple[str, str]], list[tuple[float, WorkloadRecord]]] = {}
+    families: dict[tuple[str, tuple[str, str]], list[tuple[float, WorkloadRecord]]] = {}
     for workload in workloads:
         for parameter in workload.scaling:
             value = workload.factors.get(parameter)
             if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
                 family = (parameter, _family(workload, parameter))
-                found.setdefault(family, []).append((value, workload))
-    made = []
-    for (parameter, _), steps in found.items():
+                families.setdefault(family, []).append((value, workload))
+    scalable = []
+    for (parameter, _), steps in families.items():
         metric = _figure(steps[0][1])
         if len(steps) > 1 and metric is not None:
             ordered = tuple(sorted(steps, key=lambda step: step[0]))
-            made.append(Scaling(clean(ordered[0][1].title, 90), parameter, metric, ordered))
-    return made
+            scalable.append(
+                VariedWorkload(clean(ordered[0][1].title, 90), parameter, metric, ordered)
+            )
+    return scalable
 
 
-def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing | None:
+def speed_up(folder: RunFolder, analysis: Analysis, scaling: VariedWorkload) -> Drawing | None:
     """Times as fast as at the least value, in the same environment and block; None: no figures.
 
     Intervals are t intervals of the log-ratios within blocks (of their means for each making).
@@ -91,7 +94,7 @@ def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing
     for environment in folder.resolved.environments:
         points = _points(folder.trials, environment, scaling, analysis.confidence)
         if len(points) > 1:
-            lines.append(curve.Line(clean(environment.label, 60), tuple(points)))
+            lines.append(curve.CurveLine(clean(environment.label, 60), tuple(points)))
     if not lines:
         return None
     least = scaling.steps[0][0]
@@ -102,21 +105,24 @@ def speed_up(folder: RunFolder, analysis: Analysis, scaling: Scaling) -> Drawing
 
 
 def _points(
-    trials: Sequence[Trial], environment: EnvironmentRecord, scaling: Scaling, confidence: float
-) -> list[curve.Point]:
+    trials: Sequence[Trial],
+    environment: EnvironmentRecord,
+    scaling: VariedWorkload,
+    confidence: float,
+) -> list[curve.LinePoint]:
     least, first = scaling.steps[0]
     base = _values(trials, environment.key, first, scaling.metric)
-    found = [curve.Point(least, 1.0, 1.0, 1.0, len(base))] if base else []
+    points = [curve.LinePoint(least, 1.0, 1.0, 1.0, len(base))] if base else []
     for at, workload in scaling.steps[1:]:
         mine = _values(trials, environment.key, workload, scaling.metric)
         ratios = _ratios(mine, base, scaling.metric)
         if interval := _faster(mine, base, scaling.metric, confidence):
-            point = curve.Point(at, interval.estimate, interval.low, interval.high, len(mine))
-            found.append(point)
+            point = curve.LinePoint(at, interval.estimate, interval.low, interval.high, len(mine))
+            points.append(point)
         elif ratios:  # one block: a point without an interval
             single = math.exp(ratios[0])
-            found.append(curve.Point(at, single, single, single, len(mine)))
-    return found
+            points.append(curve.LinePoint(at, single, single, single, len(mine)))
+    return points
 
 
 @dataclass(frozen=True)
@@ -131,17 +137,17 @@ class Crossing:
 
 def crossings(workloads: Sequence[WorkloadRecord]) -> list[Crossing]:
     """Those whose other end a plan has put in several environments."""
-    found: dict[tuple[str, str], list[tuple[str, WorkloadRecord]]] = {}
+    families: dict[tuple[str, str], list[tuple[str, WorkloadRecord]]] = {}
     for workload in workloads:
         peer = workload.factors.get(PEER)
         if isinstance(peer, dict) and isinstance(peer.get("environment"), str):
-            found.setdefault(_family(workload, PEER), []).append((peer["environment"], workload))
-    made = []
-    for peers in found.values():
+            families.setdefault(_family(workload, PEER), []).append((peer["environment"], workload))
+    crossed = []
+    for peers in families.values():
         metric = _figure(peers[0][1])
         if len(peers) > 1 and metric is not None:
-            made.append(Crossing(_name(peers[0][1]), metric, tuple(peers)))
-    return made
+            crossed.append(Crossing(_name(peers[0][1]), metric, tuple(peers)))
+    return crossed
 
 
 def _name(workload: WorkloadRecord) -> str:
@@ -163,33 +169,34 @@ def matrix(folder: RunFolder, analysis: Analysis, crossing: Crossing) -> Table:
     labels = {e.key: clean(e.label, 40) for e in environments}
     rows = []
     for environment in environments:
-        row = [TableCell(labels[environment.key])]
+        row = [labels[environment.key]]
         for peer, workload in crossing.peers:
             mine = _values(folder.trials, environment.key, workload, metric)
             same = (environment.key, peer) == (baseline, baseline)
             interval = None if same else _faster(own, mine, metric, analysis.confidence)
-            row.append(TableCell(_cell(mine, metric, interval), "n"))
-        rows.append(tuple(row))
+            row.append(_cell(mine, metric, interval))
+        rows.append(row)
     columns = [f"other end in {labels.get(peer, clean(peer, 40))}" for peer, _ in crossing.peers]
-    return Table(
-        caption=f"{crossing.title}: between every two environments",
-        heads=heads("client in", *columns, numbers=tuple(columns)),
-        rows=tuple(rows),
+    return tabulate(
+        f"{crossing.title}: between every two environments",
+        ("client in", *columns),
+        rows,
+        numbers=columns,
         note=f"Medians of {clean(metric.name, 60)}; after it, how many times worse than between "
         f"{clean(analysis.baseline_label, 60)} and itself, with its {share(analysis.confidence)} "
         "interval, by block. Each interval stands alone: they are not corrected for their number.",
     )
 
 
-def _cell(values: Values, metric: Metric, interval: IntervalEstimate | None) -> str:
+def _cell(values: ValuesByBlock, metric: Metric, interval: IntervalEstimate | None) -> str:
     if not values:
         return "–"
     middle = quantile([value for _, value in values.values()], 0.5, 0.95).estimate
     text = quantity(middle, metric.unit)
-    kept = None if interval is None else stored(interval)
-    if kept is None:
+    bounded = None if interval is None else stored(interval)
+    if bounded is None:
         return text
-    worse, low, high = ratio(kept)
+    worse, low, high = ratio(bounded)
     return f"{text}; {worse} ({low} to {high})"
 
 
@@ -201,14 +208,14 @@ def _family(workload: WorkloadRecord, but: str | None) -> tuple[str, str]:
 
 def _figure(workload: WorkloadRecord) -> Metric | None:
     """Its first primary figure that is one number."""
-    found = (m for m in workload.metrics if m.primary and m.coordinate is None)
-    return next(found, None)
+    metrics = (m for m in workload.metrics if m.primary and m.coordinate is None)
+    return next(metrics, None)
 
 
 def _values(
     trials: Iterable[Trial], environment: str, workload: WorkloadRecord, metric: Metric
 ) -> dict[int, tuple[int, float]]:
-    found = {}
+    values = {}
     for trial in trials:
         value = trial.metrics.get(metric.name)
         mine = (trial.environment, trial.workload, trial.status) == (
@@ -217,12 +224,12 @@ def _values(
             "ok",
         )
         if mine and isinstance(value, float) and math.isfinite(value) and value > 0:
-            found[trial.block] = (trial.generation, value)
-    return found
+            values[trial.block] = (trial.generation, value)
+    return values
 
 
 def _faster(
-    mine: Values, base: Values, metric: Metric, confidence: float
+    mine: ValuesByBlock, base: ValuesByBlock, metric: Metric, confidence: float
 ) -> IntervalEstimate | None:
     """How many times `mine` is as good as `base`, by block; None: in fewer than two blocks."""
     makings = [mine[block][0] for block in _common(mine, base)]
@@ -232,11 +239,11 @@ def _faster(
         return None
 
 
-def _ratios(mine: Values, base: Values, metric: Metric) -> list[float]:
+def _ratios(mine: ValuesByBlock, base: ValuesByBlock, metric: Metric) -> list[float]:
     """Log-ratios by block, above 0 where `mine` is better."""
     sign = 1 if metric.better == "higher" else -1
     return [sign * math.log(mine[b][1] / base[b][1]) for b in _common(mine, base)]
 
 
-def _common(mine: Values, base: Values) -> list[int]:
+def _common(mine: ValuesByBlock, base: ValuesByBlock) -> list[int]:
     return sorted(set(mine) & set(base))

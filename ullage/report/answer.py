@@ -45,20 +45,18 @@ WHY: Final = {
 
 
 def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
-    """What run this is."""
-    blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
-    found = [Fact(f"{blocks} in {format_seconds(analysis.seconds)}")]
+    texts = [Fact(f"{many(analysis.blocks, 'block')} in {format_seconds(analysis.seconds)}")]
     if analysis.generations > 1:
-        found.append(Fact(words.makings(analysis.generations)))
+        texts.append(Fact(words.makings(analysis.generations)))
     if analysis.design == "duet":
-        found.append(Fact("duet: pairs side by side"))
+        texts.append(Fact("duet: pairs side by side"))
     if analysis.floor is not None:
-        found.append(Fact(f"noise floor up to {words.floor_words(analysis.floor)}"))
+        texts.append(Fact(f"noise floor up to {words.floor_words(analysis.floor)}"))
     if analysis.failed:
-        found.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
+        texts.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
     if name := machine(folder.resolved.host):
-        found.append(Fact(name, wraps=True))
-    return found
+        texts.append(Fact(name, wraps=True))
+    return texts
 
 
 def machine(host: Mapping[str, Any]) -> str:
@@ -85,22 +83,22 @@ def answer(analysis: Analysis) -> list[Sentence]:
 def summary(analysis: Analysis) -> str:
     """How many comparisons came out how, for an answer that is too long to be read first."""
     counts = Counter(mark(c.verdict).word for c in analysis.primary())
-    told = [f"{number} {word}" for word, number in counts.most_common()]
+    verdicts = [f"{number} {word}" for word, number in counts.most_common()]
     environments = len({c.environment for c in analysis.primary()})
     return (
         f"{many(environments, 'environment')} in {many(sum(counts.values()), 'comparison')} with "
-        f"{clean(analysis.baseline_label, 60)}{lanes.suffix(analysis)}: {words.listed(told)}."
+        f"{clean(analysis.baseline_label, 60)}{lanes.suffix(analysis)}: {words.listed(verdicts)}."
     )
 
 
 def _parts(sentence: str) -> Iterable[Part]:
     for index, text in enumerate(re.split(r"\*\*(.+?)\*\*", sentence)):
         # The figure is what matters; its interval in brackets stays light.
-        strong, bracket, rest = text.partition(" (") if index % 2 else ("", "", text)
+        strong, bracket, interval = text.partition(" (") if index % 2 else ("", "", text)
         if strong:
             yield Part(strong, strong=True)
-        if rest:
-            yield Part(bracket + rest)
+        if interval:
+            yield Part(bracket + interval)
 
 
 def cellar(analysis: Analysis) -> list[BarrelRow]:
@@ -124,10 +122,10 @@ def _grid(analysis: Analysis) -> list[tuple[str, list[tuple[str, ResourceSummary
         rows.setdefault(summary.environment, {})[summary.resource] = summary
     return [
         (
-            clean(next(iter(found.values())).environment_label, 60) + lanes.suffix(analysis),
-            [(column, found.get(column)) for column in columns],
+            clean(next(iter(by_resource.values())).environment_label, 60) + lanes.suffix(analysis),
+            [(column, by_resource.get(column)) for column in columns],
         )
-        for found in rows.values()
+        for by_resource in rows.values()
     ]
 
 
@@ -150,10 +148,10 @@ def unequal(items: Iterable[ResourceSummary | Comparison]) -> str:
 
 def picture(analysis: Analysis, summary: ResourceSummary | None, column: str) -> barrel.Barrel:
     """What the barrel of one environment and resource shows."""
-    what = RESOURCES[column]
+    resource = RESOURCES[column]
     if summary is None:
-        return barrel.Barrel(what, "missing")
-    name = f"{clean(summary.environment_label, 60)}, {what}"
+        return barrel.Barrel(resource, "missing")
+    name = f"{clean(summary.environment_label, 60)}, {resource}"
     members = [c for c in analysis.comparisons if (c.workload, c.metric) in summary.members]
     mine = [c for c in members if c.environment == summary.environment]
     if summary.ratio is None or summary.interval is None:
@@ -170,45 +168,45 @@ def picture(analysis: Analysis, summary: ResourceSummary | None, column: str) ->
 
 
 def _cell(analysis: Analysis, summary: ResourceSummary | None, column: str) -> BarrelCell:
-    shown = picture(analysis, summary, column)
+    drawn = picture(analysis, summary, column)
     count = len(summary.members) if summary else 0
     return BarrelCell(
-        what=RESOURCES[column],
+        resource=RESOURCES[column],
         detail=f"{count} metrics" if count > 1 else "",
-        svg=Markup(barrel.draw(shown)),  # noqa: S704  barrel.draw escapes its one text
-        gap=_gap(shown),
-        mark=mark(summary.verdict) if summary and shown.ratio is not None else None,
+        svg=Markup(barrel.draw(drawn)),  # noqa: S704  barrel.draw escapes its one text
+        gap=_gap(drawn),
+        mark=mark(summary.verdict) if summary and drawn.ratio is not None else None,
     )
 
 
-def _gap(shown: barrel.Barrel) -> str:
+def _gap(drawn: barrel.Barrel) -> str:
     """The empty part in words: its size, or between which it lies while it is undecided."""
-    if shown.ratio is None or shown.low is None or shown.high is None:
-        return "no figure" if shown.state == "failed" else "not measured"
-    if shown.state == "undecided":
-        least, most = 1 - 1 / shown.low, 1 - 1 / shown.high
+    if drawn.ratio is None or drawn.low is None or drawn.high is None:
+        return "no figure" if drawn.state == "failed" else "not measured"
+    if drawn.state == "undecided":
+        least, most = 1 - 1 / drawn.low, 1 - 1 / drawn.high
         return f"ullage {_whole(least)} to {_whole(most)} %"
-    if round(shown.left, 2) > 1:
-        return f"{barrel.percent(shown.left - 1)} over"
-    return f"ullage {barrel.percent(max(1 - shown.left, 0.0))}"
+    if round(drawn.left, 2) > 1:
+        return f"{barrel.percent(drawn.left - 1)} over"
+    return f"ullage {barrel.percent(max(1 - drawn.left, 0.0))}"
 
 
 def _whole(value: float) -> str:
     return f"{round(value * 100)}".replace("-", "−")
 
 
-def groups(analysis: Analysis) -> list[forest.Group]:
+def groups(analysis: Analysis) -> list[forest.RatioGroup]:
     """The primary comparisons by environment, in the order of the resources."""
     order = list(RESOURCES)
-    found: dict[str, list[Comparison]] = {}
+    by_environment: dict[str, list[Comparison]] = {}
     for comparison in analysis.primary():
-        found.setdefault(comparison.environment, []).append(comparison)
+        by_environment.setdefault(comparison.environment, []).append(comparison)
     return [
-        forest.Group(
+        forest.RatioGroup(
             label=_group_label(mine) + lanes.suffix(analysis),
             rows=tuple(row(c, mine) for c in sorted(mine, key=lambda c: order.index(c.resource))),
         )
-        for mine in found.values()
+        for mine in by_environment.values()
     ]
 
 
@@ -217,16 +215,16 @@ def _group_label(mine: Sequence[Comparison]) -> str:
     return f"{label}, {differs}" if differs else label
 
 
-def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.Row:
+def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.RatioRow:
     """One comparison as a row of the plot."""
     c = comparison
-    several = sum(other.workload == c.workload for other in siblings) > 1
-    shown = mark(c.verdict)
+    several = sum(sibling.workload == c.workload for sibling in siblings) > 1
+    verdict = mark(c.verdict)
     value, interval = figures(c)
-    return forest.Row(
+    return forest.RatioRow(
         label=clean(c.workload_title, 60),
         detail=clean(c.metric, 40) if several else "",
-        verdict=shown.kind,
+        verdict=verdict.kind,
         ratio=c.ratio,
         low=c.interval.low if c.interval else None,
         high=c.interval.high if c.interval else None,
@@ -258,10 +256,9 @@ def figures(c: Comparison) -> tuple[str, str]:
     return f"{middle}×", f"{low} to {high}"
 
 
-def forest_panels(found: Sequence[forest.Group]) -> list[ForestPanel]:
-    """The plot, ready for the page."""
+def forest_panels(groups: Sequence[forest.RatioGroup]) -> list[ForestPanel]:
     panels = []
-    for panel in forest.panels(found):
+    for panel in forest.panels(groups):
         scale = forest.axis(panel)
         panels.append(
             ForestPanel(
@@ -276,16 +273,16 @@ def forest_panels(found: Sequence[forest.Group]) -> list[ForestPanel]:
     return panels
 
 
-def _row(shown: forest.Row, scale: forest.Axis) -> ForestRow:
+def _row(row: forest.RatioRow, scale: forest.Axis) -> ForestRow:
     return ForestRow(
-        label=shown.label,
-        detail=shown.detail,
-        ground=Markup(forest.ground(scale, shown.floor)),  # noqa: S704  numbers only
-        svg=Markup(forest.cell(shown, scale)),  # noqa: S704  numbers only
-        ratio=shown.value,
-        interval=shown.interval,
-        mark=mark(shown.verdict),
-        note=shown.note,
+        label=row.label,
+        detail=row.detail,
+        ground=Markup(forest.ground(scale, row.floor)),  # noqa: S704  numbers only
+        svg=Markup(forest.cell(row, scale)),  # noqa: S704  numbers only
+        ratio=row.value,
+        interval=row.interval,
+        mark=mark(row.verdict),
+        note=row.note,
     )
 
 

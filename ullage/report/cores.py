@@ -12,7 +12,7 @@ import altair as alt
 from ullage.analysis.causes import hotspots
 from ullage.analysis.causes.hotspots import CellHotspots, CoreCourses
 from ullage.common.text import clean
-from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
+from ullage.report.charts.lanes import DataRow, Drawing, Layer, finish, lane_axis, lane_names, over
 from ullage.report.charts.theme import ORDER, colours, kind
 
 CAPTION: Final = (
@@ -54,7 +54,7 @@ def draw(mine: Sequence[CellHotspots]) -> Drawing | None:
     strips = _strips([cores for _, _, cores in lanes], max(cell.cpus for cell in mine))
     strip_px, steps = _WIDE if len(strips) <= _FEW else _THIN
     lane_px = _HEAD_PX + strip_px * len(strips)
-    data: dict[str, list[Row]] = {"grounds": [], "areas": [], "cores": []}
+    data: dict[str, list[DataRow]] = {"grounds": [], "areas": [], "cores": []}
     for lane, (_, _, cores) in enumerate(lanes):
         for number, strip in enumerate(strips):
             top = lane + (_HEAD_PX + strip_px * number) / lane_px
@@ -88,9 +88,9 @@ def _strips(lanes: Sequence[CoreCourses], cpus: int) -> list[_Strip]:
         for core in lane.cores:
             most[core] = max(most.get(core, 0.0), lane.mean(core))
     busiest = sorted(most, key=lambda core: (-most[core], core))
-    found = [_Strip(f"{core}", (core,)) for core in sorted(busiest[:MOST_CORES])]
+    strips = [_Strip(f"{core}", (core,)) for core in sorted(busiest[:MOST_CORES])]
     others = tuple(busiest[MOST_CORES:])
-    return [*found, _Strip(f"{len(others):,} others", others)] if others else found
+    return [*strips, _Strip(f"{len(others):,} others", others)] if others else strips
 
 
 def _areas(
@@ -110,14 +110,14 @@ def _areas(
         floor = [low + more for low, more in zip(floor, sums[name], strict=True)]
         above = [min(round(share * steps), steps) for share in floor]
         bounds = zip(below, above, pairwise(cores.edges_s), strict=True)
-        for (low, up), parts in groupby(bounds, key=lambda each: each[:2]):
+        for (low, up), parts in groupby(bounds, key=lambda area: area[:2]):
             times = [edges for _, _, edges in parts]
             if up > low:
                 yield name, times[0][0], times[-1][1], low, up
         below = above
 
 
-def _layers(count: int, data: dict[str, list[Row]]) -> list[Layer]:
+def _layers(count: int, data: dict[str, list[DataRow]]) -> list[Layer]:
     used = {row["g"] for row in data["areas"]}
     x = alt.X("x:Q", title="time in the trial, s", scale=alt.Scale(zero=True, nice=False))
     y = lane_axis(count)
@@ -137,7 +137,7 @@ def _layers(count: int, data: dict[str, list[Row]]) -> list[Layer]:
             x2="e:Q",
             y=y,
             y2="z:Q",
-            color=colours([each for each in ORDER if each[0] in used]),
+            color=colours([whose for whose in ORDER if whose[0] in used]),
             tooltip=[
                 alt.Tooltip("c:N", title="core"),
                 alt.Tooltip("g:N", title="whose"),

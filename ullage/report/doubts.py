@@ -11,13 +11,10 @@ from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
 from ullage.common.text import clean
 from ullage.report.charts import lanes
 from ullage.report.charts.text import unbroken
-from ullage.report.views import DoubtView, Table, TableCell, heads
+from ullage.report.views import DoubtView, Table, tabulate
 from ullage.runs.reader import RunFolder
 
-# What changed along with each figure that is worse.
-
 HEADS = ("worse", "what changed", "there", "in the baseline", "change", "its interval")
-KINDS = ("", "", "n", "n", "n", "s")
 
 
 def table(analysis: Analysis) -> Table | None:
@@ -25,17 +22,12 @@ def table(analysis: Analysis) -> Table | None:
     worse = [c for c in analysis.primary() if c.causes is not None]
     if not worse:
         return None
-    return Table(
-        caption=f"What changed with what is worse{lanes.suffix(analysis)}",
-        heads=heads(*HEADS, numbers=HEADS[2:5]),
-        rows=tuple(
-            tuple(
-                TableCell(unbroken(clean(cell, 300)), kind)
-                for cell, kind in zip(row, KINDS, strict=True)
-            )
-            for c in worse
-            for row in _rows(c)
-        ),
+    return tabulate(
+        f"What changed with what is worse{lanes.suffix(analysis)}",
+        HEADS,
+        ([unbroken(clean(cell, 300)) for cell in row] for c in worse for row in _rows(c)),
+        numbers=HEADS[2:5],
+        spans=HEADS[5:],
         note=unbroken(
             f"{causes.LEAD} Each counter is compared as the figure is, paired by block; of "
             "those looked at, up to three that changed most, with intervals that hold together "
@@ -47,75 +39,75 @@ def table(analysis: Analysis) -> Table | None:
 
 def _rows(c: Comparison) -> list[tuple[str, ...]]:
     assert c.causes is not None
-    who = words.name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
-    name = f"{who}, {c.workload_title} ({c.metric})"
+    environment = words.name(c.environment_label, emulated=c.emulated, unequal=c.unequal)
+    name = f"{environment}, {c.workload_title} ({c.metric})"
     if not c.causes.found:
         return [(name, causes.none_changed(c.causes), "", "", "", "")]
     return [
         (
             name,
-            f"{each.words} ({each.counter})",
-            causes.value(each.environment_mean, each.unit),
-            causes.value(each.baseline_mean, each.unit),
-            causes.change(each),
-            causes.bounds(each),
+            f"{cause.words} ({cause.counter})",
+            causes.value(cause.environment_mean, cause.unit),
+            causes.value(cause.baseline_mean, cause.unit),
+            causes.change(cause),
+            causes.bounds(cause),
         )
-        for each in c.causes.found
+        for cause in c.causes.found
     ]
 
 
 MOST_TEXTS: Final = 6
 
-_Found = dict[tuple[str, str], dict[str, list[str]]]
+_Kinds = dict[tuple[str, str], dict[str, list[str]]]
 """(code, advice) → message → the comparisons that it is about."""
 
 
 def about_run(folder: RunFolder, analysis: Analysis) -> list[DoubtView]:
     """Doubts about the run as a whole, and what the engine warned of."""
-    found: _Found = {}
+    kinds: _Kinds = {}
     for doubt in analysis.doubts:
-        _collect(found, doubt, None)
+        _collect(kinds, doubt, None)
     for warning in folder.warnings:
-        found.setdefault((warning.code, ""), {})[clean(warning.message, 600)] = []
-    return _views(found)
+        kinds.setdefault((warning.code, ""), {})[clean(warning.message, 600)] = []
+    return _views(kinds)
 
 
 def by_kind(analysis: Analysis) -> list[DoubtView]:
     """Doubts about comparisons: which are doubted for what; the figures stand by workload."""
-    found: dict[tuple[str, str], list[str]] = {}
+    names_by_kind: dict[tuple[str, str], list[str]] = {}
     for c in (*analysis.comparisons, *analysis.again):
         for doubt in c.doubts:
-            found.setdefault((doubt.code, clean(doubt.advice, 400)), []).append(_name(c))
+            names_by_kind.setdefault((doubt.code, clean(doubt.advice, 400)), []).append(_name(c))
     return [
         DoubtView("", (f"{clean(code, 60)}: {_several(list(dict.fromkeys(names)))}.",), advice)
-        for (code, advice), names in found.items()
+        for (code, advice), names in names_by_kind.items()
     ]
 
 
 def doubted(comparisons: Iterable[Comparison]) -> list[DoubtView]:
     """All doubts about some comparisons, with their figures; those of one kind stand together."""
-    found: _Found = {}
+    kinds: _Kinds = {}
     for comparison in comparisons:
         for doubt in comparison.doubts:
-            _collect(found, doubt, comparison)
-    return _views(found)
+            _collect(kinds, doubt, comparison)
+    return _views(kinds)
 
 
-def _views(found: _Found) -> list[DoubtView]:
+def _views(kinds: _Kinds) -> list[DoubtView]:
     return [
         DoubtView(
             clean(code, 60),
-            tuple(_told(text, where) for text, where in list(texts.items())[:MOST_TEXTS]),
+            tuple(_with_places(text, where) for text, where in list(texts.items())[:MOST_TEXTS]),
             advice,
             max(0, len(texts) - MOST_TEXTS),
         )
-        for (code, advice), texts in found.items()
+        for (code, advice), texts in kinds.items()
     ]
 
 
-def _collect(found: _Found, doubt: Doubt, about: Comparison | None) -> None:
+def _collect(kinds: _Kinds, doubt: Doubt, about: Comparison | None) -> None:
     key = (doubt.code, clean(doubt.advice, 400))
-    where = found.setdefault(key, {}).setdefault(clean(doubt.message, 600), [])
+    where = kinds.setdefault(key, {}).setdefault(clean(doubt.message, 600), [])
     if about is not None:
         where.append(_name(about))
 
@@ -124,11 +116,11 @@ def _name(c: Comparison) -> str:
     return clean(f"{c.environment_label}, {c.workload_title} ({c.metric})")
 
 
-def _told(text: str, where: Sequence[str]) -> str:
+def _with_places(text: str, where: Sequence[str]) -> str:
     """A doubt and the comparisons that it is about."""
     return f"{_several(where)}: {text}" if where else text
 
 
 def _several(where: Sequence[str]) -> str:
-    rest = f" and {len(where) - MOST_TEXTS} more" if len(where) > MOST_TEXTS else ""
-    return f"{'; '.join(where[:MOST_TEXTS])}{rest}"
+    more = f" and {len(where) - MOST_TEXTS} more" if len(where) > MOST_TEXTS else ""
+    return f"{'; '.join(where[:MOST_TEXTS])}{more}"

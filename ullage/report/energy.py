@@ -12,33 +12,26 @@ from ullage.common.text import clean
 from ullage.report import answer
 from ullage.report.charts import forest, lanes
 from ullage.report.charts.text import unbroken
-from ullage.report.views import DoubtView, ForestPanel, Table, TableCell, heads, mark
-
-# What the work costs, where the plan gives prices.
-
-KINDS = ("", "", "n", "s", "", "n", "s")
+from ullage.report.views import DoubtView, ForestPanel, Table, mark, tabulate
 
 
 def table(analysis: Analysis) -> Table | None:
     """A row for each priced environment and figure; None without a price."""
     if not analysis.money:
         return None
-    return Table(
-        caption=f"Cost of the work{lanes.suffix(analysis)}",
-        heads=heads(*money.HEADS, numbers=(money.HEADS[2], money.HEADS[5])),
-        rows=tuple(
-            tuple(TableCell(clean(cell, 200), kind) for cell, kind in zip(row, KINDS, strict=True))
-            for row in money.rows(analysis)
-        ),
+    heads = money.HEADS
+    return tabulate(
+        f"Cost of the work{lanes.suffix(analysis)}",
+        heads,
+        ([clean(cell, 200) for cell in row] for row in money.rows(analysis)),
+        numbers=(heads[2], heads[5]),
+        spans=(heads[3], heads[6]),
         note=unbroken(clean(money.note(analysis), 300)),
     )
 
 
-_KINDS = ("", "", "n", "n", "n", "", "s", "n", "s", "")
-
-
 @dataclass(frozen=True)
-class Section:
+class EnergySection:
     """The plot, the table, and what to know of them."""
 
     title: str
@@ -47,16 +40,16 @@ class Section:
     notes: tuple[DoubtView, ...]
 
 
-def section(analysis: Analysis) -> Section | None:
+def section(analysis: Analysis) -> EnergySection | None:
     """None without a meter; without a table where no trial has an energy."""
     notes = tuple(
         DoubtView(note.code, (clean(note.message, 600),), clean(note.advice, 400))
         for note in analysis.energy_notes
     )
     if not analysis.energy:
-        return Section("", (), None, notes) if notes else None
+        return EnergySection("", (), None, notes) if notes else None
     panels = tuple(answer.forest_panels(groups(analysis)))
-    return Section(title(analysis), panels, _table(analysis), notes)
+    return EnergySection(title(analysis), panels, _table(analysis), notes)
 
 
 def title(analysis: Analysis) -> str:
@@ -65,15 +58,17 @@ def title(analysis: Analysis) -> str:
     return f"Times the energy of {baseline}, with {confidence} intervals{lanes.suffix(analysis)}"
 
 
-def groups(analysis: Analysis) -> list[forest.Group]:
+def groups(analysis: Analysis) -> list[forest.RatioGroup]:
     """Each environment's energies over the baseline's: for the work, else of a trial."""
-    found: dict[str, list[Energy]] = {}
+    by_environment: dict[str, list[Energy]] = {}
     for energy in analysis.energy:
         if words.ratio(_main(energy)) is not None:
-            found.setdefault(energy.environment, []).append(energy)
+            by_environment.setdefault(energy.environment, []).append(energy)
     return [
-        forest.Group(clean(mine[0].environment_label, 60), tuple(_row(each) for each in mine))
-        for mine in found.values()
+        forest.RatioGroup(
+            clean(mine[0].environment_label, 60), tuple(_row(measured) for measured in mine)
+        )
+        for mine in by_environment.values()
     ]
 
 
@@ -81,12 +76,12 @@ def _main(energy: Energy) -> EnergyFigure:
     return energy.per_unit or energy.energy
 
 
-def _row(energy: Energy) -> forest.Row:
+def _row(energy: Energy) -> forest.RatioRow:
     main = _main(energy)
     interval = words.ratio(main)
     assert interval is not None, "only rows that have one"
     middle, low, high = rounding.ratio(interval)
-    return forest.Row(
+    return forest.RatioRow(
         label=clean(energy.workload_title, 60),
         detail=clean(f"{energy.label}, {words.source(energy.method, energy.scope)}", 80),
         verdict=mark(main.verdict).kind,
@@ -100,15 +95,11 @@ def _row(energy: Energy) -> forest.Row:
 
 
 def _table(analysis: Analysis) -> Table:
-    return Table(
-        caption=f"Energy of the work{lanes.suffix(analysis)}",
-        heads=heads(*words.HEADS, numbers=words.NUMBERS),
-        rows=tuple(
-            tuple(
-                TableCell(unbroken(clean(cell, 200)), kind)
-                for cell, kind in zip(row, _KINDS, strict=True)
-            )
-            for row in words.rows(analysis)
-        ),
+    return tabulate(
+        f"Energy of the work{lanes.suffix(analysis)}",
+        words.HEADS,
+        ([unbroken(clean(cell, 200)) for cell in row] for row in words.rows(analysis)),
+        numbers=words.NUMBERS,
+        spans=(words.HEADS[6], words.HEADS[8]),
         note=unbroken(clean(words.note(analysis), 600)),
     )

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words
-from ullage.common.text import whole
 from ullage.report.export import Sheet, cleaned, tabular
+from ullage.report.views import rich_table, tabulate
 
 _CELL: Final = (
     "environment",
@@ -102,9 +101,5 @@ def _latex(analysis: Analysis) -> bytes:
 
 def terminal(analysis: Analysis) -> Table:
     """For the terminal; empty without a meter."""
-    table = Table(box=None, pad_edge=False)
-    for head in words.HEADS:
-        table.add_column(head, justify="right" if head in words.NUMBERS else "left")
-    for row in words.rows(analysis):
-        table.add_row(*(escape(whole(cell)) for cell in row))
-    return table
+    table = tabulate("", words.HEADS, words.rows(analysis), numbers=words.NUMBERS)
+    return rich_table(table)

@@ -22,6 +22,8 @@ from ullage.analysis.comparison.words import SIDE_BY_SIDE, briefly, correction, 
 from ullage.analysis.details import details, run_facts
 from ullage.common.errors import EXPORT_NO_PICTURE, EXPORT_UNKNOWN_FORMAT, UllageError
 from ullage.common.text import nearest, whole
+from ullage.report import views
+from ullage.report.views import tabulate
 from ullage.runs.records import FORMAT
 
 TABLES: Final = ("csv", "json", "latex", "parquet")
@@ -161,11 +163,11 @@ def rows(analysis: Analysis) -> list[dict[str, Any]]:
     return cleaned(_row(analysis, c) for c in (*analysis.comparisons, *analysis.again))
 
 
-def cleaned(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def cleaned(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows with their text made harmless."""
     return [
         {key: whole(value) if isinstance(value, str) else value for key, value in row.items()}
-        for row in found
+        for row in rows
     ]
 
 
@@ -243,12 +245,12 @@ def inert(value: object) -> object:
 def _latex(analysis: Analysis) -> bytes:
     """A `tabular` of the primary metrics for booktabs; figures rounded by their intervals."""
     heads = ("environment", "workload", "ratio", level(analysis.confidence), "from", "verdict")
-    found = (
+    rows = (
         (_name(analysis, c), c.workload_title, *_rounded(c), briefly(c), _verdict(c))
         for c in analysis.primary()
     )
     notes = [f"a duet: {SIDE_BY_SIDE}"] if analysis.design == "duet" else []
-    return tabular("llrrll", heads, found, notes)
+    return tabular("llrrll", heads, rows, notes)
 
 
 def level(confidence: float) -> str:
@@ -259,7 +261,7 @@ def level(confidence: float) -> str:
 def tabular(
     columns: str,
     heads: Iterable[str],
-    found: Iterable[Iterable[str]],
+    rows: Iterable[Iterable[str]],
     notes: Iterable[str] = (),
 ) -> bytes:
     """A `tabular` for booktabs. heads: LaTeX; found: rows as they are; notes: comments above."""
@@ -270,7 +272,7 @@ def tabular(
         "\\toprule",
         " & ".join(heads) + " \\\\",
         "\\midrule",
-        *(" & ".join(tex(whole(cell)) for cell in row) + " \\\\" for row in found),
+        *(" & ".join(tex(whole(cell)) for cell in row) + " \\\\" for row in rows),
         "\\bottomrule",
         "\\end{tabular}",
         "",
@@ -359,12 +361,8 @@ def ratio_note(analysis: Analysis) -> str:
 
 def money_table(analysis: Analysis) -> Table:
     """What the work costs, for the terminal; empty without a price."""
-    table = Table(box=None, pad_edge=False)
-    for number, head in enumerate(money.HEADS):
-        table.add_column(head, justify="right" if number in (2, 5) else "left")
-    for row in money.rows(analysis):
-        table.add_row(*(escape(whole(cell)) for cell in row))
-    return table
+    numbers = (money.HEADS[2], money.HEADS[5])
+    return views.rich_table(tabulate("", money.HEADS, money.rows(analysis), numbers=numbers))
 
 
 def _value(c: Comparison) -> str:
@@ -374,10 +372,10 @@ def _value(c: Comparison) -> str:
 
 def lines(analysis: Analysis) -> list[str]:
     """All that is known of each comparison of a primary metric, for the terminal."""
-    told = [f"{name}: {value}" for name, value in run_facts(analysis)]
-    told.append(f"verdicts: {correction(analysis)}")
+    text = [f"{name}: {value}" for name, value in run_facts(analysis)]
+    text.append(f"verdicts: {correction(analysis)}")
     for detail in details(analysis):
-        told += ["", detail.sentence]
-        told += [f"  {name}: {value}" for name, value in detail.facts]
-        told += [f"  doubt: {d.message} {d.advice} ({d.code})" for d in detail.doubts]
-    return told
+        text += ["", detail.sentence]
+        text += [f"  {name}: {value}" for name, value in detail.facts]
+        text += [f"  doubt: {d.message} {d.advice} ({d.code})" for d in detail.doubts]
+    return text

@@ -15,11 +15,10 @@ from ullage.analysis.causes.hotspots import WHO, CellHotspots, Course, RunHotspo
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.text import clean
 from ullage.report import cores
-from ullage.report.charts.lanes import Drawing, Layer, Row, finish, lane_axis, lane_names, over
+from ullage.report.charts.lanes import DataRow, Drawing, Layer, finish, lane_axis, lane_names, over
 from ullage.report.charts.text import duration
 from ullage.report.charts.theme import ORDER, colours, kind, kinds
-from ullage.report.views import Figure, Specs, Table, cells, heads
-from ullage.report.workloads import add
+from ullage.report.views import ChartView, Section, Specs, Table, tabulate
 from ullage.runs.reader import RunFolder
 
 MOST_LINES: Final = 4
@@ -42,22 +41,15 @@ _NOTE: Final = (
 
 
 @dataclass(frozen=True)
-class WorkloadPlaces:
-    """One workload, in a fold."""
+class CpuSection:
+    """The whole section; each workload is in a fold."""
 
-    title: str
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-
-
-@dataclass(frozen=True)
-class Section:
     lead: str
-    workloads: tuple[WorkloadPlaces, ...]
+    workloads: tuple[Section, ...]
     notes: tuple[str, ...]
 
 
-def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Section | None:
+def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> CpuSection | None:
     """None for a run without tables of symbols."""
     run = hotspots.cells(folder)
     if not run.cells:
@@ -73,7 +65,7 @@ def section(folder: RunFolder, analysis: Analysis, specs: Specs) -> Section | No
     )
     views = tuple(_view(mine, specs) for mine in _by_workload(run))
     left_out = (hotspots.left_out_words(run),) if run.left_out else ()
-    return Section(lead, views, (*left_out, _NOTE))
+    return CpuSection(lead, views, (*left_out, _NOTE))
 
 
 def drawn(folder: RunFolder) -> Iterator[tuple[str, str, Drawing]]:
@@ -88,79 +80,65 @@ def _by_workload(run: RunHotspots) -> list[list[CellHotspots]]:
     return [list(mine) for _, mine in groupby(run.cells, key=lambda cell: cell.workload)]
 
 
-def _view(mine: Sequence[CellHotspots], specs: Specs) -> WorkloadPlaces:
+def _view(mine: Sequence[CellHotspots], specs: Specs) -> Section:
     figures = []
     if (chart := draw(mine)) is not None:
         figures.append(_figure(mine, chart, _caption(mine), specs))
     if (chart := cores.draw(mine)) is not None:
         figures.append(_figure(mine, chart, cores.CAPTION, specs))
     tables = [table for cell in mine for table in (_places(cell), _cores(cell)) if table]
-    return WorkloadPlaces(mine[0].title, tuple(figures), (_groups(mine), *tables))
+    return Section(mine[0].title, figures=tuple(figures), tables=(_groups(mine), *tables))
 
 
-def _figure(mine: Sequence[CellHotspots], chart: Drawing, caption: str, specs: Specs) -> Figure:
+def _figure(mine: Sequence[CellHotspots], chart: Drawing, caption: str, specs: Specs) -> ChartView:
     tables = "The tables below have the means over all trials."
-    return Figure(
-        id=add(specs, chart),
-        caption=caption,
-        label=f"Chart of {mine[0].title}: {caption} {tables}",
-        height=chart.height,
-    )
+    return specs.figure(chart, caption, f"Chart of {mine[0].title}: {caption} {tables}")
 
 
 def _caption(mine: Sequence[CellHotspots]) -> str:
     courses = [cell.course for cell in mine if cell.course is not None and _long(cell.course)]
     metric = courses[0].median_of
-    which = f"the median one by {clean(metric, 40)}" if metric else "the middle one in time"
+    middle = f"the median one by {clean(metric, 40)}" if metric else "the middle one in time"
     parts = " to ".join(dict.fromkeys(duration(f(c.bin_s for c in courses)) for f in (min, max)))
     return (
-        f"Busy CPUs over the time of one trial of each environment, {which}, in parts of {parts}. "
+        f"Busy CPUs over the time of one trial of each environment, {middle}, in parts of {parts}. "
         "A thin line is a whole CPU."
     )
 
 
 def _groups(mine: Sequence[CellHotspots]) -> Table:
     """Whose work it was, environment by environment."""
-    found = kinds(group for cell in mine for group in cell.groups)
-    kept = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
+    whose = kinds(group for cell in mine for group in cell.groups)
+    some_left_out = any(cell.busy - sum(cell.groups.values()) >= LEAST_TOLD for cell in mine)
     rows = []
     for cell in mine:
-        sums = [sum(v for g, v in cell.groups.items() if kind(g) == each) for each in found]
-        small = [max(0.0, cell.busy - sum(sums))] if kept else []
-        texts = [f"{value:.2f}" for value in (*sums, *small, cell.busy)]
-        rows.append(cells(cell.label, *texts, numbers=tuple(range(1, len(texts) + 1))))
+        sums = [sum(v for g, v in cell.groups.items() if kind(g) == one_kind) for one_kind in whose]
+        small = [max(0.0, cell.busy - sum(sums))] if some_left_out else []
+        rows.append([cell.label, *(f"{value:.2f}" for value in (*sums, *small, cell.busy))])
     names = (
         "environment",
-        *(name for name, _ in found),
-        *(["too small to keep"] if kept else []),
+        *(name for name, _ in whose),
+        *(["too small to keep"] if some_left_out else []),
         "together",
     )
-    return Table(
-        caption=f"CPUs busy by whose work it was, {mine[0].title}",
-        heads=heads(*names, numbers=names[1:]),
-        rows=tuple(rows),
-    )
+    caption = f"CPUs busy by whose work it was, {mine[0].title}"
+    return tabulate(caption, names, rows, numbers=names[1:])
 
 
 def _places(cell: CellHotspots) -> Table:
     names = ("whose", "program", "kernel or file", "function", "CPUs")
     rows = [
-        cells(
+        (
             WHO.get(place.group, clean(place.group, 40)),
             clean(place.program, 60),
             clean(place.object, 80) or "–",
             clean(place.symbol, 100) or "–",
             f"{place.cpus:.3f}",
-            numbers=(4,),
         )
         for place in cell.hotspots
     ]
-    rows.append(cells("all other places", "", "", "", f"{cell.elsewhere:.3f}", numbers=(4,)))
-    return Table(
-        caption=f"{cell.label}: {hotspots.busy_words(cell)}",
-        heads=heads(*names, numbers=("CPUs",)),
-        rows=tuple(rows),
-    )
+    rows.append(("all other places", "", "", "", f"{cell.elsewhere:.3f}"))
+    return tabulate(f"{cell.label}: {hotspots.busy_words(cell)}", names, rows, numbers=("CPUs",))
 
 
 def _cores(cell: CellHotspots) -> Table | None:
@@ -168,26 +146,21 @@ def _cores(cell: CellHotspots) -> Table | None:
     busiest = cell.busiest
     if not busiest:
         return None
-    found = kinds(cell.cores)
+    whose = kinds(cell.cores)
     rows = []
     for core, busy in sorted(busiest[:MOST_CORES]):
         sums = [
-            sum(v[core] for g, v in cell.cores.items() if kind(g) == each and core < len(v))
-            for each in found
+            sum(v[core] for g, v in cell.cores.items() if kind(g) == one_kind and core < len(v))
+            for one_kind in whose
         ]
-        texts = [str(core), *(f"{value:.2f}" for value in (*sums, busy))]
-        rows.append(cells(*texts, numbers=tuple(range(1, len(texts)))))
+        rows.append([str(core), *(f"{value:.2f}" for value in (*sums, busy))])
     if others := busiest[MOST_CORES:]:
         together = f"{sum(busy for _, busy in others):.2f}"
         name = f"{len(others):,} other{'s' if len(others) > 1 else ''}"
-        texts = [name, *([""] * len(found)), together]
-        rows.append(cells(*texts, numbers=tuple(range(1, len(texts)))))
-    names = ("core", *(name for name, _ in found), "together")
-    return Table(
-        caption=f"{cell.label}: how busy each core of the host was",
-        heads=heads(*names, numbers=names[1:]),
-        rows=tuple(rows),
-    )
+        rows.append([name, *([""] * len(whose)), together])
+    names = ("core", *(name for name, _ in whose), "together")
+    caption = f"{cell.label}: how busy each core of the host was"
+    return tabulate(caption, names, rows, numbers=names[1:])
 
 
 def _long(course: Course) -> bool:
@@ -202,11 +175,11 @@ def draw(mine: Sequence[CellHotspots]) -> Drawing | None:
     stacks = [_stack(course) for _, course in lanes]
     top = max(1.0, *(high for stack in stacks for _, bounds in stack for _, high in bounds))
     count = len(lanes)
-    areas: list[Row] = []
+    areas: list[DataRow] = []
     for lane, ((_, course), stack) in enumerate(zip(lanes, stacks, strict=True)):
         for name, bounds in stack:
             areas += _area(lane, name, bounds, course.bin_s, top)
-    data: dict[str, list[Row]] = {
+    data: dict[str, list[DataRow]] = {
         "whole": _whole(count, top),
         "areas": areas,
         "names": [
@@ -225,19 +198,19 @@ def _stack(course: Course) -> Stack:
     """The groups on one another, those of one name as one."""
     parts = max(map(len, course.groups.values()))
     floor = [0.0] * parts
-    found: Stack = []
-    for each in ORDER:
-        groups = [values for group, values in course.groups.items() if kind(group) == each]
+    stack: Stack = []
+    for whose in ORDER:
+        groups = [values for group, values in course.groups.items() if kind(group) == whose]
         if groups:
             ceiling = [low + sum(more) for low, *more in zip(floor, *groups, strict=True)]
-            found.append((each[0], list(zip(floor, ceiling, strict=True))))
+            stack.append((whose[0], list(zip(floor, ceiling, strict=True))))
             floor = ceiling
-    return found
+    return stack
 
 
 def _area(
     lane: int, name: str, bounds: Sequence[tuple[float, float]], bin_s: float, top: float
-) -> list[Row]:
+) -> list[DataRow]:
     """Corners of one area; the last part is there twice, as it begins and as it ends."""
     return [
         {
@@ -255,7 +228,7 @@ def _height(lane: int, value: float, top: float) -> float:
     return lane + 1 - _AREA * value / top
 
 
-def _whole(count: int, top: float) -> list[Row]:
+def _whole(count: int, top: float) -> list[DataRow]:
     """Lines at whole CPUs, a few at most."""
     step = math.ceil(top / MOST_LINES) if top >= MOST_LINES else 1
     return [
@@ -265,7 +238,7 @@ def _whole(count: int, top: float) -> list[Row]:
     ]
 
 
-def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[Row]]) -> list[Layer]:
+def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[DataRow]]) -> list[Layer]:
     used = {name for stack in stacks for name, _ in stack}
     x = alt.X("x:Q", title="time in the trial, s", scale=alt.Scale(zero=True, nice=False))
     areas = over("areas").mark_area(
@@ -286,7 +259,7 @@ def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[Row]]) -> 
             x=x,
             y=y,
             y2="z:Q",
-            color=colours([each for each in ORDER if each[0] in used]),
+            color=colours([whose for whose in ORDER if whose[0] in used]),
             detail="l:N",
             tooltip=[alt.Tooltip("g:N", title="whose")],
         ),

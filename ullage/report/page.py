@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-import vl_convert
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-import ullage
 from ullage.analysis.comparison import rounding, words
 from ullage.analysis.comparison.model import Analysis
+from ullage.common.files import put
 from ullage.common.text import clean
 from ullage.report import (
     across,
+    answer,
+    document,
     doubts,
     energy,
     hotspots,
@@ -26,98 +22,36 @@ from ullage.report import (
     time,
     workloads,
 )
-from ullage.report import (
-    answer as first,
-)
-from ullage.report import (
-    energy as bills,
-)
-from ullage.report.charts import barrel, forest, lanes, theme
+from ullage.report.charts import barrel, forest, lanes
 from ullage.report.charts.text import unbroken
 from ullage.report.views import Mark, Specs
 from ullage.runs.reader import RunFolder
 
-TEMPLATE = "report.html.j2"
-LIBRARY = "window.vegaEmbed = vegaEmbed"
-"""What the bundle of Vega, Vega-Lite and Vega-Embed shows to the page."""
+NAME: Final = "report.html"
 LONG, TOO_LONG = 600, 2000
 """An answer of more characters is set smaller; of still more, it is folded under its count."""
 
 
-@dataclass(frozen=True)
-class Assets:
-    """Style and scripts of the page, the same for every run."""
-
-    style: Markup
-    library: Markup
-    script: Markup
-    policy: str
-
-
-@cache
-def assets() -> Assets:
-    """Read the assets once.
-
-    The policy lets only these two scripts run, by their digests, and nothing be fetched. Vega runs
-    with its expression interpreter, so not even it may make code from text.
-    """
-    library, script = vl_convert.javascript_bundle(LIBRARY), _template("page.js")
-    for code in (library, script):
-        if "</script" in code.lower() or "<!--" in code:
-            raise AssertionError("a bundled script would end its own element")
-    digests = " ".join(f"'sha256-{_digest(code)}'" for code in (library, script))
-    policy = (
-        f"default-src 'none'; script-src {digests}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return Assets(Markup(style()), Markup(library), Markup(script), policy)  # noqa: S704  our own
-
-
-def style() -> str:
-    """The page's style sheet."""
-    return "\n".join(
-        (
-            f":root{{--font:{theme.FONT};{theme.css(theme.LIGHT)}}}",
-            f"@media screen and (prefers-color-scheme:dark){{:root{{{theme.css(theme.DARK)}}}}}",
-            _template("style.css"),
-            barrel.CSS,
-            forest.CSS,
-        )
-    )
-
-
-def _template(name: str) -> str:
-    return (files("ullage.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _digest(code: str) -> str:
-    return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-
-
-def _finalize(value: Any) -> Any:
-    """Last guard: text that no builder has cleaned gets cleaned here; markup is ours."""
-    return clean(value, 50_000) if type(value) is str else value
+def write(folder: RunFolder, analysis: Analysis, out: Path | None = None) -> Path:
+    """Write the page to `out`, or to `report.html` in the run folder, whole or not at all."""
+    file = out or folder.path / NAME
+    put(file, render(folder, analysis).encode())
+    return file
 
 
 def render(folder: RunFolder, analysis: Analysis) -> str:
-    templates = Environment(
-        loader=PackageLoader("ullage.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template(TEMPLATE).render(page=context(folder, analysis))
-
-
-def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
-    """Everything that the template names."""
     specs = Specs()
-    static = assets()
-    groups = first.groups(analysis)
-    answer = first.answer(analysis)
-    length = sum(len(part.text) for said in answer for part in said.parts)
+    parts = _parts(folder, analysis, specs)
+    facts = answer.facts(folder, analysis)
+    return document.render(
+        document.PACKAGE, "report.html.j2", analysis.name, facts, specs.items, **parts
+    )
+
+
+def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any]:
+    groups = answer.groups(analysis)
+    sentences = answer.answer(analysis)
+    length = sum(len(part.text) for sentence in sentences for part in sentence.parts)
     cpus = hotspots.section(folder, analysis, specs)
     absent = {*(() if groups else ("left", "ratios")), *(() if cpus else ("cpus",))}
     jumps = [
@@ -131,21 +65,14 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         ("words", "Words"),
     ]
     return {
-        "title": clean(analysis.name, 120),
-        "version": ullage.__version__,
-        "style": static.style,
-        "library": static.library,
-        "script": static.script,
-        "policy": static.policy,
         "defs": Markup(barrel.DEFS),  # noqa: S704  a constant
-        "facts": first.facts(folder, analysis),
-        "answer": answer,
+        "answer": sentences,
         "long": length > LONG,
-        "summary": first.summary(analysis) if length > TOO_LONG else "",
+        "summary": answer.summary(analysis) if length > TOO_LONG else "",
         "jumps": [jump for jump in jumps if jump[0] not in absent],
-        "cellar": first.cellar(analysis),
-        "forest": first.forest_panels(groups) if groups else [],
-        "forest_title": first.forest_title(analysis),
+        "cellar": answer.cellar(analysis),
+        "forest": answer.forest_panels(groups) if groups else [],
+        "forest_title": answer.forest_title(analysis),
         "forest_notes": _notes(analysis, groups),
         "floor": _floor(analysis),
         "glyphs": {
@@ -155,7 +82,7 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         "baseline": clean(analysis.baseline_label, 60),
         "side": lanes.suffix(analysis),
         "why": doubts.table(analysis),
-        "money": bills.table(analysis),
+        "money": energy.table(analysis),
         "energy": energy.section(analysis),
         "workloads": workloads.views(folder, analysis, specs),
         "across": across.views(folder, analysis, specs),
@@ -172,7 +99,6 @@ def context(folder: RunFolder, analysis: Analysis) -> dict[str, Any]:
         "environments": provenance.environments(folder),
         "folds": provenance.folds(folder),
         "words": provenance.WORDS,
-        "specs": specs.items,
     }
 
 
@@ -191,7 +117,7 @@ def _covers(analysis: Analysis) -> list[str]:
     return [f"Intervals cover {words.COVERS[kind]}." for kind in kinds]
 
 
-def _notes(analysis: Analysis, groups: list[forest.Group]) -> list[str]:
+def _notes(analysis: Analysis, groups: list[forest.RatioGroup]) -> list[str]:
     margin = unbroken(rounding.share(analysis.margin))
     confidence = unbroken(rounding.share(analysis.confidence))
     notes = [

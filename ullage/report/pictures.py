@@ -44,12 +44,12 @@ def export_charts(
 
 
 def save(
-    found: Iterable[tuple[str, str]], out_dir: Path, formats: Sequence[Format] = FORMATS
+    named: Iterable[tuple[str, str]], out_dir: Path, formats: Sequence[Format] = FORMATS
 ) -> list[Path]:
     """Write pictures, (name, SVG), to `out_dir`; the files' paths."""
     out_dir.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, svg in found:
+    for name, svg in named:
         for form in dict.fromkeys(formats):
             file = out_dir / f"{name}.{form}"
             put(file, _convert(svg, form))
@@ -57,7 +57,7 @@ def save(
     return written
 
 
-def one(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
+def picture_named(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
     """One picture of the report, in light colours.
 
     EXPORT_UNKNOWN_PICTURE when the run has none of that name: without a figure there are no ratios.
@@ -65,21 +65,20 @@ def one(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
     return picked(dict(pictures(folder, analysis)), folder.path, name, form)
 
 
-def picked(found: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
+def picked(named: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
     """The picture of that name among those of a run, name → SVG. EXPORT_UNKNOWN_PICTURE."""
-    if name not in found:
+    if name not in named:
         raise UllageError(
             EXPORT_UNKNOWN_PICTURE,
             found=repr(name),
             run=run,
-            allowed=", ".join(found) or "none",
-            suggestion=nearest(name, found, listed=True),
+            allowed=", ".join(named) or "none",
+            suggestion=nearest(name, named, listed=True),
         )
-    return _convert(found[name], form)
+    return _convert(named[name], form)
 
 
 def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]:
-    """Name and SVG of each picture."""
     rows = answer.cellar_pictures(analysis)
     if rows:
         yield "barrels", barrels(rows)
@@ -99,8 +98,8 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
             yield f"{_slug(workload.key)}-{_slug(metric.name)}-{kind}", vega_svg(chart)
     for scaling, chart in across.speed_ups(folder, analysis):
         yield f"{_slug(scaling.steps[0][1].key)}-by-{_slug(scaling.parameter)}", vega_svg(chart)
-    for key, what, chart in hotspots.drawn(folder):
-        yield f"{_slug(key)}-{what}", vega_svg(chart)
+    for key, kind, chart in hotspots.drawn(folder):
+        yield f"{_slug(key)}-{kind}", vega_svg(chart)
     resolved = folder.resolved
     chart = timeline.timeline(resolved.environments, resolved.workloads, folder.trials)
     yield "timeline", vega_svg(chart)
@@ -113,10 +112,10 @@ def vega_svg(chart: Drawing) -> str:
     return svg
 
 
-def stacked(found: Sequence[tuple[str, str]]) -> str:
+def stacked(titled: Sequence[tuple[str, str]]) -> str:
     """Charts, (title, SVG), below each other as one standalone SVG."""
     y, wide, parts = 0.0, 0.0, []
-    for title, svg in found:
+    for title, svg in titled:
         width, height = (float(side) for side in _SIZE.findall(svg.partition(">")[0]))
         parts.append(f'<text x="0" y="{y + 16:g}" class="env">{escape(clean(title, 100))}</text>')
         parts.append(svg.replace("<svg ", f'<svg y="{y + 26:g}" ', 1))
@@ -134,21 +133,21 @@ def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> 
 
     rows: environment → (resource, barrel) from left to right.
     """
-    left, step, high = 210, barrel.WIDTH + 24, barrel.HEIGHT + 14
+    margin, step, high = 210, barrel.WIDTH + 24, barrel.HEIGHT + 14
     columns = [resource for resource, _ in rows[0][1]]
-    width, height = left + step * len(columns), 30 + high * len(rows)
+    width, height = margin + step * len(columns), 30 + high * len(rows)
     parts = [
-        f'<text x="{left + step * i + barrel.WIDTH / 2}" y="20" class="head">{escape(name)}</text>'
-        for i, name in enumerate(columns)
+        f'<text x="{x + barrel.WIDTH / 2}" y="20" class="head">{escape(name)}</text>'
+        for x, name in zip(range(margin, width, step), columns, strict=True)
     ]
     for number, (label, cells) in enumerate(rows):
         y = 30 + high * number
         parts.append(
             f'<text x="0" y="{y + high / 2}" class="env">{escape(clean(label, 40))}</text>'
         )
-        for i, (_, shown) in enumerate(cells):
-            place = f'<svg x="{left + step * i}" y="{y}" '
-            parts.append(barrel.draw(shown).replace("<svg ", place, 1))
+        for i, (_, drawn) in enumerate(cells):
+            place = f'<svg x="{margin + step * i}" y="{y}" '
+            parts.append(barrel.draw(drawn).replace("<svg ", place, 1))
     style = theme.resolve(_TEXT + barrel.CSS)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '

@@ -15,8 +15,8 @@ from ullage.analysis.details import run_facts
 from ullage.common.quantities import format_bytes, format_seconds
 from ullage.common.text import clean
 from ullage.report.charts.text import duration
-from ullage.report.views import Fold, Table, TableCell, cells, heads
-from ullage.report.workloads import shown
+from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
+from ullage.report.workloads import on_one_line
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import PLAN, EnvironmentRecord
 
@@ -37,17 +37,17 @@ ENDS: Final = {
 def parity(folder: RunFolder) -> Table:
     """Nuisances: equal, or allowed by the plan."""
     environments = folder.resolved.environments
-    rows = []
+    rows: list[TableRow] = []
     for item in folder.resolved.parity:
         if item.equal:
             state = TableCell("equal", "yes")
         else:
             state = TableCell("unequal, allowed by the plan" if item.allowed else "unequal", "no")
         values = (_nuisance(item.nuisance, item.values.get(e.key, "–")) for e in environments)
-        rows.append((TableCell(clean(item.nuisance, 60)), state, *cells(*values)))
+        rows.append((clean(item.nuisance, 60), state, *values))
     names = ("nuisance", "state", *(clean(e.label, 60) for e in environments))
     note = "" if rows else "This run has no record of nuisances."
-    return Table("Parity of the environments", heads(*names), tuple(rows), note)
+    return tabulate("Parity of the environments", names, rows, note=note)
 
 
 def _nuisance(name: str, value: str) -> str:
@@ -66,14 +66,14 @@ def _by_environment(
     values: Mapping[str, Mapping[str, Any]],
 ) -> Table:
     names = list(dict.fromkeys(name for of in values.values() for name in of))
-    rows = tuple(
-        cells(
+    rows = (
+        (
             clean(name, 60),
-            *(clean(shown(values[e.key].get(name, "–")), 200) for e in environments),
+            *(clean(on_one_line(values[e.key].get(name, "–")), 200) for e in environments),
         )
         for name in names
     )
-    return Table(caption, heads("what", *(clean(e.label, 60) for e in environments)), rows)
+    return tabulate(caption, ("what", *(clean(e.label, 60) for e in environments)), rows)
 
 
 def environments(folder: RunFolder) -> Table:
@@ -85,24 +85,24 @@ def environments(folder: RunFolder) -> Table:
     for e in folder.resolved.environments:
         seconds = up.get(e.key, [])
         rows.append(
-            cells(
+            (
                 clean(e.label, 60),
                 clean(e.key, 60),
                 clean(e.provider, 40),
-                clean(", ".join(f"{k} {shown(v)}" for k, v in e.options.items()) or "–", 300),
+                clean(", ".join(f"{k} {on_one_line(v)}" for k, v in e.options.items()) or "–", 300),
                 f"second copy of {clean(e.again_of, 60)}" if e.again_of else "–",
                 ", ".join(duration(s) for s in seconds[:8]) or "–",
             )
         )
     names = ("environment", "key", "provider", "options", "A/A", "time to come up")
-    return Table("Environments of this run", heads(*names), tuple(rows))
+    return tabulate("Environments of this run", names, rows)
 
 
 def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
     """Facts about the run and the machine."""
     r = folder.resolved
     end = folder.finished
-    found = [
+    facts = [
         ("run", r.run),
         ("started", _instant(analysis.started_epoch_ns)),
         ("ended because", ENDS[end.reason] if end else "it has no end: interrupted or running"),
@@ -119,7 +119,7 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
-    return [(name, clean(value, 400)) for name, value in found]
+    return [(name, clean(value, 400)) for name, value in facts]
 
 
 def _precision(analysis: Analysis) -> list[tuple[str, str]]:
@@ -130,11 +130,11 @@ def _precision(analysis: Analysis) -> list[tuple[str, str]]:
     reached = f"± {rounding.share(stop.widest_half_width)} reached by the widest, {stop.widest}"
     if stop.target_half_width is None:
         return [("precision", reached)]
-    asked = f"± {rounding.share(stop.target_half_width)} asked for"
+    target = f"± {rounding.share(stop.target_half_width)} asked for"
     return [
         (
             "precision",
-            f"{asked}, {reached}; intervals are {stop.widening:.2f} times wider for having looked",
+            f"{target}, {reached}; intervals are {stop.widening:.2f} times wider for having looked",
         )
     ]
 
@@ -149,7 +149,7 @@ def _plain(values: Mapping[str, Any]) -> str:
         elif (name == "budget" or name.endswith("_s")) and isinstance(value, int | float):
             parts.append(f"{name.removesuffix('_s')} {format_seconds(value)}")
         else:
-            parts.append(f"{name} {shown(value)}")
+            parts.append(f"{name} {on_one_line(value)}")
     return ", ".join(parts) or "–"
 
 
@@ -171,36 +171,35 @@ def again(folder: RunFolder) -> str:
 
 def failures(folder: RunFolder) -> Table | None:
     """Trials without figures by reason, the reasons as the guests gave them."""
-    found: dict[tuple[str, str, str, str, str], list[str]] = {}
+    trials_by_reason: dict[tuple[str, str, str, str, str], list[str]] = {}
     for t in folder.trials:
         if t.status != "ok":
             code, message = (t.reason.code, t.reason.message) if t.reason else ("–", "–")
             key = (t.environment, t.workload, t.status, code, message)
-            found.setdefault(key, []).append(clean(t.trial, 40))
-    if not found:
+            trials_by_reason.setdefault(key, []).append(clean(t.trial, 40))
+    if not trials_by_reason:
         return None
     labels, titles = _labels(folder)
     rows = []
-    for (environment, workload, *reason), trials in list(found.items())[:MOST_ROWS]:
-        rest = f" … and {len(trials) - MOST_TEXTS} more" if len(trials) > MOST_TEXTS else ""
+    for (environment, workload, *reason), trials in list(trials_by_reason.items())[:MOST_ROWS]:
+        others = f" … and {len(trials) - MOST_TEXTS} more" if len(trials) > MOST_TEXTS else ""
         status, code, message = reason
         rows.append(
-            cells(
+            (
                 labels[environment],
                 titles[workload],
                 str(len(trials)),
                 status,
                 clean(code, 60),
                 clean(message, 1000),
-                _unbroken(", ".join(trials[:MOST_TEXTS])) + rest,
-                numbers=(2,),
+                _unbroken(", ".join(trials[:MOST_TEXTS])) + others,
             )
         )
-    rest_rows = len(found) - MOST_ROWS
+    rest_rows = len(trials_by_reason) - MOST_ROWS
     names = ("environment", "workload", "trials", "status", "code", "reason", "which")
     note = f"{rest_rows:,} more reasons are in journal.jsonl." if rest_rows > 0 else ""
-    return Table(
-        "Trials without figures, by reason", heads(*names, numbers=("trials",)), tuple(rows), note
+    return tabulate(
+        "Trials without figures, by reason", names, rows, numbers=("trials",), note=note
     )
 
 
@@ -211,41 +210,43 @@ def _unbroken(name: str) -> str:
 def folds(folder: RunFolder) -> list[Fold]:
     """What is long: plan, facts, packages, order."""
     r = folder.resolved
-    found = [plan(folder.path)]
+    sections = [plan(folder.path)]
     if r.host:
-        rows = tuple(cells(clean(k, 60), clean(shown(v), 600)) for k, v in r.host.items())
-        found.append(Fold("The host", table=Table("Host facts", heads("what", "value"), rows)))
+        rows = [(clean(k, 60), clean(on_one_line(v), 600)) for k, v in r.host.items()]
+        sections.append(Fold("The host", table=tabulate("Host facts", ("what", "value"), rows)))
     facts = {e.key: e.facts for e in r.environments}
     if any(facts.values()):
-        table = _by_environment("What the agent saw inside", r.environments, facts)
-        found.append(Fold("Inside the environments", table=table))
+        inside = _by_environment("What the agent saw inside", r.environments, facts)
+        sections.append(Fold("Inside the environments", table=inside))
     if r.energy_meters:
-        found.append(Fold("The energy meters", table=_energy_meters(folder)))
+        sections.append(Fold("The energy meters", table=_energy_meters(folder)))
     if r.image and r.image.packages:
-        rows = tuple(cells(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items()))
+        rows = [(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items())]
         caption = f"Packages of the image, {len(rows)}"
-        found.append(Fold(caption, table=Table(caption, heads("package", "version"), rows)))
-    found.append(Fold("All trials, in order", table=_trials(folder)))
-    return found
+        sections.append(Fold(caption, table=tabulate(caption, ("package", "version"), rows)))
+    sections.append(Fold("All trials, in order", table=_trials(folder)))
+    return sections
 
 
 def _energy_meters(folder: RunFolder) -> Table:
     """A row for each thing that a meter tells: how, of what, seen by whom, how exactly."""
     rows = []
     for meter in folder.resolved.energy_meters:
-        options = ", ".join(f"{k} {shown(v)}" for k, v in meter.options.items() if v is not None)
-        told = clean(options or "–", 300)
-        named = (clean(meter.label, 60), clean(meter.meter, 40), told, duration(meter.every_s))
+        options = ", ".join(
+            f"{k} {on_one_line(v)}" for k, v in meter.options.items() if v is not None
+        )
+        settings = clean(options or "–", 300)
+        named = (clean(meter.label, 60), clean(meter.meter, 40), settings, duration(meter.every_s))
         for c in meter.channels:
             step = rounding.quantity(c.resolution, _UNITS[c.kind]) if c.resolution else "–"
             accuracy = "–" if c.accuracy is None else f"± {rounding.share(c.accuracy)}"
             how = (clean(c.name, 60), c.kind, c.method, c.scope, c.observer)
-            rows.append(cells(*named, *how, step, accuracy, clean(c.source or "–", 200)))
+            rows.append([*named, *how, step, accuracy, clean(c.source or "–", 200)])
         if not meter.channels:
-            rows.append(cells(*named, "it was not there: no energy from it", *["–"] * 7))
+            rows.append([*named, "it was not there: no energy from it", *["–"] * 7])
     names = ("label", "meter", "options", "every", "channel", "kind", "method", "scope", "observer")
-    heading = heads(*names, "step", "accuracy", "source")
-    return Table("Energy meters and what they tell", heading, tuple(rows))
+    heads = (*names, "step", "accuracy", "source")
+    return tabulate("Energy meters and what they tell", heads, rows)
 
 
 def plan(run: Path) -> Fold:
@@ -260,22 +261,21 @@ def plan(run: Path) -> Fold:
 
 def _trials(folder: RunFolder) -> Table:
     labels, titles = _labels(folder)
-    rows = tuple(
-        cells(
+    rows = (
+        (
             _unbroken(clean(t.trial, 40)),
             str(t.block),
             labels[t.environment],
             titles[t.workload],
             t.status,
             duration((t.end_ns - t.start_ns) / 1e9),
-            numbers=(1, 5),
         )
         for t in folder.trials[:MOST_ROWS]
     )
-    rest = len(folder.trials) - MOST_ROWS
-    note = f"{rest:,} more are in journal.jsonl and samples.parquet." if rest > 0 else ""
+    others = len(folder.trials) - MOST_ROWS
+    note = f"{others:,} more are in journal.jsonl and samples.parquet." if others > 0 else ""
     names = ("trial", "block", "environment", "workload", "status", "length")
-    return Table("Order of the trials", heads(*names, numbers=("block", "length")), rows, note)
+    return tabulate("Order of the trials", names, rows, numbers=("block", "length"), note=note)
 
 
 def _labels(folder: RunFolder) -> tuple[dict[str, str], dict[str, str]]:
@@ -286,7 +286,6 @@ def _labels(folder: RunFolder) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def failures_lead(analysis: Analysis) -> str:
-    """How many trials have no figures."""
     return (
         f"{analysis.failed} of {analysis.trials} trials have no figures. A failed trial drops its "
         "pair; it is never a zero and never tried again in silence. The reasons are shown as text, "

@@ -10,8 +10,7 @@ from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.report.charts import timeline
 from ullage.report.charts.text import quantity
-from ullage.report.views import Figure, Specs, Table, TimelineView, cells, heads
-from ullage.report.workloads import add
+from ullage.report.views import Section, Specs, Table, tabulate
 from ullage.runs.events import InstanceClock, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord
@@ -26,8 +25,7 @@ _NOTE = (
 )
 
 
-def view(folder: RunFolder, specs: Specs) -> TimelineView:
-    """The timeline with its words."""
+def view(folder: RunFolder, specs: Specs) -> Section:
     environments, workloads = folder.resolved.environments, folder.resolved.workloads
     chart = timeline.timeline(environments, workloads, folder.trials)
     titles = [clean(w.title, 60) for w in workloads]
@@ -36,26 +34,26 @@ def view(folder: RunFolder, specs: Specs) -> TimelineView:
     )
     bad = sum(t.status == "failed" for t in folder.trials)
     invalid = sum(t.status == "invalid" for t in folder.trials)
-    return TimelineView(
+    tables = (_spreads(environments, folder.trials), _clocks(environments, folder.trials))
+    return Section(
+        "The run in time",
         lead=(
             "Every trial where it stood on the controller's clock, one lane an environment; no "
             "start or end in it is further off than the ± at its right. "
             f"A bar is a trial; ✕ failed ({bad}), △ ran but its figures are not valid ({invalid})."
         ),
-        chart=Figure(
-            id=add(specs, chart),
-            caption=f"Point at a bar for its details.{rows}",
-            label=(
+        figures=(
+            specs.figure(
+                chart,
+                f"Point at a bar for its details.{rows}",
                 f"Timeline of {many(len(folder.trials), 'trial')} in "
                 f"{many(len(environments), 'environment')}, "
-                f"{bad} failed and {invalid} invalid. “All trials” is the same as a table."
+                f"{bad} failed and {invalid} invalid. “All trials” is the same as a table.",
+                note=_thinned(folder.trials),
             ),
-            height=chart.height,
-            note=_thinned(folder.trials),
         ),
-        lines=tuple(_pauses(folder)),
-        spreads=_spreads(environments, folder.trials),
-        clocks=_clocks(environments, folder.trials),
+        notes=tuple(_pauses(folder)),
+        tables=tuple(filter(None, tables)),
     )
 
 
@@ -83,15 +81,14 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
         mine = [t for t in trials if t.environment == environment.key]
         spreads = [t.spread_ns for t in mine if t.spread_ns is not None]
         late = [role.late_ns for t in mine for role in t.roles]
-        bound = max((each.hard_ns for t in mine for each in t.clocks.values()), default=0)
+        bound = max((clock.hard_ns for t in mine for clock in t.clocks.values()), default=0)
         if late:
             rows.append(
-                cells(
+                (
                     clean(environment.label, 60),
                     str(len(mine)),
                     _pair(spreads),
                     _late(late, bound),
-                    numbers=(1, 2, 3),
                 )
             )
     names = (
@@ -102,7 +99,7 @@ def _spreads(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial])
     )
     if not rows:
         return None
-    return Table("How well trials started together", heads(*names, numbers=names[1:]), tuple(rows))
+    return tabulate("How well trials started together", names, rows, numbers=names[1:])
 
 
 def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) -> Table | None:
@@ -110,22 +107,23 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
     rows, named = [], set()
     for environment in environments:
         mine = [t for t in trials if t.environment == environment.key]
-        found = [each for t in mine for each in t.clocks.values()]
-        reasons = [n for n in ADVICE if any(n in each.reasons for each in found)]
+        clocks = [clock for t in mine for clock in t.clocks.values()]
+        reasons = [n for n in ADVICE if any(n in clock.reasons for clock in clocks)]
         named.update(reasons)
-        if found:
+        if clocks:
             rows.append(
-                cells(
+                (
                     clean(environment.label, 60),
-                    _how(found),
-                    f"± {_time(max(each.hard_ns for each in found))}",
-                    f"± {_time(max(each.sure_ns for each in found))}",
-                    _drift(found),
-                    _most([abs(each.drifted_ns) for each in found if each.drifted_ns is not None]),
-                    _most([each.residual_ns for each in found if each.residual_ns is not None]),
-                    f"{median(each.messages for each in found):g}",
+                    _how(clocks),
+                    f"± {_time(max(clock.hard_ns for clock in clocks))}",
+                    f"± {_time(max(clock.sure_ns for clock in clocks))}",
+                    _drift(clocks),
+                    _most(
+                        [abs(clock.drifted_ns) for clock in clocks if clock.drifted_ns is not None]
+                    ),
+                    _most([clock.residual_ns for clock in clocks if clock.residual_ns is not None]),
+                    f"{median(clock.messages for clock in clocks):g}",
                     ", ".join(reasons) or "–",
-                    numbers=(2, 3, 4, 5, 6, 7),
                 )
             )
     if not rows:
@@ -142,28 +140,28 @@ def _clocks(environments: Sequence[EnvironmentRecord], trials: Sequence[Trial]) 
         "what its clock says",
     )
     note = f"{_NOTE} {_meanings(named)}".rstrip()
-    return Table("How well time is known", heads(*names, numbers=names[2:8]), tuple(rows), note)
+    return tabulate("How well time is known", names, rows, numbers=names[2:8], note=note)
 
 
 def _meanings(named: set[str]) -> str:
     """Of reasons; where they are not known the names must do."""
-    known = meanings()
-    return " ".join(f"{n}: {clean(known[n], 200)}." for n in known if n in named)
+    reasons = meanings()
+    return " ".join(f"{n}: {clean(reasons[n], 200)}." for n in reasons if n in named)
 
 
-def _how(found: Sequence[InstanceClock]) -> str:
-    shared = sum(each.shared for each in found)
-    if shared in (0, len(found)):
+def _how(clocks: Sequence[InstanceClock]) -> str:
+    shared = sum(clock.shared for clock in clocks)
+    if shared in (0, len(clocks)):
         return "shared" if shared else "exchanged"
-    return f"shared in {shared} of {len(found)}"
+    return f"shared in {shared} of {len(clocks)}"
 
 
-def _drift(found: Sequence[InstanceClock]) -> str:
+def _drift(clocks: Sequence[InstanceClock]) -> str:
     """As a rate, from the trial whose looks were furthest apart: it says most."""
-    drifted = [each for each in found if each.drifted_ns is not None and each.between_ns]
+    drifted = [clock for clock in clocks if clock.drifted_ns is not None and clock.between_ns]
     if not drifted:
         return "–"
-    best = max(drifted, key=lambda each: each.between_ns or 0)
+    best = max(drifted, key=lambda clock: clock.between_ns or 0)
     per_ppm = (best.between_ns or 1) / 1e6
     moved, unsure = (best.drifted_ns or 0) / per_ppm, (best.drift_unsure_ns or 0) / per_ppm
     return f"{moved:+.3g} ± {unsure:.2g} ppm"

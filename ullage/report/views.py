@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
+from rich.markup import escape
+from rich.table import Table as RichTable
 
 from ullage.analysis.trialfacts import TrialFacts
 from ullage.report.charts import forest
+from ullage.report.charts.text import as_json
 
-_KINDS: Final[dict[str, forest.Verdict]] = {
+if TYPE_CHECKING:
+    from ullage.report.charts.lanes import Drawing
+
+_KINDS: Final[dict[str, forest.MarkKind]] = {
     "worse": "worse",
     "better": "better",
     "equivalent": "equivalent",
@@ -23,7 +30,7 @@ _KINDS: Final[dict[str, forest.Verdict]] = {
 class Mark:
     """A verdict: a shape and a word."""
 
-    kind: forest.Verdict
+    kind: forest.MarkKind
     word: str
 
     @property
@@ -47,16 +54,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a sentence."""
-
     text: str
     strong: bool = False
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of the answer."""
-
     parts: tuple[Part, ...]
     aside: bool = False
 
@@ -65,7 +68,7 @@ class Sentence:
 class BarrelCell:
     """One barrel with the words around it."""
 
-    what: str
+    resource: str
     detail: str
     svg: Markup
     gap: str
@@ -74,8 +77,6 @@ class BarrelCell:
 
 @dataclass(frozen=True)
 class BarrelRow:
-    """The barrels of one environment."""
-
     label: str
     detail: str
     cells: tuple[BarrelCell, ...]
@@ -97,8 +98,6 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class ForestGroup:
-    """The ratios of one environment."""
-
     label: str
     rows: tuple[ForestRow, ...]
 
@@ -119,7 +118,7 @@ class ForestPanel:
 
 
 @dataclass(frozen=True)
-class Figure:
+class ChartView:
     """A chart's place in the page."""
 
     id: str
@@ -134,18 +133,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Head:
-    """A column of a table."""
-
     text: str
     number: bool = False
 
 
+DIFFERS: Final = "n differs"
+"""Kind of a figure that is not the one that was printed."""
+
+
 @dataclass(frozen=True)
 class TableCell:
-    """A cell of a table."""
-
     text: str = ""
     kind: str = ""
+    """Its classes in the style sheet: `n` at the right, `s` unbroken."""
     mark: Mark | None = None
 
 
@@ -182,14 +182,12 @@ class DoubtView:
 
 @dataclass(frozen=True)
 class WorkloadView:
-    """All about one workload."""
-
     id: str
     title: str
     key: str
     parameters: str
-    charts: tuple[Figure, ...]
-    folded: tuple[Figure, ...]
+    charts: tuple[ChartView, ...]
+    folded: tuple[ChartView, ...]
     table: Table
     details: tuple[DetailView, ...]
     told: tuple[TrialFacts, ...]
@@ -198,23 +196,16 @@ class WorkloadView:
 
 
 @dataclass(frozen=True)
-class AcrossView:
-    """What several workloads show together: a chart or a table."""
+class Section:
+    """A part of a page: text, figures, notes on them, tables; in this order."""
 
     title: str
-    figure: Figure | None
-    table: Table | None
-
-
-@dataclass(frozen=True)
-class TimelineView:
-    """The run in time."""
-
-    lead: str
-    chart: Figure
-    lines: tuple[str, ...]
-    spreads: Table | None
-    clocks: Table | None
+    lead: str = ""
+    lines: tuple[str, ...] = ()
+    figures: tuple[ChartView, ...] = ()
+    notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -238,14 +229,50 @@ class Specs:
 
     items: list[Spec] = field(default_factory=list)
 
-    def add(self, json: Markup) -> str:
-        """Keep a chart; its id."""
-        name = f"chart-{len(self.items) + 1}"
-        self.items.append(Spec(name, json))
-        return name
+    def figure(
+        self, drawing: Drawing, caption: str, label: str, *, note: str = "", summary: str = ""
+    ) -> ChartView:
+        """Keep a chart, as JSON that cannot leave its element; its place in the page."""
+        json = Markup(as_json(drawing.packed()))  # noqa: S704  see as_json
+        spec = Spec(f"chart-{len(self.items) + 1}", json)
+        self.items.append(spec)
+        return ChartView(spec.id, caption, label, drawing.height, note, summary)
 
 
-def heads(*names: str, numbers: tuple[str, ...] = ()) -> tuple[Head, ...]:
+TableRow = Sequence[str | TableCell]
+"""A row of a table to be; what is more than text is a cell already."""
+
+
+def tabulate(
+    caption: str,
+    names: Sequence[str],
+    rows: Iterable[TableRow],
+    *,
+    numbers: Collection[str] = (),
+    spans: Collection[str] = (),
+    note: str = "",
+) -> Table:
+    """A table with those columns.
+
+    numbers: names of columns whose text stands at the right. spans: of those whose text is two
+    figures, which no line break may part.
+    """
+    kinds = ["n" if name in numbers else "s" if name in spans else "" for name in names]
+    return Table(
+        caption,
+        heads(*names, numbers=numbers),
+        tuple(
+            tuple(
+                cell if isinstance(cell, TableCell) else TableCell(cell, kind)
+                for cell, kind in zip(row, kinds, strict=True)
+            )
+            for row in rows
+        ),
+        note,
+    )
+
+
+def heads(*names: str, numbers: Collection[str] = ()) -> tuple[Head, ...]:
     """Column heads; those in `numbers` stand at the right."""
     return tuple(Head(name, name in numbers) for name in names)
 
@@ -253,3 +280,20 @@ def heads(*names: str, numbers: tuple[str, ...] = ()) -> tuple[Head, ...]:
 def cells(*texts: str, numbers: tuple[int, ...] = ()) -> tuple[TableCell, ...]:
     """A row of plain cells; those at the places `numbers` stand at the right."""
     return tuple(TableCell(text, "n" if i in numbers else "") for i, text in enumerate(texts))
+
+
+def rich_table(table: Table, title: str = "") -> RichTable:
+    """The same on a terminal; what disagrees with what was printed is red there."""
+    grid = RichTable(
+        box=None, pad_edge=False, title=escape(title), title_justify="left", title_style=""
+    )
+    for head in table.heads:
+        grid.add_column(escape(head.text), justify="right" if head.number else "left")
+    for row in table.rows:
+        grid.add_row(*(_rich_cell(cell) for cell in row))
+    return grid
+
+
+def _rich_cell(cell: TableCell) -> str:
+    text = escape(cell.text)
+    return f"[red]{text}[/]" if cell.kind == DIFFERS else text

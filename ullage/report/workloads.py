@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.estimates import Absolute
 from ullage.analysis.comparison.model import Analysis, Comparison
@@ -15,28 +13,28 @@ from ullage.analysis.details import details
 from ullage.analysis.trialfacts import trial_facts
 from ullage.common.text import clean
 from ullage.report import answer
-from ullage.report.charts import curve, strip
-from ullage.report.charts import lanes as sides
+from ullage.report.charts import curve, lanes, strip
 from ullage.report.charts.lanes import Drawing
-from ullage.report.charts.text import as_json, first_sentence, quantity, unbroken
+from ullage.report.charts.text import first_sentence, quantity, unbroken
 from ullage.report.doubts import doubted
 from ullage.report.views import (
+    ChartView,
     DetailView,
-    Figure,
     Specs,
     Table,
     TableCell,
+    TableRow,
     WorkloadView,
     cells,
-    heads,
     mark,
+    tabulate,
 )
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric, WorkloadRecord
 from ullage.stats.quantiles import Quantile
 
-Values = Mapping[str, Absolute]
+ValuesByEnvironment = Mapping[str, Absolute]
 """Environment key → the values of one metric."""
 
 
@@ -60,9 +58,9 @@ def _view(
     *,
     number: int,
 ) -> WorkloadView:
-    charts: list[Figure] = []
-    folded: list[Figure] = []
-    side = sides.suffix(analysis)
+    charts: list[ChartView] = []
+    folded: list[ChartView] = []
+    side = lanes.suffix(analysis)
     for metric, kind, chart in drawn(folder, analysis, workload, trials):
         figure = _figure(specs, workload, metric, chart, trials, kind=kind, side=side)
         (folded if kind == "pairs" or not metric.primary else charts).append(figure)
@@ -88,43 +86,47 @@ def drawn(
 
     Kinds: `trials`, `pairs`, `curve`, `ratios`. Of secondary metrics the first chart alone.
     """
-    environments, trials = sides.apart(folder.resolved, trials)
+    environments, trials = lanes.apart(folder.resolved, trials)
     confidence = analysis.confidence
-    found: list[tuple[Metric, str, Drawing]] = []
+    charts: list[tuple[Metric, str, Drawing]] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
         if metric.coordinate is not None:
             lines = curve.medians(metric, environments, trials, confidence)
             if not lines:
                 continue
             title = metric.description or metric.name
-            found.append(
+            charts.append(
                 (metric, "curve", curve.draw(lines, metric.coordinate, title, metric.unit))
             )
             ratios = _ratio_lines(analysis, workload, metric)
             if ratios:
                 title = f"times worse than {clean(analysis.baseline_label, 60)}"
                 chart = curve.draw(ratios, metric.coordinate, title, "1", ratio=True)
-                found.append((metric, "ratios", chart))
+                charts.append((metric, "ratios", chart))
         elif any(strip.scalar(trial, metric) is not None for trial in trials):
             medians = _medians(values(analysis, workload, metric))
             for name in ("trials", "pairs") if metric.primary else ("trials",):
                 chart = strip.strip(
                     metric, environments, trials, medians, analysis.baseline, paired=name == "pairs"
                 )
-                found.append((metric, name, chart))
-    return found
+                charts.append((metric, name, chart))
+    return charts
 
 
 def values(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> dict[str, Absolute]:
     """The values of one metric in every environment that has some."""
-    found: dict[str, Absolute] = {}
+    by_environment: dict[str, Absolute] = {}
     for c in _all(analysis, workload):
         if c.metric == metric.name:
             if c.baseline_values is not None:
-                found[sides.key(analysis.design, c.baseline, c.environment)] = c.baseline_values
+                by_environment[lanes.key(analysis.design, c.baseline, c.environment)] = (
+                    c.baseline_values
+                )
             if c.environment_values is not None:
-                found[sides.key(analysis.design, c.environment, c.baseline)] = c.environment_values
-    return found
+                by_environment[lanes.key(analysis.design, c.environment, c.baseline)] = (
+                    c.environment_values
+                )
+    return by_environment
 
 
 def _all(analysis: Analysis, workload: WorkloadRecord) -> list[Comparison]:
@@ -144,19 +146,21 @@ def _details(analysis: Analysis, workload: WorkloadRecord) -> tuple[DetailView, 
     )
 
 
-def _medians(found: Values) -> dict[str, Quantile]:
+def _medians(values: ValuesByEnvironment) -> dict[str, Quantile]:
     return {
         key: Quantile(value.median, value.median_low, value.median_high)
-        for key, value in found.items()
+        for key, value in values.items()
     }
 
 
-def _ratio_lines(analysis: Analysis, workload: WorkloadRecord, metric: Metric) -> list[curve.Line]:
+def _ratio_lines(
+    analysis: Analysis, workload: WorkloadRecord, metric: Metric
+) -> list[curve.CurveLine]:
     return [
-        curve.Line(
+        curve.CurveLine(
             clean(c.environment_label, 60),
             tuple(
-                curve.Point(
+                curve.LinePoint(
                     at=p.coordinate,
                     middle=p.ratio,
                     low=p.ratio if p.low is None else p.low,
@@ -187,33 +191,27 @@ def _figure(
     *,
     kind: str,
     side: str,
-) -> Figure:
+) -> ChartView:
     along = clean(metric.coordinate.name, 60) if metric.coordinate else ""
-    what = first_sentence(metric.description or metric.name)
-    caption = f"{what}: {_CAPTIONS[kind].format(along=along)}{side}"
-    summary = f"{what}, block by block" if kind == "pairs" else f"{what}, every trial"
-    return Figure(
-        id=add(specs, chart),
-        caption=caption[:1].upper() + caption[1:],
-        label=f"Chart of {clean(workload.title, 90)}: {caption}. The table below has the figures.",
-        height=chart.height,
+    description = first_sentence(metric.description or metric.name)
+    caption = f"{description}: {_CAPTIONS[kind].format(along=along)}{side}"
+    summary = f"{description}, block by block" if kind == "pairs" else f"{description}, every trial"
+    return specs.figure(
+        chart,
+        caption[:1].upper() + caption[1:],
+        f"Chart of {clean(workload.title, 90)}: {caption}. The table below has the figures.",
         note=strip.thinned(trials, paired=kind == "pairs") if kind in ("trials", "pairs") else "",
         summary=summary[:1].upper() + summary[1:],
     )
 
 
-def add(specs: Specs, chart: Drawing) -> str:
-    """Keep a chart for the page, as JSON that cannot leave its element; its id."""
-    return specs.add(Markup(as_json(chart.packed())))  # noqa: S704  see as_json
-
-
 def _parameters(workload: WorkloadRecord) -> str:
-    given = ((n, v) for n, v in workload.parameters.items() if v is not None)
-    parts = (f"{name} {shown(value)}" for name, value in given)
+    parameters = ((n, v) for n, v in workload.parameters.items() if v is not None)
+    parts = (f"{name} {on_one_line(value)}" for name, value in parameters)
     return clean(", ".join(parts), 400)
 
 
-def shown(value: Any) -> str:
+def on_one_line(value: Any) -> str:
     """A value from a plan or of a fact, on one line."""
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
@@ -222,22 +220,23 @@ def table(
     folder: RunFolder, analysis: Analysis, workload: WorkloadRecord, trials: Sequence[Trial]
 ) -> Table:
     """All metrics of a workload in all environments; the trials are those of the workload."""
-    environments, trials = sides.apart(folder.resolved, trials)
-    rows = []
+    environments, trials = lanes.apart(folder.resolved, trials)
+    rows: list[TableRow] = []
     for metric in sorted(workload.metrics, key=lambda m: not m.primary):
-        found = values(analysis, workload, metric)
-        if not found and not metric.primary and metric.coordinate is None:
+        by_environment = values(analysis, workload, metric)
+        if not by_environment and not metric.primary and metric.coordinate is None:
             continue  # the definitions below the table say when a metric is absent
         for environment in environments:
             label = clean(environment.label, 60)
-            value = found.get(environment.key)
+            value = by_environment.get(environment.key)
             comparison = _comparison(analysis, workload, metric, environment.key)
             rows.append(
                 (
-                    *cells(label, clean(metric.name, 40)),
-                    TableCell(_median(value, metric), "n"),
-                    TableCell(_median_span(value, metric.unit), "n"),
-                    TableCell(_counted(trials, environment.key), "n"),
+                    label,
+                    clean(metric.name, 40),
+                    _median(value, metric),
+                    _median_span(value, metric.unit),
+                    _counted(trials, environment.key),
                     *_compared(comparison, _is_baseline(analysis, environment.key)),
                 )
             )
@@ -251,15 +250,11 @@ def table(
         "interval",
         "verdict",
     )
-    return Table(
-        caption=f"All metrics of {clean(workload.title, 90)}{sides.suffix(analysis)}",
-        heads=heads(*names, numbers=(*names[2:5], "times worse")),
-        rows=tuple(rows),
-    )
+    caption = f"All metrics of {clean(workload.title, 90)}{lanes.suffix(analysis)}"
+    return tabulate(caption, names, rows, numbers=names[2:6])
 
 
 def _definitions(workload: WorkloadRecord) -> tuple[tuple[str, str], ...]:
-    """Name and meaning of each metric."""
     better = {"higher": "More is better.", "lower": "Less is better."}
     return tuple(
         (clean(m.name, 60), clean(f"{m.description.rstrip('.')}. {better[m.better]}", 600))
@@ -271,19 +266,19 @@ def _comparison(
     analysis: Analysis, workload: WorkloadRecord, metric: Metric, environment: str
 ) -> Comparison | None:
     for c in _all(analysis, workload):
-        lane = sides.key(analysis.design, c.environment, c.baseline)
+        lane = lanes.key(analysis.design, c.environment, c.baseline)
         if (c.metric, lane) == (metric.name, environment):
             return c
     return None
 
 
 def _is_baseline(analysis: Analysis, lane: str) -> bool:
-    lanes = {
-        sides.key(analysis.design, c.baseline, c.environment)
+    baselines = {
+        lanes.key(analysis.design, c.baseline, c.environment)
         for c in (*analysis.comparisons, *analysis.again)
         if c.baseline == analysis.baseline
     }
-    return lane in lanes or lane == analysis.baseline
+    return lane in baselines or lane == analysis.baseline
 
 
 def _compared(c: Comparison | None, baseline: bool) -> tuple[TableCell, ...]:

@@ -38,16 +38,16 @@ def fix(local_ns: int, offset_ns: int, half_ns: int = 1_000) -> Fix:
 
 
 def exchange(
-    client: Client, server: Server, there: Callable[[int], int], standing: Standing | None = None
+    client: Client, server: Server, towards: Callable[[int], int], standing: Standing | None = None
 ) -> clock.Outcome:
     """All of a synchronisation: each way takes 500 ns, the server's clock is `there`."""
     now = 1_000
     while True:
         match client.poll(now):
             case ("send", request):
-                pending = server.receive(request, there(now + 500))
+                pending = server.receive(request, towards(now + 500))
                 assert pending is not None
-                answer = pending.answer(there(now + 500), standing)
+                answer = pending.answer(towards(now + 500), standing)
                 now += 1_000
                 client.receive(answer, now, True)
             case ("done", outcome):
@@ -58,7 +58,7 @@ def exchange(
 
 def test_values_strictly_increase_and_threads_can_be_compared() -> None:
     values = [clock.now_ns() for _ in range(10_000)]
-    assert all(one < other for one, other in pairwise(values))
+    assert all(earlier < later for earlier, later in pairwise(values))
     promised = clock.promise().ordered_ns
     if promised is None:
         pytest.skip("this machine's cores are apart")
@@ -185,9 +185,9 @@ def serving(kind: type[clock.UdpServer] | type[clock.TcpServer]) -> Iterator[str
 def test_over_a_network_to_oneself(protocol: str) -> None:
     with serving(clock.UdpServer if protocol == "udp" else clock.TcpServer) as address:
         synchronise = clock.synchronise_udp if protocol == "udp" else clock.synchronise_tcp
-        found = synchronise(address, TOKEN, Rules(time_ns=50_000_000, patience_ns=5_000_000_000))
-    assert abs(found.fix.offset_ns) <= found.fix.half_ns
-    assert found.stratum == 0
+        outcome = synchronise(address, TOKEN, Rules(time_ns=50_000_000, patience_ns=5_000_000_000))
+    assert abs(outcome.fix.offset_ns) <= outcome.fix.half_ns
+    assert outcome.stratum == 0
 
 
 def test_nobody_there() -> None:
@@ -221,8 +221,8 @@ def test_all_processes_of_a_host_share_one_synchronisation() -> None:
     share = synced.encode()
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
-        other = Synced()
-        os.write(writer, f"{other.adopt(share)} {other.now().hard_ns} {other.stratum}".encode())
+        second = Synced()
+        os.write(writer, f"{second.adopt(share)} {second.now().hard_ns} {second.stratum}".encode())
         os._exit(0)
     os.waitpid(child, 0)
     moved, hard, stratum = os.read(reader, 100).decode().split()

@@ -15,7 +15,6 @@ from ullage.cli.main import app
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.clock import lab
-from ullage.experiments.clock.cost import published
 from ullage.experiments.clock.nodes import server_of
 from ullage.experiments.clock.ntp import report as disciplining
 from ullage.experiments.clock.ntp.logs import Tracking
@@ -24,10 +23,17 @@ from ullage.experiments.clock.ntp.outcome import (
     NtpOptions,
     NtpOutcome,
     NtpReport,
+    PublishedNtp,
     Sizes,
 )
 from ullage.experiments.clock.outcomes import Binomial, EcpOptions, Flat, KAry, TwoLevel
-from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport
+from ullage.experiments.clock.reports import (
+    CheckReport,
+    CostReport,
+    PublishedCost,
+    ScalingReport,
+    published,
+)
 
 
 def test_check_explains_and_tests_this_machine(tmp_path: Path) -> None:
@@ -62,10 +68,10 @@ def test_cost_stands_beside_what_was_published() -> None:
     valid(CostReport, done.stdout)
     report = CostReport.model_validate_json(done.stdout)
     assert {"rvec", "counter", "monotonic"} <= {cost.clock for cost in report.measured.clocks}
-    assert published().ratio("rvec", "counter") == pytest.approx(420 / 257)
-    assert published().ratio("rvec-stamp", "counter") is None
-    shown = CliRunner().invoke(app, ["clock", "cost", "--quick"])
-    assert "1.63" in shown.stdout
+    assert published("cost", PublishedCost).ratio("rvec", "counter") == pytest.approx(420 / 257)
+    assert published("cost", PublishedCost).ratio("rvec-stamp", "counter") is None
+    printed = CliRunner().invoke(app, ["clock", "cost", "--quick"])
+    assert "1.63" in printed.stdout
 
 
 def test_scaling_beside_real_processes() -> None:
@@ -122,8 +128,8 @@ def test_what_needs_no_clock_works_without_the_extension_module(tmp_path: Path) 
         done = without_the_module(*argv)
         assert done.code == 0, (argv, done.stderr)
         assert done.stdout
-    found = json.loads(without_the_module("doctor", "--json").stdout)["findings"]
-    (clocks,) = (each for each in found if each["what"] == "clock")
+    checks = json.loads(without_the_module("doctor", "--json").stdout)["findings"]
+    (clocks,) = (check for check in checks if check["what"] == "clock")
     assert (clocks["state"], "make build" in clocks["hint"]) == ("missing", True)
 
 
@@ -166,13 +172,13 @@ def test_ntp_in_words_settled_or_not() -> None:
         versions={"chrony": "4"},
         intervals=[interval(applied), interval(None)],
     )
-    report = NtpReport(measured=outcome, published=disciplining.published())
+    report = NtpReport(measured=outcome, published=published("ntp", PublishedNtp))
     view = disciplining.view(report)
     assert "moved the clock by 2 µs at a time on average, 3 µs at most" in view.answer[0]
     assert "had not settled" in view.answer[1]
-    measured, known = view.sections[0].tables
-    assert measured.rows[1][3:8] == ("0", "–", "–", "–", "–")
-    assert known.rows[2] == ("600 s", "10.2 ms", "651 µs")
+    measured, theirs = view.sections[0].tables
+    assert [cell.text for cell in measured.rows[1]][3:8] == ["0", "–", "–", "–", "–"]
+    assert [cell.text for cell in theirs.rows[2]] == ["600 s", "10.2 ms", "651 µs"]
     jsonschema.validate(
         report.model_dump(mode="json"),
         NtpReport.model_json_schema(mode="serialization"),

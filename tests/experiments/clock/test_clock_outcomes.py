@@ -42,9 +42,13 @@ def test_every_outcome_is_read_with_nothing_lost(unit: str, outcome: Any) -> Non
 def test_the_check_says_what_it_passed_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    chosen = [one for one in WRITTEN["loops"] if one["external"] and one["external"]["passed_over"]]
+    chosen = [
+        outcome
+        for outcome in WRITTEN["loops"]
+        if outcome["external"] and outcome["external"]["passed_over"]
+    ]
     measured = LoopsOutcome.model_validate(chosen[0])
-    monkeypatch.setattr(lab, "loops", lambda options, told: measured)
+    monkeypatch.setattr(lab, "loops", lambda options, advance: measured)
     page = tmp_path / "check.html"
     done = CliRunner().invoke(app, ["clock", "check", "--quick", "--html", str(page)])
     assert done.exit_code == 0, done.output

@@ -16,26 +16,30 @@ CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDe
 FUNCTIONS = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
 
 
-def public(thing: object) -> set[str]:
-    return {name for name in vars(thing) if not name.startswith("_")}
+def public(owner: object) -> set[str]:
+    return {name for name in vars(owner) if not name.startswith("_")}
 
 
 def parameters(node: ast.FunctionDef) -> list[tuple[str, bool, bool]]:
     """Name, keyword-only, with a default; without the first one of a method."""
-    given = node.args
-    bare = len(given.args) - len(given.defaults)
-    found = [(one.arg, False, place >= bare) for place, one in enumerate(given.args)]
-    pairs = zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    found += [(one.arg, True, default is not None) for one, default in pairs]
-    return [one for one in found if one[0] not in ("self", "cls")]
+    arguments = node.args
+    bare = len(arguments.args) - len(arguments.defaults)
+    names = [(argument.arg, False, place >= bare) for place, argument in enumerate(arguments.args)]
+    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    names += [(argument.arg, True, default is not None) for argument, default in pairs]
+    return [argument for argument in names if argument[0] not in ("self", "cls")]
 
 
 def real(function: Any) -> list[tuple[str, bool, bool]]:
-    found = inspect.signature(function).parameters.values()
+    signature = inspect.signature(function).parameters.values()
     return [
-        (one.name, one.kind is one.KEYWORD_ONLY, one.default is not one.empty)
-        for one in found
-        if one.name != "self"
+        (
+            parameter.name,
+            parameter.kind is parameter.KEYWORD_ONLY,
+            parameter.default is not parameter.empty,
+        )
+        for parameter in signature
+        if parameter.name != "self"
     ]
 
 
@@ -53,34 +57,36 @@ def test_functions(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_classes(name: str) -> None:
-    made = getattr(_clock, name)
-    assert made.__doc__
-    told = {node.name: node for node in CLASSES[name].body if isinstance(node, ast.FunctionDef)}
-    if issubclass(made, Exception):
-        assert not told
+    kind = getattr(_clock, name)
+    assert kind.__doc__
+    stubs = {node.name: node for node in CLASSES[name].body if isinstance(node, ast.FunctionDef)}
+    if issubclass(kind, Exception):
+        assert not stubs
         return
-    assert public(made) == set(told) - {"__new__"}
-    for method, node in told.items():
-        attribute = inspect.getattr_static(made, method)
-        if any(ast.unparse(one) == "property" for one in node.decorator_list):
+    assert public(kind) == set(stubs) - {"__new__"}
+    for method, node in stubs.items():
+        attribute = inspect.getattr_static(kind, method)
+        if any(ast.unparse(decorator) == "property" for decorator in node.decorator_list):
             assert inspect.isgetsetdescriptor(attribute), method
         elif method == "__new__":
-            assert real(made) == parameters(node)
+            assert real(kind) == parameters(node)
         else:
-            static = any(ast.unparse(one) == "staticmethod" for one in node.decorator_list)
+            static = any(
+                ast.unparse(decorator) == "staticmethod" for decorator in node.decorator_list
+            )
             assert isinstance(attribute, staticmethod) is static
-            assert real(getattr(made, method)) == parameters(node), method
+            assert real(getattr(kind, method)) == parameters(node), method
 
 
-@pytest.mark.parametrize("made", [clock.Rules, clock.Drift, clock.Standing])
-def test_defaults(made: type) -> None:
-    new = next(n for n in CLASSES[made.__name__].body if isinstance(n, ast.FunctionDef))
+@pytest.mark.parametrize("kind", [clock.Rules, clock.Drift, clock.Standing])
+def test_defaults(kind: type) -> None:
+    new = next(n for n in CLASSES[kind.__name__].body if isinstance(n, ast.FunctionDef))
     defaults = {
-        one.arg: ast.literal_eval(default)
-        for one, default in zip(new.args.kwonlyargs, new.args.kw_defaults, strict=True)
+        argument.arg: ast.literal_eval(default)
+        for argument, default in zip(new.args.kwonlyargs, new.args.kw_defaults, strict=True)
         if default is not None
     }
-    default = made()
+    default = kind()
     assert {name: getattr(default, name) for name in defaults} == defaults
 
 

@@ -19,8 +19,8 @@ from tests.experiments.clock.commands_kit import KEY, assert_failed, end, served
 from ullage.cli.main import app
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.common.quantities import many
 from ullage.experiments.clock import serve
-from ullage.experiments.clock import view as words
 from ullage.experiments.clock.peer import PORT, VARIABLE, resolve, token
 from ullage.experiments.clock.serve import ServeReport
 from ullage.experiments.clock.sync import SyncReport, view
@@ -32,21 +32,22 @@ def test_the_offset_of_another_process_is_inside_its_bounds(protocol: tuple[str,
     """Its clock is made to be 5 ms ahead and 11.25 ppm fast; the counter beneath is the same."""
     with served(*protocol, "--json", ULLAGE_CLOCK_DISTORT="11250,5000000") as (address, process):
         done = ullage("sync", address, *protocol, "--seconds", "2", "--json")
-        seen = end(process)
+        server_report = end(process)
     assert done.code == 0, done.stderr
     valid(SyncReport, done.stdout)
     report = SyncReport.model_validate_json(done.stdout)
     assert len(report.synchronisations) >= 3
-    for one in report.synchronisations:
+    for record in report.synchronisations:
         # The two processes began within this of each other's rate, for some seconds.
-        assert abs(one.offset_ns - 5_000_000) < one.hard_ns + 400_000, one
+        assert abs(record.offset_ns - 5_000_000) < record.hard_ns + 400_000, record
     assert {"distorted"} <= set(report.reasons)
     assert report.corrected is not None
     assert all(
-        abs(one.error_ns) <= (one.hard_ns or 0) + one.measured_within_ns for one in report.foretold
+        abs(forecast.error_ns) <= (forecast.hard_ns or 0) + forecast.measured_within_ns
+        for forecast in report.foretold
     )
-    valid(ServeReport, seen)
-    assert ServeReport.model_validate_json(seen).answered >= 3
+    valid(ServeReport, server_report)
+    assert ServeReport.model_validate_json(server_report).answered >= 3
 
 
 def test_a_server_that_follows_hands_the_roots_time_on() -> None:
@@ -55,9 +56,9 @@ def test_a_server_that_follows_hands_the_roots_time_on() -> None:
             done = ullage("sync", address, "--seconds", "0", "--json")
             report = ServeReport.model_validate_json(end(process))
         assert done.code == 0, done.stderr
-    one = SyncReport.model_validate_json(done.stdout).synchronisations[0]
-    assert one.stratum == 1
-    assert abs(one.offset_ns - 5_000_000) < one.hard_ns + 400_000
+    record = SyncReport.model_validate_json(done.stdout).synchronisations[0]
+    assert record.stratum == 1
+    assert abs(record.offset_ns - 5_000_000) < record.hard_ns + 400_000
     assert (report.follows, report.stratum, report.failed) == (root, 1, 0)
     assert report.bound_ns is not None
 
@@ -98,7 +99,7 @@ def test_what_was_measured_is_told_however_it_ends(how: signal.Signals) -> None:
     assert (client.returncode, report.ended) == (1, "failed")
     assert f"error[{errors.CLOCK_STOPPED_ANSWERING.code}]" in stderr
     count = len(report.synchronisations)
-    assert f"stopped answering after {words.many(count, 'synchronisation')}: " in stderr
+    assert f"stopped answering after {many(count, 'synchronisation')}: " in stderr
     assert "token" not in stderr
 
 
@@ -148,52 +149,57 @@ def test_a_lost_server_is_told_of_once_and_again_when_it_is_back(
 ) -> None:
     """The server is stopped as a machine would be that hangs."""
     monkeypatch.setattr(serve, "FOLLOW_EVERY_S", 0.0)
-    said: list[str] = []
+    warnings: list[str] = []
     with served() as (address, process):
-        follower = serve.Follower(resolve(address), bytes.fromhex(KEY), tcp=False, warn=said.append)
+        follower = serve.Follower(
+            resolve(address), bytes.fromhex(KEY), tcp=False, warn=warnings.append
+        )
         process.send_signal(signal.SIGSTOP)
         while not all(stopped(process.pid)):  # its other threads only by and by
             time.sleep(0.01)
         follower.go_on()
         follower.go_on()
         assert follower.failed == 2
-        assert len(said) == 1
+        assert len(warnings) == 1
         process.send_signal(signal.SIGCONT)
         while follower.failed == follower.done:
             follower.go_on()
-    assert said[1:] == [f"{address} answers again"]
+    assert warnings[1:] == [f"{address} answers again"]
 
 
 def test_bounds_that_are_the_same_are_told_once() -> None:
     with served() as (address, _):
         done = ullage("sync", address, "--seconds", "0", "--json")
     report = SyncReport.model_validate_json(done.stdout)
-    (one,) = report.synchronisations
-    for bound, offset, told in ((one.hard_ns, -5, "5 ns behind this one, ± "), (1, 5, "99.9 %")):
-        changed = one.model_copy(update={"bound_ns": bound, "offset_ns": offset})
+    (record,) = report.synchronisations
+    for bound, offset, words in (
+        (record.hard_ns, -5, "5 ns behind this one, ± "),
+        (1, 5, "99.9 %"),
+    ):
+        changed = record.model_copy(update={"bound_ns": bound, "offset_ns": offset})
         answer = view(report.model_copy(update={"synchronisations": [changed]})).answer[0]
-        assert told in answer
+        assert words in answer
         assert ("99.9 %" in answer) is (bound == 1)
 
 
 def test_another_token() -> None:
-    other = KEY[::-1]
+    foreign = KEY[::-1]
     with served() as (address, process):
         assert_failed(
-            ullage("sync", address, "--seconds", "0", ULLAGE_CLOCK_TOKEN=other),
+            ullage("sync", address, "--seconds", "0", ULLAGE_CLOCK_TOKEN=foreign),
             errors.CLOCK_NO_ANSWER,
         )
         assert " 0 requests answered" in f" {end(process)}"
     with served("--tcp") as (address, _):
         assert_failed(
-            ullage("sync", address, "--tcp", ULLAGE_CLOCK_TOKEN=other), errors.CLOCK_TURNED_AWAY
+            ullage("sync", address, "--tcp", ULLAGE_CLOCK_TOKEN=foreign), errors.CLOCK_TURNED_AWAY
         )
 
 
 def test_nobody_there() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
         assert_failed(ullage("serve", address), errors.CLOCK_CANNOT_SERVE)
         assert_failed(ullage("sync", address, "--tcp"), errors.CLOCK_REFUSED)
     assert_failed(ullage("sync", address), errors.CLOCK_REFUSED)
@@ -249,7 +255,7 @@ def test_one_who_lies_in_the_end() -> None:
     report = SyncReport.model_validate_json(done.stdout)
     assert report.synchronisations
     assert report.ended == "contradicted"
-    assert f"{address} answers cannot be: {report.failure}" in done.stderr
+    assert f"{address} answers cannot be true: {report.failure}" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -276,9 +282,9 @@ def test_addresses() -> None:
 def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert token(None) == bytes.fromhex(KEY)
     file = tmp_path / "token"
-    made = token(file, create=True)
+    created = token(file, create=True)
     assert file.stat().st_mode & 0o777 == 0o600
-    assert token(file, create=True) == token(file) == made
+    assert token(file, create=True) == token(file) == created
     file.write_text("secret")
     for where in (file, None):
         monkeypatch.setenv(VARIABLE, KEY[1:])

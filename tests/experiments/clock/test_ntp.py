@@ -25,13 +25,18 @@ from ullage.experiments.clock.ntp import sampler as ntp_sampler
 from ullage.experiments.clock.ntp.logs import LogError
 from ullage.experiments.clock.ntp.outcome import (
     LEARNING_UPDATES,
+    ChronyOutput,
     NtpOptions,
-    Said,
     Sizes,
     evaluate,
     mean_interval_s,
 )
-from ullage.experiments.clock.ntp.series import Exchange, Rate, Series, SeriesError
+from ullage.experiments.clock.ntp.series import (
+    ClockExchange,
+    ClockReadings,
+    OscillatorRate,
+    SeriesError,
+)
 
 DATA = Path(__file__).parent / "data"
 TRACKING_LOG = (DATA / "tracking.log").read_text()
@@ -45,33 +50,35 @@ SOURCES = "^,*,10.213.47.1,10,3,377,5,-0.000031233,-0.000048358,0.000183395\n"
 
 # --- what chrony says -----------------------------------------------------------------------------
 def test_updates_of_a_recorded_session() -> None:
-    found = logs.updates(TRACKING_LOG)
-    assert len(found) == len(TRACKING_LOG.splitlines()) - 1  # one line before it had a source
-    first, last = found[0], found[-1]
+    updates = logs.updates(TRACKING_LOG)
+    assert len(updates) == len(TRACKING_LOG.splitlines()) - 1  # one line before it had a source
+    first, last = updates[0], updates[-1]
     assert first.offset_ns == -24_130_000  # the clock was slow
     assert first.epoch_s == 1795278330
     assert last.frequency_ppb == pytest.approx(-49_691)
     assert last.skew_ppb == pytest.approx(4_150)
     assert (last.offset_ns, last.remaining_ns) == (-17_120, 9_643)
-    assert all(one.epoch_s <= two.epoch_s for one, two in itertools.pairwise(found))
+    assert all(earlier.epoch_s <= later.epoch_s for earlier, later in itertools.pairwise(updates))
 
 
 def test_measurements_of_a_recorded_session() -> None:
-    found = logs.measurements(MEASUREMENTS_LOG)
-    assert {one.poll for one in found} == {3}
-    assert found[0].delay_ns == 24_290_000
-    assert [two.epoch_s - one.epoch_s for one, two in itertools.pairwise(found)][:2] == [
+    measurements = logs.measurements(MEASUREMENTS_LOG)
+    assert {measurement.poll for measurement in measurements} == {3}
+    assert measurements[0].delay_ns == 24_290_000
+    assert [later.epoch_s - earlier.epoch_s for earlier, later in itertools.pairwise(measurements)][
+        :2
+    ] == [
         8,
         8,
     ]
 
 
 def test_tracking_and_sources_of_a_recorded_session() -> None:
-    found = logs.tracking(TRACKING)
-    assert (found.server, found.stratum) == ("10.213.47.1", 11)
-    assert found.rms_offset_ns == 192_152
-    assert found.frequency_ppb == pytest.approx(-49_691)
-    assert found.update_interval_s == 8.1
+    tracking = logs.tracking(TRACKING)
+    assert (tracking.server, tracking.stratum) == ("10.213.47.1", 11)
+    assert tracking.rms_offset_ns == 192_152
+    assert tracking.frequency_ppb == pytest.approx(-49_691)
+    assert tracking.update_interval_s == 8.1
     assert logs.reached(SOURCES)
     assert not logs.reached(SOURCES.replace(",377,", ",0,"))
     assert not logs.reached("")
@@ -118,7 +125,7 @@ def test_no_words_break_the_parsers(words: list[str]) -> None:
 SECOND = 1_000_000_000
 
 
-def made(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> Series:
+def made(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> ClockReadings:
     """A guest's clocks, 100 readings a second; each rate is held for a second."""
     rates = np.repeat(1 + np.array(kernel_ppm) / 1e6, 100)
     raw = 10 * SECOND + np.arange(len(rates), dtype=np.int64) * 10_000_000
@@ -127,14 +134,16 @@ def made(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> Ser
     real = mono + 1_700_000_000 * SECOND
     if step_at >= 0:
         real[step_at:] += step_ns
-    return Series(raw, real, mono, np.full(len(rates), 2_000), rates)
+    return ClockReadings(raw, real, mono, np.full(len(rates), 2_000), rates)
 
 
-def exchanges(series: Series, error_ppm: float, noise_ns: int = 0) -> list[Exchange]:
+def exchanges(series: ClockReadings, error_ppm: float, noise_ns: int = 0) -> list[ClockExchange]:
     """What a host sees that has the true time."""
     true = (series.raw - series.raw[0]) / (1 + error_ppm / 1e6)
     return [
-        Exchange(7 * SECOND + round(true[i]) + noise_ns * (-1) ** i, int(series.mono[i]), 50_000)
+        ClockExchange(
+            7 * SECOND + round(true[i]) + noise_ns * (-1) ** i, int(series.mono[i]), 50_000
+        )
         for i in range(0, len(true), 61)
     ]
 
@@ -144,30 +153,36 @@ def test_the_rate_is_found_through_whatever_the_daemon_does(
     error: float, kernel: list[float]
 ) -> None:
     series = made(kernel)
-    found = series.rate(exchanges(series, error))
-    assert found.error_ppb == pytest.approx(error * 1e3, abs=5)
-    assert found.bound_ppb > 0
+    rate = series.rate(exchanges(series, error))
+    assert rate.error_ppb == pytest.approx(error * 1e3, abs=5)
+    assert rate.bound_ppb > 0
 
 
 def test_the_bound_holds_for_readings_as_bad_as_they_may_be() -> None:
     series = made([0.0] * 60)
-    found = series.rate(exchanges(series, 50, noise_ns=50_000))
-    assert abs(found.error_ppb - 50_000) <= found.bound_ppb
+    rate = series.rate(exchanges(series, 50, noise_ns=50_000))
+    assert abs(rate.error_ppb - 50_000) <= rate.bound_ppb
 
 
 def test_slews_and_a_step_are_found_with_their_sizes() -> None:
     # 50 ppm slow; taken away for a second, overdone by 100 ppm for two, then taken away again.
     series = made([50, 150, 150, 50, 50], step_ns=-3_000_000, step_at=450)
-    found = series.corrections(Rate(-50_000, 0))
-    assert [one.kind for one in found] == ["slew", "slew", "slew", "step", "slew"]
-    sizes = [one.size_ns for one in found]
+    corrections = series.corrections(OscillatorRate(-50_000, 0))
+    assert [correction.kind for correction in corrections] == [
+        "slew",
+        "slew",
+        "slew",
+        "step",
+        "slew",
+    ]
+    sizes = [correction.size_ns for correction in corrections]
     assert sizes[1] == pytest.approx(200_000, abs=2_000)
     assert sizes[3] == pytest.approx(-3_000_000, abs=1_000)
     assert max(abs(sizes[i]) for i in (0, 2, 4)) < 2_000
-    assert found[1].rate_ppb == pytest.approx(100_000, rel=0.01)
-    assert found[1].duration_ns == pytest.approx(2 * SECOND, rel=0.01)
-    assert found[3].duration_ns == 0
-    assert found[3].at_ns == pytest.approx(4.49 * SECOND, rel=1e-3)
+    assert corrections[1].rate_ppb == pytest.approx(100_000, rel=0.01)
+    assert corrections[1].duration_ns == pytest.approx(2 * SECOND, rel=0.01)
+    assert corrections[3].duration_ns == 0
+    assert corrections[3].at_ns == pytest.approx(4.49 * SECOND, rel=1e-3)
     assert series.unexplained_max_ns() < 10
 
 
@@ -182,24 +197,26 @@ def test_no_part_of_what_was_done_is_lost(
 ) -> None:
     at = data.draw(st.integers(1, 100 * len(kernel) - 1))
     series = made(kernel, step_ns=step, step_at=at)
-    found = series.corrections(Rate(error * 1e3, 0))
+    corrections = series.corrections(OscillatorRate(error * 1e3, 0))
     whole = (series.real[-1] - series.real[0]) - (series.raw[-1] - series.raw[0]) / (
         1 + error / 1e6
     )
-    assert sum(one.size_ns for one in found) == pytest.approx(whole, abs=len(found) + 1)
-    steps = [one for one in found if one.kind == "step"]
+    assert sum(correction.size_ns for correction in corrections) == pytest.approx(
+        whole, abs=len(corrections) + 1
+    )
+    steps = [correction for correction in corrections if correction.kind == "step"]
     assert len(steps) == (abs(step) > 60_000) or 40_000 < abs(step) <= 60_000
 
 
 def test_a_recorded_slew_of_24_ms() -> None:
     """chrony's first update there: -24.13 ms, taken away within a second."""
-    series = Series.load(DATA / "samples.txt")
-    found = series.corrections(Rate(-50_137, 0))
-    (fast,) = [one for one in found if one.size_ns > 1_000_000]
+    series = ClockReadings.load(DATA / "samples.txt")
+    corrections = series.corrections(OscillatorRate(-50_137, 0))
+    (fast,) = [correction for correction in corrections if correction.size_ns > 1_000_000]
     assert fast.size_ns == pytest.approx(24_130_000, rel=0.005)
     assert fast.rate_ppb == pytest.approx(24_070_000, rel=0.005)
     assert fast.duration_ns == pytest.approx(SECOND, rel=0.05)
-    assert {one.kind for one in found} == {"slew"}
+    assert {correction.kind for correction in corrections} == {"slew"}
     assert series.unexplained_max_ns() < 2_000
 
 
@@ -210,12 +227,12 @@ def test_a_recorded_slew_of_24_ms() -> None:
 def test_readings_that_cannot_be_used_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "samples").write_text(text)
     with pytest.raises(SeriesError):
-        Series.load(tmp_path / "samples")
+        ClockReadings.load(tmp_path / "samples")
 
 
 def test_a_line_cut_at_the_end_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "samples").write_text((DATA / "samples.txt").read_text() + "24 17")
-    assert len(Series.load(tmp_path / "samples").raw) == 100
+    assert len(ClockReadings.load(tmp_path / "samples").raw) == 100
 
 
 def test_a_rate_needs_two_exchanges_within_the_readings() -> None:
@@ -246,49 +263,56 @@ def log_lines(count: int, start: int = 1_700_000_007) -> tuple[str, str]:
     """chrony's logs of an update each second."""
     tracking, measured = [], []
     template = LINE.split()
-    other = MEASUREMENTS_LOG.splitlines()[0].split()
+    fields = MEASUREMENTS_LOG.splitlines()[0].split()
     for i in range(count):
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(start + i)).split()
         tracking.append(" ".join([*moment, *template[2:6], f"{(i + 1) * 1e-6:.3e}", *template[7:]]))
-        measured.append(" ".join([*moment, *other[2:]]))
+        measured.append(" ".join([*moment, *fields[2:]]))
     return "\n".join(tracking), "\n".join(measured)
 
 
 def test_what_it_decided_while_learning_is_kept_apart() -> None:
     series = made([50.0] * 12)
     options = NtpOptions(settle_s=0)
-    found = evaluate(10, options, series, exchanges(series, -50), Said(TRACKING, *log_lines(11)))
-    assert found.decided_learning is not None
-    assert found.decided is not None
-    assert found.decided_learning.count == LEARNING_UPDATES
-    assert found.decided.count == 11 - LEARNING_UPDATES
-    assert found.decided.max_ns == 11_000
-    assert found.used_s is None  # all of it was within the burst
-    assert found.settled_ns == pytest.approx(LEARNING_UPDATES * SECOND, rel=0.01)
-    assert type(found).model_validate_json(found.model_dump_json()) == found
+    outcome = evaluate(
+        10, options, series, exchanges(series, -50), ChronyOutput(TRACKING, *log_lines(11))
+    )
+    assert outcome.decided_learning is not None
+    assert outcome.decided is not None
+    assert outcome.decided_learning.count == LEARNING_UPDATES
+    assert outcome.decided.count == 11 - LEARNING_UPDATES
+    assert outcome.decided.max_ns == 11_000
+    assert outcome.used_s is None  # all of it was within the burst
+    assert outcome.settled_ns == pytest.approx(LEARNING_UPDATES * SECOND, rel=0.01)
+    assert type(outcome).model_validate_json(outcome.model_dump_json()) == outcome
 
 
 @pytest.mark.parametrize(("count", "settle_s"), [(LEARNING_UPDATES, 0), (11, 30)])
 def test_what_never_settled_has_no_settled_figures(count: int, settle_s: float) -> None:
     series = made([50.0] * 12)
-    said = Said(TRACKING, *log_lines(count))
-    found = evaluate(10, NtpOptions(settle_s=settle_s), series, exchanges(series, -50), said)
-    assert (found.settled_ns, found.decided, found.applied, found.rate_max_ppb) == (None,) * 4
-    assert found.decided_learning is not None
-    assert found.decided_learning.count == count
+    output = ChronyOutput(TRACKING, *log_lines(count))
+    outcome = evaluate(10, NtpOptions(settle_s=settle_s), series, exchanges(series, -50), output)
+    assert (outcome.settled_ns, outcome.decided, outcome.applied, outcome.rate_max_ppb) == (
+        None,
+    ) * 4
+    assert outcome.decided_learning is not None
+    assert outcome.decided_learning.count == count
 
 
 def test_a_daemon_that_did_nothing_gives_no_figures() -> None:
     series = made([50.0] * 12)
     with pytest.raises(LogError):
-        evaluate(10, NtpOptions(), series, exchanges(series, -50), Said(TRACKING, "", ""))
+        evaluate(10, NtpOptions(), series, exchanges(series, -50), ChronyOutput(TRACKING, "", ""))
 
 
 def test_the_interval_used_is_without_the_burst() -> None:
     measured = logs.measurements(MEASUREMENTS_LOG)
     assert mean_interval_s(measured) == pytest.approx(8, rel=0.05)
     at = [0, 2, 4, 6, 8, 520, 1034]
-    burst = [one.model_copy(update={"epoch_s": s}) for one, s in zip(measured, at, strict=False)]
+    burst = [
+        measurement.model_copy(update={"epoch_s": s})
+        for measurement, s in zip(measured, at, strict=False)
+    ]
     assert mean_interval_s(burst) == 513
     assert mean_interval_s(burst[:5]) is None
     assert mean_interval_s([]) is None
@@ -296,12 +320,12 @@ def test_the_interval_used_is_without_the_burst() -> None:
 
 def test_sizes() -> None:
     assert Sizes.of([]) is None
-    one = Sizes.of([-7])
-    assert one is not None
-    assert (one.count, one.max_ns, one.sd_ns) == (1, 7, None)
-    found = Sizes.of([-3, 1, 2])
-    assert found is not None
-    assert (found.mean_ns, found.sd_ns, found.p50_ns) == (2, 1, 2)
+    single = Sizes.of([-7])
+    assert single is not None
+    assert (single.count, single.max_ns, single.sd_ns) == (1, 7, None)
+    several = Sizes.of([-3, 1, 2])
+    assert several is not None
+    assert (several.mean_ns, several.sd_ns, several.p50_ns) == (2, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -340,4 +364,4 @@ def test_without_chronyd_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_host_tells_about_how_fast_its_counter_is() -> None:
-    assert 100_000 < guest.told_khz() < 20_000_000
+    assert 100_000 < guest.cpuinfo_khz() < 20_000_000

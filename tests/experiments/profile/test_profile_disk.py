@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ullage.experiments.profile import disk
-from ullage.experiments.profile.disk import Requests
+from ullage.experiments.profile.disk import DiskRequests
 from ullage.host.cgroups import Hierarchy
 
 PATH = "/ullage/u1/native-0"
@@ -39,8 +39,8 @@ def test_requests_of_version_1_are_those_of_all_disks(tmp_path: Path) -> None:
         "8:0 Read 4096\n8:0 Write 100\n8:0 Sync 4196\n8:16 Read 4\n8:0 Total 4196\nTotal 4200\n"
     )
     (place / "blkio.throttle.io_serviced").write_text("8:0 Read 1\n8:0 Write 2\n8:16 Read 5\n")
-    found = disk.requests(Hierarchy(tmp_path, 1, frozenset()), PATH)
-    assert found == Requests(read_bytes=4100, written_bytes=100, reads=6, writes=2)
+    requests = disk.requests(Hierarchy(tmp_path, 1, frozenset()), PATH)
+    assert requests == DiskRequests(read_bytes=4100, written_bytes=100, reads=6, writes=2)
 
 
 def test_requests_of_version_2_are_those_of_all_disks(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_requests_of_version_2_are_those_of_all_disks(tmp_path: Path) -> None:
     (place / "io.stat").write_text(
         "8:16 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n8:0 rbytes=1 wbytes=0 rios=1\n"
     )
-    found = disk.requests(Hierarchy(tmp_path, 2, frozenset()), PATH)
-    assert found == Requests(read_bytes=11, written_bytes=20, reads=2, writes=2)
+    requests = disk.requests(Hierarchy(tmp_path, 2, frozenset()), PATH)
+    assert requests == DiskRequests(read_bytes=11, written_bytes=20, reads=2, writes=2)
 
 
 def test_a_file_in_memory_is_on_no_disk() -> None:

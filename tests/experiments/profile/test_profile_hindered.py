@@ -39,8 +39,8 @@ def spec(tag: str, tmp_path: Path) -> InstanceSpec:
 
 def left(tag: str) -> list[leftovers.Leftover]:
     """But the directories, which the fleet makes and removes."""
-    found = leftovers.find(tag, force=True)
-    return [each for each in found if each.kind not in ("state", "data")]
+    remaining = leftovers.find(tag, force=True)
+    return [leftover for leftover in remaining if leftover.kind not in ("state", "data")]
 
 
 def told(tag: str, *names: str) -> list[str]:
@@ -80,16 +80,16 @@ def test_what_goes_through_it_is_counted(tag: str, tmp_path: Path) -> None:
     )
 
     async def work() -> tuple[str, str]:
-        made = spec(tag, tmp_path)
-        instance = await provider.create(made)
+        instance_spec = spec(tag, tmp_path)
+        instance = await provider.create(instance_spec)
         try:
             await instance.freeze()
             await instance.thaw()
-            shown = await run(["tc", "-n", netns(made), "qdisc", "show", "dev", "lo"])
+            qdiscs = await run(["tc", "-n", netns(instance_spec), "qdisc", "show", "dev", "lo"])
             command = Command(argv=(sys.executable, "-I", "-c", script))
             done, out, err = await instance.agent.run(command)
             assert done.status == 0, err
-            return shown, out.decode().strip()
+            return qdiscs, out.decode().strip()
         finally:
             await instance.destroy()
 
@@ -127,7 +127,7 @@ def test_it_says_what_is_slow() -> None:
         "network shaped": HinderedOptions(link=1),
         "native": HinderedOptions(alone=True),
     }
-    for label, each in options.items():
-        provider = Hindered(each)
+    for label, given in options.items():
+        provider = Hindered(given)
         assert provider.label() == label
         assert (provider.treatments() == {}) == (label == "native")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testing.synthetic import make_run
 from ullage.engine import resolved
-from ullage.experiments.studies.base import Figure, Study, StudyPlan, Table
+from ullage.experiments.studies.base import DerivedTable, Figure, Study, StudyPlan
 from ullage.plan import matrix
 from ullage.plan import schema as plan
 from ullage.runs.records import EnvironmentRecord
@@ -29,29 +29,29 @@ def make(
     worse. The second copy of an environment has the truth of the first.
     """
     cells = matrix.resolve(*plan.load(study.folder / wanted.file))
-    found = dict(truth or {})
+    truths = dict(truth or {})
     environments = []
-    for each in cells.environments:
+    for environment in cells.environments:
         # The provider's own label needs this host; a key is enough here.
         environments.append(
             EnvironmentRecord(
-                key=each.key,
-                label=each.key,
-                provider=each.provider.name,
-                factors=dict(each.factors),
-                again_of=each.again_of,
-                nuisances={"cpus": "1", "instances": str(each.instances)},
+                key=environment.key,
+                label=environment.key,
+                provider=environment.provider.name,
+                factors=dict(environment.factors),
+                again_of=environment.again_of,
+                nuisances={"cpus": "1", "instances": str(environment.instances)},
             )
         )
-        if each.again_of is not None:
-            of = {cell: x for cell, x in found.items() if cell[0] == each.again_of}
-            found |= {(each.key, workload): x for (_, workload), x in of.items()}
+        if environment.again_of is not None:
+            of = {cell: x for cell, x in truths.items() if cell[0] == environment.again_of}
+            truths |= {(environment.key, workload): x for (_, workload), x in of.items()}
     return make_run(
         root / f"20260101T000000-{wanted.name}",
         blocks=blocks,
         environments=environments,
         workloads=[resolved.workload(case) for case in cells.cases],
-        truth=found,
+        truth=truths,
         noise_sd=0.01,
         failures=failures,
         raw=False,
@@ -59,30 +59,30 @@ def make(
     )
 
 
-def fresh(study: Study, *runs: tuple[StudyPlan, Path]) -> dict[str, Table]:
+def fresh(study: Study, *runs: tuple[StudyPlan, Path]) -> dict[str, DerivedTable]:
     """The study's own tables from these runs, by key."""
     return {table.key: table for table in study.fresh({plan.name: path for plan, path in runs})}
 
 
-def figure(table: Table, row: str, column: str) -> Figure:
+def figure(table: DerivedTable, row: str, column: str) -> Figure:
     """That at a place."""
-    for at, of, found in table.figures():
+    for at, of, cell in table.figures():
         if (at.label, of.title) == (row, column):
-            return found
+            return cell
     raise KeyError((row, column))
 
 
-def holds(found: Figure, truth: float) -> bool:
+def holds(figure: Figure, truth: float) -> bool:
     """Is the truth near the figure, within a few times its interval?"""
-    assert found.value is not None and found.low is not None and found.high is not None
-    assert found.low <= found.value <= found.high
-    return abs(found.value - truth) < 3 * (found.high - found.low)
+    assert figure.value is not None and figure.low is not None and figure.high is not None
+    assert figure.low <= figure.value <= figure.high
+    return abs(figure.value - truth) < 3 * (figure.high - figure.low)
 
 
-def printed(table: Table, column: str, decimals: int) -> dict[str, str]:
+def printed(table: DerivedTable, column: str, decimals: int) -> dict[str, str]:
     """A column as text with so many decimals, by row; rows without a value are left out."""
     return {
-        row.label: f"{found.value:.{decimals}f}"
-        for row, of, found in table.figures()
-        if of.title == column and found.value is not None
+        row.label: f"{cell.value:.{decimals}f}"
+        for row, of, cell in table.figures()
+        if of.title == column and cell.value is not None
     }

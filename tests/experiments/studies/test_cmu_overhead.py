@@ -16,7 +16,7 @@ import pytest
 from testing.synthetic import make_run
 from tests.support import commandkit
 from ullage.experiments.studies import get
-from ullage.experiments.studies.base import Figure, Table
+from ullage.experiments.studies.base import DerivedTable, Figure
 from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
 from ullage.plan import matrix, schema
 from ullage.runs.records import EnvironmentRecord, Metric, Resource, WorkloadRecord
@@ -91,7 +91,7 @@ def expected(text: str) -> Expected:
     return {label: tuple(map(float, cells)) for label, *cells in rows}
 
 
-def found(table: Table) -> Expected:
+def found(table: DerivedTable) -> Expected:
     made: Expected = {}
     for row in table.rows:
         values = [cell.value for cell in row.cells if isinstance(cell, Figure)]
@@ -143,7 +143,7 @@ def test_a_node_is_the_sum_over_its_machines_by_share() -> None:
     assert node["O_node"] == (0.6627, 1.3254)
     machines = [TABLES["machine"].value(guest, "O") or 0.0 for guest in GUESTS]
     assert TABLES["node"].value("O_node", "one node") == pytest.approx(sum(machines) / 4)
-    of_resources = [one for label, (one, _) in node.items() if label != "O_node"]
+    of_resources = [single for label, (single, _) in node.items() if label != "O_node"]
     assert of_resources == [0.0881, 0.1768, 0.3278, 0.0699]
 
 
@@ -155,7 +155,7 @@ def test_the_full_plan_fills_the_host_and_has_the_published_series() -> None:
     """S2.4 and S2.5: as many as fit on four fifths, p = 50,000 + 30,000 · threads."""
     cells = matrix.resolve(*schema.load(STUDY.folder / "full.yaml"))
     cpus = {case.key: case.parameters.model_dump() for case in cells.cases if "cpu" in case.key}
-    assert [given["threads"] for given in cpus.values()] == [1, 2, 4, 8, 16, 32]
+    assert [parameters["threads"] for parameters in cpus.values()] == [1, 2, 4, 8, 16, 32]
     assert all(g["prime"] == 50_000 + 30_000 * g["threads"] for g in cpus.values())
     memory = [case for case in cells.cases if case.key.startswith("memory[")]
     assert len(memory) == 4 * 7
@@ -198,7 +198,7 @@ def make(path: Path, instances: str = "1", without: tuple[Resource, ...] = ()) -
     return make_run(
         path / "20260101T000000-cmu-overhead-quick",
         environments=(native, again, environment("vm", instances=instances)),
-        workloads=[each for each in WORKLOADS if each.resource not in without],
+        workloads=[workload for workload in WORKLOADS if workload.resource not in without],
         truth={("vm", "cpu-1"): 2.0},
         noise_sd=0.02,
         failures=(),
@@ -207,7 +207,7 @@ def make(path: Path, instances: str = "1", without: tuple[Resource, ...] = ()) -
     )
 
 
-def fresh(path: Path) -> dict[str, Table]:
+def fresh(path: Path) -> dict[str, DerivedTable]:
     return {table.key: table for table in STUDY.fresh({"cmu-overhead-quick": path})}
 
 

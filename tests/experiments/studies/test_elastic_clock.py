@@ -33,9 +33,7 @@ SHIFTED = "xen on openstack, 400, 120 s"
 
 
 def agreeing(key: str, column: str) -> dict[str, bool | None]:
-    return {
-        row.label: found.agrees for row, of, found in TABLES[key].figures() if of.title == column
-    }
+    return {row.label: cell.agrees for row, of, cell in TABLES[key].figures() if of.title == column}
 
 
 # --- what was published -------------------------------------------------------------------------
@@ -48,9 +46,9 @@ def test_clients_make_the_bandwidth_of_the_ceiling() -> None:
     assert {bandwidth[f"xen, {n}"] for n in (1, 2, 4, 8)} == {"677.6"}
     assert (bandwidth["kvm, 1"], bandwidth["kvm, 2"]) == ("677.6", "789.6")
     as_printed = {
-        row.label: found.printed
-        for row, of, found in TABLES["bandwidth"].figures()
-        if of.title == "aggregate bandwidth" and found.printed
+        row.label: cell.printed
+        for row, of, cell in TABLES["bandwidth"].figures()
+        if of.title == "aggregate bandwidth" and cell.printed
     }
     assert as_printed == dict.fromkeys(full, "896")
     assert set(agreeing("bandwidth", "clients").values()) == {True}
@@ -59,14 +57,14 @@ def test_clients_make_the_bandwidth_of_the_ceiling() -> None:
 
 def test_allocation_has_intervals_and_ratios() -> None:
     table = TABLES["allocation"]
-    wanted = {
+    expected = {
         "kvm on openstack": (10.729, 10.056, 11.402, 1.0),
         "xen on openstack": (71.965, 68.908, 75.022, 6.7075),
         "kvm on opennebula": (59.447, 58.833, 60.061, 5.5408),
         "xen on opennebula": (101.016, 94.113, 107.919, 9.4152),
     }
-    assert [row.label for row in table.rows] == list(wanted)
-    for row, (mean, low, high, over) in wanted.items():
+    assert [row.label for row in table.rows] == list(expected)
+    for row, (mean, low, high, over) in expected.items():
         found = figure(table, row, "mean")
         assert found.value == mean
         assert (round(found.low or 0, 3), round(found.high or 0, 3)) == (low, high)
@@ -75,8 +73,8 @@ def test_allocation_has_intervals_and_ratios() -> None:
 
 def test_the_ratio_of_two_means_is_fieller_s() -> None:
     """The bounds are where a t test stops to accept mean = ρ · mean of the quickest."""
-    found = figure(TABLES["allocation"], "xen on openstack", "over the quickest")
-    for bound in (found.low, found.high):
+    ratio = figure(TABLES["allocation"], "xen on openstack", "over the quickest")
+    for bound in (ratio.low, ratio.high):
         assert bound is not None
         difference = 71.965 - bound * 10.729
         error = math.sqrt(6.531**2 / 20 + bound**2 * 1.439**2 / 20)
@@ -86,8 +84,8 @@ def test_the_ratio_of_two_means_is_fieller_s() -> None:
 def test_a_mean_that_is_not_clear_of_zero_has_no_ratio() -> None:
     far = {"mean_s": "5", "stddev_s": "1", "runs": "20"}
     near = {"mean_s": "1", "stddev_s": "10", "runs": "20"}
-    found = derived_elastic.ratio_of(far, near)
-    assert found.value == 5 and found.low is None and found.why
+    ratio = derived_elastic.ratio_of(far, near)
+    assert ratio.value == 5 and ratio.low is None and ratio.why
 
 
 def test_the_share_of_blocked_viewers() -> None:
@@ -163,8 +161,8 @@ def test_the_ratios_of_reads() -> None:
     }  # fmt: skip
     assert printed(table, "÷ CLOCK_MONOTONIC", 3)["RVEC"] == "0.730"
     for column, digits in (("÷ TSC", "1.63"), ("÷ CLOCK_MONOTONIC", "0.73")):
-        found = figure(table, "RVEC", column)
-        assert (found.printed, found.agrees) == (digits, True)
+        ratio = figure(table, "RVEC", column)
+        assert (ratio.printed, ratio.agrees) == (digits, True)
 
 
 def test_the_corrections_of_ntp_are_not_one_rate() -> None:
@@ -184,8 +182,8 @@ def test_the_differences_of_the_ocean_program() -> None:
         "4": "1.0198", "8": "1.0081", "12": "1.0156", "16": "1.0124",
     }  # fmt: skip
     seconds = {
-        row.label: (found.printed, found.agrees)
-        for row, of, found in table.figures()
+        row.label: (cell.printed, cell.agrees)
+        for row, of, cell in table.figures()
         if (of.title, of.unit) == ("longer by", "s")
     }
     assert seconds == {
@@ -198,9 +196,9 @@ def test_the_differences_of_the_ocean_program() -> None:
         "48": ("7.984", None),
     }
     percent = [
-        f"{found.value:.2f}"
-        for _, of, found in table.figures()
-        if of.unit == "%" and found.value is not None
+        f"{cell.value:.2f}"
+        for _, of, cell in table.figures()
+        if of.unit == "%" and cell.value is not None
     ]
     assert percent == ["1.98", "0.81", "1.56", "1.24"]
 
@@ -218,39 +216,43 @@ def test_the_ocean_program_slows_down_from_twelve_processes_on() -> None:
 
 
 def test_the_full_elastic_plan_is_the_published_one() -> None:
-    found, _ = elastic_plan.load(STUDY.folder / MOVIE_FULL.file)
-    arrivals, film = found.arrivals, found.video
-    assert (arrivals.viewers, arrivals.rate, found.patience, found.room) == (400, 0.2, 120, 100)
+    plan, _ = elastic_plan.load(STUDY.folder / MOVIE_FULL.file)
+    arrivals, film = plan.arrivals, plan.video
+    assert (arrivals.viewers, arrivals.rate, plan.patience, plan.room) == (400, 0.2, 120, 100)
     assert (film.length, film.bitrate) == (1800, 2_698_000)
-    delays = {key: each.boot_delay for key, each in found.environments.items()}
+    delays = {key: environment.boot_delay for key, environment in plan.environments.items()}
     published = printed(TABLES["allocation"], "mean", 3)
     assert delays["openstack-kvm"] == float(published["kvm on openstack"])
     assert delays["openstack-xen"] == float(published["xen on openstack"])
-    static = found.environments["static"].nodes
+    static = plan.environments["static"].nodes
     assert static is not None and static.min == static.max
 
 
 def test_the_full_search_for_streams_has_several_instances() -> None:
     cells = matrix.resolve(*schema.load(STUDY.folder / STREAMS.file))
-    several = {each.instances for each in cells.environments if each.provider.name == "lxc"}
+    several = {
+        environment.instances
+        for environment in cells.environments
+        if environment.provider.name == "lxc"
+    }
     assert several == {1, 2, 4, 8}
     (case,) = cells.cases
-    given_ = case.parameters.model_dump()
-    assert (given_["bitrate"], given_["viewers"]) == (2_800_000, None)
+    parameters = case.parameters.model_dump()
+    assert (parameters["bitrate"], parameters["viewers"]) == (2_800_000, None)
 
 
-@pytest.mark.parametrize("wanted", [STREAMS, HOST], ids=lambda each: each.name)
-def test_the_film_that_is_streamed_is_h264(wanted: StudyPlan) -> None:
-    cases = matrix.resolve(*schema.load(STUDY.folder / wanted.file)).cases
+@pytest.mark.parametrize("plan", [STREAMS, HOST], ids=lambda plan: plan.name)
+def test_the_film_that_is_streamed_is_h264(plan: StudyPlan) -> None:
+    cases = matrix.resolve(*schema.load(STUDY.folder / plan.file)).cases
     (streams,) = (case for case in cases if case.workload.name == "streaming")
     assert streams.parameters.model_dump()["clip"] == "h264"
 
 
-@pytest.mark.parametrize("wanted", [TIME, TIME_FULL], ids=lambda each: each.name)
-def test_plans_for_the_clock(wanted: StudyPlan) -> None:
-    found = clockrun.load(STUDY.folder / wanted.file)
-    assert found.name == wanted.name and wanted.clock
-    assert set(found.measure) >= {"check", "cost", "scaling"}
+@pytest.mark.parametrize("plan", [TIME, TIME_FULL], ids=lambda plan: plan.name)
+def test_plans_for_the_clock(plan: StudyPlan) -> None:
+    clock_plan = clockrun.load(STUDY.folder / plan.file)
+    assert clock_plan.name == plan.name and plan.clock
+    assert set(clock_plan.measure) >= {"check", "cost", "scaling"}
 
 
 @pytest.mark.parametrize(

@@ -48,15 +48,15 @@ def test_the_clock_is_measured_and_kept(tmp_path: Path) -> None:
     text = f"name: {TIME.name}\nmeasure: [cost]\nquick: true\n"
     (tmp_path / TIME.file).write_text(text)
     runs = tmp_path / "runs"
-    found, code = running.run(
+    folders, code = running.run(
         OnlyClock(), VIEWS, quick=True, resume=False, runs=runs, as_json=False
     )
-    folder = found[TIME.name]
+    folder = folders[TIME.name]
     assert (code, (folder / "plan.yaml").read_text()) == (0, text)
-    kept = (folder / clockfile.FILE).read_bytes()
+    written = (folder / clockfile.FILE).read_bytes()
     again, _ = running.run(OnlyClock(), VIEWS, quick=True, resume=True, runs=runs, as_json=True)
-    assert again == found == finding.newest([TIME], runs)
-    assert (folder / clockfile.FILE).read_bytes() == kept, "what is measured stays"
+    assert again == folders == finding.newest([TIME], runs)
+    assert (folder / clockfile.FILE).read_bytes() == written, "what is measured stays"
     assert finding.plan_of(folder) == TIME.name
     table = fresh(STUDY, (TIME, folder))["clock-cost-fresh"]
     rows = [row.label for row in table.rows]
@@ -96,8 +96,8 @@ def test_the_clock_s_other_tables(tmp_path: Path) -> None:
     measured = json.loads(file.read_text())["scaling"]["stages"][0]
     real = measured["real"][0]
     label = f"{measured['name']}, flat, {real['nodes']} real"
-    wanted = sum(real["elapsed_ns"]) / len(real["elapsed_ns"]) / 1e6
-    assert figure(scaling, label, "all nodes").value == pytest.approx(wanted)
+    mean_ns = sum(real["elapsed_ns"]) / len(real["elapsed_ns"]) / 1e6
+    assert figure(scaling, label, "all nodes").value == pytest.approx(mean_ns)
 
 
 def test_our_host_beside_the_published(tmp_path: Path) -> None:
@@ -117,14 +117,14 @@ def test_our_host_beside_the_published(tmp_path: Path) -> None:
 def test_our_streams_beside_the_published(tmp_path: Path) -> None:
     truth = {("vm[instances=1]", "streams"): 4.0}
     table = fresh(STUDY, (STREAMS, make(tmp_path, STUDY, STREAMS, truth)))["streams-fresh"]
-    there = {
-        row.label.partition(",")[0]: found.value
-        for row, of, found in table.figures()
-        if of.title == "one instance there" and found.value is not None
+    published = {
+        row.label.partition(",")[0]: cell.value
+        for row, of, cell in table.figures()
+        if of.title == "one instance there" and cell.value is not None
     }
-    assert there["lxc[instances=1]"] == 1
-    assert there["vm[instances=1]"] == pytest.approx(320 / 242)
-    assert "container" not in there, "no such technique was published"
+    assert published["lxc[instances=1]"] == 1
+    assert published["vm[instances=1]"] == pytest.approx(320 / 242)
+    assert "container" not in published, "no such technique was published"
 
 
 def movie(tmp_path: Path, **environments: Made) -> Path:
@@ -167,7 +167,7 @@ def test_all_quick_runs_together(tmp_path: Path) -> None:
     (clock / clockfile.FILE).write_bytes(measured.read_bytes())
     host = make(tmp_path, STUDY, HOST, blocks=2)
     path = elastic_made.make(tmp_path, MadePlan(name=MOVIE.name, repetitions=2))
-    found = fresh(STUDY, (TIME, clock), (HOST, host), (MOVIE, path))
-    keys = list(found)
+    tables = fresh(STUDY, (TIME, clock), (HOST, host), (MOVIE, path))
+    keys = list(tables)
     assert len(keys) == len(set(keys)) == 8
     assert keys[0] == "streams-fresh", "steps come in their order, the clock last"

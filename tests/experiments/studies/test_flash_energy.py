@@ -20,7 +20,7 @@ from tests.analysis.energykit import metered
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.experiments.studies import get, measured, page, showing
-from ullage.experiments.studies.base import Figure, Table
+from ullage.experiments.studies.base import DerivedTable, Figure
 from ullage.experiments.studies.flash_energy import derived
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, WorkloadRecord
@@ -30,15 +30,15 @@ TABLES = {table.key: table for table in STUDY.tables()}
 POINTS = ("hard disk, swap on hard disk", "hard disk, swap on SSD", "SSD, swap on SSD")
 
 
-def values(table: Table, column: str) -> list[float | None]:
+def values(table: DerivedTable, column: str) -> list[float | None]:
     return [figure.value for _, of, figure in table.figures() if of.title == column]
 
 
-def rounded(table: Table, column: str, places: int) -> list[float | None]:
-    return [None if each is None else round(each, places) for each in values(table, column)]
+def rounded(table: DerivedTable, column: str, places: int) -> list[float | None]:
+    return [None if value is None else round(value, places) for value in values(table, column)]
 
 
-def figures(table: Table, column: str) -> list[Figure]:
+def figures(table: DerivedTable, column: str) -> list[Figure]:
     return [figure for _, of, figure in table.figures() if of.title == column]
 
 
@@ -80,9 +80,9 @@ def test_the_webs_energy_is_the_length_of_its_window() -> None:
 
 
 def test_energy_goes_with_the_window_but_for_mpi_io() -> None:
-    found = TABLES["correlations"]
-    assert rounded(found, "energy and window", 4) == [0.9999, 0.9779, -0.7402]
-    assert rounded(found, "energy and mean power", 4) == [-0.9994, -0.8168, 0.9977]
+    table = TABLES["correlations"]
+    assert rounded(table, "energy and window", 4) == [0.9999, 0.9779, -0.7402]
+    assert rounded(table, "energy and mean power", 4) == [-0.9994, -0.8168, 0.9977]
 
 
 def test_power_of_the_test_alone_has_bounds_only() -> None:
@@ -94,9 +94,9 @@ def test_power_of_the_test_alone_has_bounds_only() -> None:
     assert {f.value for f in power} == {None}
 
 
-def overlap(one: Figure, other: Figure) -> bool:
-    assert None not in (one.low, one.high, other.low, other.high)
-    return max(one.low or 0, other.low or 0) <= min(one.high or 0, other.high or 0)
+def overlap(first: Figure, second: Figure) -> bool:
+    assert None not in (first.low, first.high, second.low, second.high)
+    return max(first.low or 0, second.low or 0) <= min(first.high or 0, second.high or 0)
 
 
 def test_no_order_of_the_disks_can_be_recovered_in_power() -> None:
@@ -119,9 +119,9 @@ def test_in_energy_only_the_longest_database_stands_out() -> None:
 def test_the_bounds_hold_whatever_was_drawn_beside_the_test() -> None:
     """Any power in the test that is no less than beside it, and that adds up, is within them."""
     rng = np.random.default_rng(5)
-    found = [m for m in derived.metered(STUDY.published) if m.tested_s is not None]
+    readings = [m for m in derived.metered(STUDY.published) if m.tested_s is not None]
     bounds = figures(TABLES["bounds"], "power in the test")
-    for m, bound in zip(found, bounds, strict=True):
+    for m, bound in zip(readings, bounds, strict=True):
         assert m.tested_s is not None
         beside_w = rng.uniform(0, m.mean_w, 200)
         within_w = (m.energy_j - beside_w * (m.metered_s - m.tested_s)) / m.tested_s
@@ -137,22 +137,22 @@ def test_the_web_test_is_pauses_and_a_generator_that_polls() -> None:
 
 
 def test_the_database_mostly_waits_for_itself() -> None:
-    found = TABLES["database"]
-    assert rounded(found, "transactions", 3) == [3.791, 3.971, 4.054, 3.993]
-    assert rounded(found, "deadlocks for each", 3) == [18.145, 17.452, 18.319, 18.808]
-    assert rounded(found, "time against the first row", 4) == [1.0, 0.9546, 0.9351, 0.9493]
+    table = TABLES["database"]
+    assert rounded(table, "transactions", 3) == [3.791, 3.971, 4.054, 3.993]
+    assert rounded(table, "deadlocks for each", 3) == [18.145, 17.452, 18.319, 18.808]
+    assert rounded(table, "time against the first row", 4) == [1.0, 0.9546, 0.9351, 0.9493]
 
 
 def test_the_single_figure_of_mpi_io_implies_scatters_first_write() -> None:
-    found = TABLES["mpi-io"]
-    assert rounded(found, "b_eff_io", 3)[:4] == [4.057, 4.08, 3.994, 3.951]
-    assert rounded(found, "scatter's first write, implied", 3) == [
+    table = TABLES["mpi-io"]
+    assert rounded(table, "b_eff_io", 3)[:4] == [4.057, 4.08, 3.994, 3.951]
+    assert rounded(table, "scatter's first write, implied", 3) == [
         0.343, 0.144, 0.208, 0.007, 1.991, 1.832, 3.838, 6.2, 3.838, 2.787, 6.519, 5.906,
     ]  # fmt: skip
-    assert rounded(found, "of the write mean, ×", 3) == [
+    assert rounded(table, "of the write mean, ×", 3) == [
         0.229, 0.092, 0.126, 0.005, 0.815, 0.681, 0.88, 1.06, 0.769, 0.68, 1.104, 1.008,
     ]  # fmt: skip
-    (edge,) = [f for f in figures(found, "scatter's first write, implied") if (f.value or 0) < 0.1]
+    (edge,) = [f for f in figures(table, "scatter's first write, implied") if (f.value or 0) < 0.1]
     assert edge.low is not None and edge.high is not None
     assert (round(edge.low, 3), round(edge.high, 4)) == (0.0, 0.0147)
 
@@ -250,8 +250,8 @@ def test_our_own_stands_beside_the_published(run: Path) -> None:
 
 def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Path) -> None:
     metered(RunFolder.open(run), lambda trial: 150.0 if trial.environment == "qcow2" else 100.0)
-    found = showing.shown(STUDY, {"flash-energy-quick": run})
-    out = page.write(found, tmp_path / "study.html")
+    report = showing.recompute(STUDY, {"flash-energy-quick": run})
+    out = page.write(report, tmp_path / "study.html")
     text = out.read_text().replace("\u00a0", " ")
     title = "flash-energy-quick: Times the energy of VM, raw, with 95 % intervals"
     assert text.count(f"<h3>{title}</h3>") == 1
@@ -263,8 +263,8 @@ def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Pat
 
 
 def test_the_page_of_a_run_without_meters_has_no_plot(run: Path, tmp_path: Path) -> None:
-    found = showing.shown(STUDY, {"flash-energy-quick": run})
-    assert "Times the energy" not in page.render(found, tmp_path)
+    report = showing.recompute(STUDY, {"flash-energy-quick": run})
+    assert "Times the energy" not in page.render(report, tmp_path)
 
 
 def test_published_rows_are_read_as_they_stand() -> None:

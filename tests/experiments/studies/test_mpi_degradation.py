@@ -29,9 +29,14 @@ def test_nothing_was_published_and_the_readme_says_so() -> None:
 @pytest.mark.parametrize("name", ["quick.yaml", "full.yaml"])
 def test_the_network_card_is_a_factor(name: str) -> None:
     cells = matrix.resolve(*schema.load(STUDY.folder / name))
-    keys = [each.key for each in cells.environments if each.again_of is None]
+    keys = [environment.key for environment in cells.environments if environment.again_of is None]
     assert keys == ["native", "container", "lxc", VIRTIO, E1000]
-    assert {each.provider.name for each in cells.environments} == {"native", "oci", "lxc", "qemu"}
+    assert {environment.provider.name for environment in cells.environments} == {
+        "native",
+        "oci",
+        "lxc",
+        "qemu",
+    }
 
 
 def test_the_full_plan_has_the_published_settings() -> None:
@@ -41,7 +46,9 @@ def test_the_full_plan_has_the_published_settings() -> None:
     assert (messages["min_size"], messages["max_size"]) == (1, 1 << 30)
     assert (messages["warmups"], messages["repetitions"]) == (30, 100)
     assert (pings["count"], pings["size"]) == (10_000, 12)
-    kernels = {each["kernel"] for key, each in cases.items() if key.startswith("kernels[")}
+    kernels = {
+        parameters["kernel"] for key, parameters in cases.items() if key.startswith("kernels[")
+    }
     assert kernels == {"ep", "cg", "mg", "ft", "is"}
 
 
@@ -52,9 +59,9 @@ def test_every_program_is_there_on_one_rank_too(name: str) -> None:
     for case in cells.cases:
         if case.workload.name not in (communication.NAS, communication.QUEENS):
             continue
-        given_ = case.parameters.model_dump()
-        what = tuple(given_.get(each) for each in ("kernel", "class", "queens", "depth"))
-        programs.setdefault((case.workload.name, *what), set()).add(given_["ranks"])
+        parameters = case.parameters.model_dump()
+        setting = tuple(parameters.get(name) for name in ("kernel", "class", "queens", "depth"))
+        programs.setdefault((case.workload.name, *setting), set()).add(parameters["ranks"])
     assert programs
     assert set(map(frozenset, programs.values())) == {frozenset({1, 2})}
 
@@ -113,8 +120,8 @@ def test_without_programs_there_are_no_tables_of_them(tmp_path: Path) -> None:
     opened = measured.opened(run)
     assert len(communication.kernels(opened)) == 4
     resolved = opened.folder.resolved
-    kept = tuple(w for w in resolved.workloads if w.workload == "flood-ping")
-    less = replace(opened.folder, resolved=resolved.model_copy(update={"workloads": kept}))
+    workloads = tuple(w for w in resolved.workloads if w.workload == "flood-ping")
+    less = replace(opened.folder, resolved=resolved.model_copy(update={"workloads": workloads}))
     assert communication.tables(replace(opened, folder=less)) == []
 
 
@@ -127,8 +134,8 @@ def test_a_product_of_powers_is_that_of_the_blocks(
     run = measured.opened(_shared(tmp_path_factory))
     key = "kernels[kernel=cg]"
     terms = [Term(power, "native", key, "seconds"), Term(-power, "native", key, "seconds")]
-    found = product(run, terms, scale)
-    assert found.value == pytest.approx(scale, rel=1e-9)
+    figure = product(run, terms, scale)
+    assert figure.value == pytest.approx(scale, rel=1e-9)
     alone = product(run, [Term(1, "lxc", key, "seconds")])
     inverse = product(run, [Term(-1, "lxc", key, "seconds")])
     assert alone.value is not None and inverse.value is not None

@@ -45,9 +45,9 @@ def test_what_several_do_at_once() -> None:
 
 
 def test_no_digits_are_claimed_as_printed() -> None:
-    figures = [found for table in TABLES.values() for _, _, found in table.figures()]
+    figures = [cell for table in TABLES.values() for _, _, cell in table.figures()]
     assert figures
-    assert all(found.printed is None for found in figures)
+    assert all(cell.printed is None for cell in figures)
 
 
 def test_the_readme_says_what_comes_later() -> None:
@@ -56,17 +56,21 @@ def test_the_readme_says_what_comes_later() -> None:
 
 def test_the_full_plans_have_the_published_series() -> None:
     network = matrix.resolve(*schema.load(STUDY.folder / "full.yaml"))
-    given = {case.key: case.parameters.model_dump() for case in network.cases}
-    assert given["netpipe"]["largest"] == 10_000_000
-    assert given["netpipe"]["repeats"] is None
-    threads = [each["threads"] for key, each in given.items() if key.startswith("connections")]
+    parameters_by_key = {case.key: case.parameters.model_dump() for case in network.cases}
+    assert parameters_by_key["netpipe"]["largest"] == 10_000_000
+    assert parameters_by_key["netpipe"]["repeats"] is None
+    threads = [
+        parameters["threads"]
+        for key, parameters in parameters_by_key.items()
+        if key.startswith("connections")
+    ]
     assert threads == [1, 2, 4, 8, 16, 32]
     create = matrix.resolve(*schema.load(STUDY.folder / "full-create.yaml"))
     assert [case.parameters.model_dump()["count"] for case in create.cases] == [2, 4, 8, 16]
     pipelines, _ = schema.load(STUDY.folder / "full-pipelines.yaml")
     assert pipelines.blocks.min == 10
     files = matrix.resolve(*schema.load(STUDY.folder / "full-files.yaml"))
-    assert sorted({each.instances for each in files.environments}) == [1, 2, 3]
+    assert sorted({environment.instances for environment in files.environments}) == [1, 2, 3]
     bonded = yaml.safe_load((STUDY.folder / "full-files.yaml").read_text())["environments"][
         "bonded"
     ]
@@ -125,9 +129,13 @@ def test_speed_up_of_our_pipelines(tmp_path: Path) -> None:
 def test_what_bounds_our_pipelines(tmp_path: Path) -> None:
     """CPU seconds and throughput are both 1,000 there, the input is 16 MiB."""
     table = fresh(STUDY, (PIPELINES, make(tmp_path, STUDY, PIPELINES)))["bound-fresh"]
-    wanted = 1e6 / (16 << 20)
-    assert figure(table, "native, dedup from disk, 1", "CPUs").value == pytest.approx(wanted, 0.05)
-    assert figure(table, "native, dedup from disk, 1", "disk").value == pytest.approx(wanted, 0.05)
+    expected = 1e6 / (16 << 20)
+    assert figure(table, "native, dedup from disk, 1", "CPUs").value == pytest.approx(
+        expected, 0.05
+    )
+    assert figure(table, "native, dedup from disk, 1", "disk").value == pytest.approx(
+        expected, 0.05
+    )
     with pytest.raises(KeyError):
         figure(table, "native, dedup from memory, 1", "disk")
     assert figure(table, "vm, ferret from memory, 2", "CPUs").value == pytest.approx(1e6 / 96, 0.05)
@@ -144,11 +152,11 @@ def test_too_many_failures_leave_no_speed_up(tmp_path: Path) -> None:
 
 def test_one_block_has_no_interval(tmp_path: Path) -> None:
     run = make(tmp_path, STUDY, PIPELINES, blocks=1)
-    found = figure(
+    single = figure(
         fresh(STUDY, (PIPELINES, run))["speedups-fresh"], "lxc, ferret from memory", "2 threads"
     )
-    assert found.value is not None and found.low is None
-    assert found.why == "one block has no spread"
+    assert single.value is not None and single.low is None
+    assert single.why == "one block has no spread"
 
 
 def test_our_files_beside_the_published(tmp_path: Path) -> None:
@@ -160,6 +168,6 @@ def test_our_files_beside_the_published(tmp_path: Path) -> None:
 
 
 def test_all_quick_runs_together(tmp_path: Path) -> None:
-    runs = [(each, make(tmp_path, STUDY, each, blocks=2)) for each in QUICK]
-    found = STUDY.fresh({each.name: path for each, path in runs})
-    assert len({table.key for table in found}) == len(found)
+    runs = [(plan, make(tmp_path, STUDY, plan, blocks=2)) for plan in QUICK]
+    tables = STUDY.fresh({plan.name: path for plan, path in runs})
+    assert len({table.key for table in tables}) == len(tables)

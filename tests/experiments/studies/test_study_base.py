@@ -17,14 +17,14 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as elastic_plan
 from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, showing
-from ullage.experiments.studies.base import Column, Figure, Row, StudyPlan, Table
+from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure, StudyPlan
 from ullage.experiments.studies.registry import REGISTRY
 from ullage.plan import matrix, schema
 
 SHARED = Path(__file__).parents[4] / "shared" / "published"
 """Where the figures were transcribed to; a copy of the tree stands without it."""
 CHECKOUT = Path(__file__).parents[3]
-ALL = pytest.mark.parametrize("study", [each() for each in STUDIES], ids=lambda study: study.name)
+ALL = pytest.mark.parametrize("study", [study() for study in STUDIES], ids=lambda study: study.name)
 HEADINGS = ("## Question", "## Method", "## What the original got wrong, and how we avoid it")
 
 
@@ -54,26 +54,26 @@ def test_its_published_figures_are_those_that_were_transcribed(study: Study) -> 
 def test_its_plans_can_be_run_and_bear_its_name(study: Study, quick: bool) -> None:
     plans = study.plans(quick)
     assert plans
-    for each in plans:
-        file = study.folder / each.file
-        assert each.name.startswith(f"{study.name}-")
-        assert each.name.endswith("-quick" if quick else "-full")
-        assert each.minutes > 0
-        if each.clock:
-            assert clockrun.load(file).name == each.name
-        elif each.elastic:
+    for plan in plans:
+        file = study.folder / plan.file
+        assert plan.name.startswith(f"{study.name}-")
+        assert plan.name.endswith("-quick" if quick else "-full")
+        assert plan.minutes > 0
+        if plan.clock:
+            assert clockrun.load(file).name == plan.name
+        elif plan.elastic:
             checked, document = elastic_plan.load(file)
-            assert checked.name == each.name
+            assert checked.name == plan.name
             assert elastic_plan.resolve(checked, document)
         else:
             ordinary, document = schema.load(file)
-            assert ordinary.name == each.name
+            assert ordinary.name == plan.name
             assert matrix.resolve(ordinary, document).cells > 0
 
 
 @ALL
 def test_plans_have_names_of_their_own(study: Study) -> None:
-    names = [each.name for quick in (True, False) for each in study.plans(quick)]
+    names = [plan.name for quick in (True, False) for plan in study.plans(quick)]
     assert len(set(names)) == len(names)
 
 
@@ -99,9 +99,9 @@ def test_whatever_disagrees_or_is_missing_says_why(study: Study) -> None:
 
 @ALL
 def test_without_runs_nothing_is_fresh(study: Study) -> None:
-    found = showing.shown(study, {})
-    assert found.fresh == ()
-    assert showing.dumped(found)["fresh"] == []
+    report = showing.recompute(study, {})
+    assert report.fresh == ()
+    assert showing.dumped(report)["fresh"] == []
 
 
 def test_what_studies_need_is_in_the_package() -> None:
@@ -109,13 +109,13 @@ def test_what_studies_need_is_in_the_package() -> None:
     patterns = settings["tool"]["setuptools"]["package-data"]["ullage"]
     package = CHECKOUT / "ullage"
     packed = {file for pattern in patterns for file in package.glob(pattern)}
-    wanted = {
+    expected = {
         file
         for file in (package / "experiments/studies").rglob("*")
         if file.suffix in (".md", ".yaml", ".csv", ".j2")
     }
-    assert wanted
-    assert wanted <= packed
+    assert expected
+    assert expected <= packed
 
 
 def test_a_name_that_is_none() -> None:
@@ -144,7 +144,7 @@ def test_recomputing_and_showing_import_nothing_that_measures() -> None:
     files = list((CHECKOUT / "ullage" / "experiments" / "studies").rglob("*.py"))
     rooms = {file: imported(file) & set(MEASURE) for file in files if file.stem not in RUNNERS}
     assert len(rooms) >= 8
-    assert {file.name: found for file, found in rooms.items() if found} == {}
+    assert {file.name: modules for file, modules in rooms.items() if modules} == {}
     running = CHECKOUT / "ullage" / "experiments" / "studies" / "running.py"
     assert imported(running) >= {"engine", "plan"}, "else this test looks at nothing"
 
@@ -158,13 +158,13 @@ class _Good(Study):
     source = "a paper"
     needs = ()
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         return ()
 
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
         return ()
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         return ()
 
 
@@ -230,18 +230,22 @@ def test_a_ratio_with_its_interval_reads_as_it_is(value: float, wide: float) -> 
     assert float(high) >= value * wide - slack
 
 
-TABLE = Table(
+TABLE = DerivedTable(
     key="t",
     caption="A table",
     of="row",
     columns=(Column(title="power", unit="W", decimals=1), Column(title="verdict")),
     rows=(
-        Row(label="one", cells=(Figure(value=5.28, printed="4.06", why="other weights"), "worse")),
-        Row(label="two", cells=(Figure(value=None, low=1.0, high=2.0, why="only bounds"), "–")),
-        Row(label="three", cells=(Figure(value=None, why="never measured"), "–")),
-        Row(label="four", cells=(Figure(value=7.0, why="one block has no spread"), "–")),
-        Row(label="five", cells=(Figure(value=7.0, low=6.0, high=8.25), "–")),
-        Row(label="six", cells=(Figure(value=165.6986, printed="165.7"), "–")),
+        DerivedRow(
+            label="one", cells=(Figure(value=5.28, printed="4.06", why="other weights"), "worse")
+        ),
+        DerivedRow(
+            label="two", cells=(Figure(value=None, low=1.0, high=2.0, why="only bounds"), "–")
+        ),
+        DerivedRow(label="three", cells=(Figure(value=None, why="never measured"), "–")),
+        DerivedRow(label="four", cells=(Figure(value=7.0, why="one block has no spread"), "–")),
+        DerivedRow(label="five", cells=(Figure(value=7.0, low=6.0, high=8.25), "–")),
+        DerivedRow(label="six", cells=(Figure(value=165.6986, printed="165.7"), "–")),
     ),
     notes=("Read it.",),
 )

@@ -53,9 +53,9 @@ def test_list_says_what_each_asks_and_needs(ullage: Ullage) -> None:
 
 
 def test_list_in_json(ullage: Ullage) -> None:
-    told = {each["name"]: each for each in json.loads(ullage("list", "--json").stdout)}
-    assert set(told) == {study.name for study in STUDIES}
-    (plan,) = told["cmu-overhead"]["quick"]
+    studies = {row["name"]: row for row in json.loads(ullage("list", "--json").stdout)}
+    assert set(studies) == {study.name for study in STUDIES}
+    (plan,) = studies["cmu-overhead"]["quick"]
     assert plan["name"] == "cmu-overhead-quick"
     assert plan["minutes"] > 0
 
@@ -78,9 +78,9 @@ def test_show_says_when_nothing_is_known_as_printed(ullage: Ullage) -> None:
 
 
 def test_show_in_json(ullage: Ullage) -> None:
-    told = json.loads(ullage("show", "elastic-clock", "--json").stdout)
-    assert told["fresh"] == []
-    tables = {table["key"]: table for table in told["published"]}
+    shown_json = json.loads(ullage("show", "elastic-clock", "--json").stdout)
+    assert shown_json["fresh"] == []
+    tables = {table["key"]: table for table in shown_json["published"]}
     share = tables["blocked"]["rows"][5]["cells"][0]
     assert share["printed"] == "2.11"
     assert share["agrees"] is False
@@ -163,8 +163,8 @@ def test_both_forms_or_one_plan_twice_are_not_put_together(toy: Ullage, tmp_path
     quick = toy_run(tmp_path, "toy-a-quick")
     full = toy_run(tmp_path, "toy-a-full")
     again = toy_run(tmp_path, "toy-a-quick", "20260102T000000")
-    for other in (full, again):
-        done = toy("show", "toy", str(quick), str(other))
+    for second in (full, again):
+        done = toy("show", "toy", str(quick), str(second))
         assert done.code == 2
         assert errors.STUDY_OTHER_RUN.code in done.stderr
         assert "one of toy-b-quick" in done.stderr
@@ -178,13 +178,13 @@ def test_without_runs_named_the_newest_form_is_shown(toy: Ullage, tmp_path: Path
     toy_run(runs, "toy-a-full", "20260102T000000")
     toy_run(runs, "another", "20260104T000000")
     make(runs, MadePlan(repetitions=2))
-    told = json.loads(toy("show", "toy", "--json").stdout)
-    assert told["runs"] == {
+    shown_json = json.loads(toy("show", "toy", "--json").stdout)
+    assert shown_json["runs"] == {
         "toy-a-quick": str(new.relative_to(tmp_path)),
         "toy-b-quick": str(second.relative_to(tmp_path)),
     }
     assert old.is_dir()
-    assert [table["key"] for table in told["fresh"]] == ["toy-a-quick", "toy-b-quick"]
+    assert [table["key"] for table in shown_json["fresh"]] == ["toy-a-quick", "toy-b-quick"]
 
 
 def test_fresh_figures_stand_beside_with_intervals_and_verdicts(
@@ -260,13 +260,13 @@ def test_a_study_runs_all_its_plans(tmp_path: Path, agent_binary: Path) -> None:
     toy = toystudy.write(tmp_path / "toy")
     done = finished("run", "toy", "--quick", "--json", cwd=tmp_path, toy=toy)
     assert done.code == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert list(told["runs"]) == ["toy-a-quick", "toy-b-quick"]
-    first, second = (tmp_path / path for path in told["runs"].values())
+    shown_json = json.loads(done.stdout)
+    assert list(shown_json["runs"]) == ["toy-a-quick", "toy-b-quick"]
+    first, second = (tmp_path / path for path in shown_json["runs"].values())
     assert (first / "study.html").is_file()
     assert (first / "report.html").is_file()
     assert (second / "report.html").is_file()
-    assert len(told["fresh"]) == 2
+    assert len(shown_json["fresh"]) == 2
     assert "toy: plan toy-b-quick (2 of 2), about 0.1 minutes" in done.stderr
     assert {RunFolder.open(path).finished.reason for path in (first, second)} == {"blocks"}  # type: ignore[union-attr]
 
@@ -299,9 +299,9 @@ def test_interrupted_and_resumed(tmp_path: Path, agent_binary: Path) -> None:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == errors.ExitCode.INTERRUPTED, told
-    *_, hint = told.splitlines()
+    _, stderr = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == errors.ExitCode.INTERRUPTED, stderr
+    *_, hint = stderr.splitlines()
     words, _, again = hint.partition(": ")
     assert words == "that was one plan of the study; to go on with the whole of it"
     assert again == "ullage study run toy --quick --runs 'my runs' --resume"

@@ -10,7 +10,14 @@ from typing import Final
 from tests.support import patient
 from ullage.experiments import studies
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Column, Figure, Row, Study, StudyPlan, Table
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Study,
+    StudyPlan,
+)
 
 PLACE: Final = "TOY_STUDY"
 """Variable of the environment: the folder of the toy."""
@@ -28,14 +35,14 @@ workloads:
 blocks: {{min: 2, max: 2}}
 """
 
-TABLE: Final = Table(
+TABLE: Final = DerivedTable(
     key="printed",
     caption="What was printed",
     of="row",
     columns=(Column(title="power", unit="W", decimals=1),),
     rows=(
-        Row(label="right", cells=(Figure(value=165.6986, printed="165.7"),)),
-        Row(label="wrong", cells=(Figure(value=5.28, printed="4.06", why="other weights"),)),
+        DerivedRow(label="right", cells=(Figure(value=165.6986, printed="165.7"),)),
+        DerivedRow(label="wrong", cells=(Figure(value=5.28, printed="4.06", why="other weights"),)),
     ),
 )
 
@@ -49,7 +56,7 @@ class Toy(Study):
     source = "nobody"
     needs = ("a host",)
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """One, right and wrong."""
         return (TABLE,)
 
@@ -62,11 +69,13 @@ class Toy(Study):
             StudyPlan(name="toy-b-quick", file="b-quick.yaml", minutes=0.1),
         )
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """The ratios of each run."""
         opened = ((name, measured.opened(path)) for name, path in runs.items())
-        made = (measured.ratios(o, o.analysis.primary(), name, f"Our {name}") for name, o in opened)
-        return tuple(table for table in made if table is not None)
+        tables = (
+            measured.ratios(o, o.analysis.primary(), name, f"Our {name}") for name, o in opened
+        )
+        return tuple(table for table in tables if table is not None)
 
     @property
     def folder(self) -> Path:
@@ -78,12 +87,12 @@ def write(folder: Path, *, second: str = "'true'", cpus: int = 1) -> Path:
     """The toy's files; `second`: the command of its second plan, `cpus`: what that asks for."""
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# A toy\n\n## Question\n<b>Does it run?</b>\n")
-    for name, argv, wanted in (
+    for name, argv, needs in (
         ("toy-a-quick", "sleep, '0.02'", 1),
         ("toy-b-quick", second, cpus),
         ("toy-a-full", "'true'", 1),
     ):
-        text = PLAN.format(name=name, argv=argv, cpus=wanted)
+        text = PLAN.format(name=name, argv=argv, cpus=needs)
         (folder / f"{name.removeprefix('toy-')}.yaml").write_text(text)
     return folder
 

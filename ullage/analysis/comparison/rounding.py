@@ -9,19 +9,13 @@ import math
 from collections.abc import Callable
 
 from ullage.analysis.comparison.estimates import Interval
+from ullage.common.quantities import SI_UNITS, prefixed
 
 MINUS = "−"
 MOST_DIGITS = 6
 WIDE = 100
 """Bounds that are so many times apart tell orders of magnitude."""
 SCIENTIFIC = (1e-4, 1e6)
-_PREFIXED = frozenset(
-    f"{unit}{per}"
-    for unit in ("s", "B", "bit", "J", "W", "Hz", "m", "g", "V", "A", "op", "flop")
-    for per in ("", "/s")
-)
-"""Units that take an SI prefix; what a table calls its unit may be anything."""
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 
 
 def decimals(low: float, high: float) -> int:
@@ -53,29 +47,31 @@ def _outwards(low: float, high: float, digits: int) -> tuple[str, str]:
 
 
 def ratio(interval: Interval) -> tuple[str, str, str]:
+    """As `bounded`, of an interval."""
+    return bounded(interval.estimate, interval.low, interval.high)
+
+
+def bounded(estimate: float, low: float, high: float) -> tuple[str, str, str]:
     """Estimate, low and high of a ratio: `1.12`, `1.08`, `1.17`.
 
     Low never reads as 0, and a bound never reads as 1 that excludes it: a sentence that says
     "worse" shows an interval that says so too. One that spans two orders of magnitude has two
     digits everywhere, whatever their place.
     """
-    if 0 < WIDE * interval.low < interval.high < math.inf:
+    if 0 < WIDE * low < high < math.inf:
         return (
-            _significant(interval.estimate, round),
-            _significant(interval.low, math.floor),
-            _significant(interval.high, math.ceil),
+            _significant(estimate, round),
+            _significant(low, math.floor),
+            _significant(high, math.ceil),
         )
-    digits = decimals(interval.low, interval.high)
-    if interval.low > 0:
-        digits = max(digits, math.ceil(-math.log10(interval.low)))
-    nearest = min(abs(interval.low - 1), abs(interval.high - 1))
-    if not interval.low <= 1 <= interval.high:
+    digits = decimals(low, high)
+    if low > 0:
+        digits = max(digits, math.ceil(-math.log10(low)))
+    if not low <= 1 <= high:
+        nearest = min(abs(low - 1), abs(high - 1))
         digits = max(digits, math.ceil(-math.log10(nearest)))
     digits = min(MOST_DIGITS, digits)
-    return (
-        _fixed(interval.estimate, digits),
-        *_outwards(interval.low, interval.high, digits),
-    )
+    return (_fixed(estimate, digits), *_outwards(low, high, digits))
 
 
 def _significant(value: float, towards: Callable[[float], int]) -> str:
@@ -116,15 +112,13 @@ def count(number: int) -> str:
 
 
 def quantity(value: float, unit: str, digits: int = 3) -> str:
-    """An absolute value with an SI prefix: `41.2 Gbit/s`, `390 µs`, `2,300 1/s`."""
+    """A figure with its unit as sentences have it: `41.2 Gbit/s`, `390 µs`, `2,300 1/s`."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".rstrip()
     if unit in ("1", "1/s", ""):
         plain = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
         return f"{plain} {unit}".strip() if unit != "1" else plain
-    if unit not in _PREFIXED:
+    if unit not in SI_UNITS:
         return f"{value:.{max(digits, 4)}g} {unit}"
-    for factor, prefix in _PREFIXES:
-        if abs(value) >= factor * 0.9995 and not (unit == "s" and factor > 1):
-            return f"{value / factor:.{digits}g} {prefix}{unit}"
-    return f"{value:.{digits}g} {unit}"
+    factor, name = prefixed(value, unit)
+    return f"{value / factor:.{digits}g} {name}"

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import ullage
 from ullage.analysis.comparison.model import Analysis
-from ullage.analysis.comparison.rounding import quantity
-from ullage.common.quantities import format_seconds
 from ullage.common.text import clean
 from ullage.report import answer as first
-from ullage.report import page
+from ullage.report import document
 from ullage.report.charts import barrel
 from ullage.runs.events import Trial
 
@@ -26,26 +20,20 @@ LOG: Final = 12
 """Trials that are shown, the newest first."""
 
 
+PACKAGE: Final = "ullage.cli.live"
+
+
 @cache
 def _script() -> str:
-    return (files("ullage.cli.live") / "templates" / "live.js").read_text(encoding="utf-8")
+    return document.template(PACKAGE, "live.js")
 
 
-def _digest(code: str) -> str:
-    return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-
-
-POLICY: Final = (
-    f"default-src 'none'; script-src 'sha256-{_digest(_script())}'; style-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+POLICY: Final = f"{document.policy(_script())}; connect-src 'self'; frame-ancestors 'none'"
 """Only our script runs, and it talks to nobody but this server."""
 
 
 @dataclass(frozen=True)
 class State:
-    """How far the run is."""
-
     step: str
     """What it does now."""
     blocks: int
@@ -63,12 +51,12 @@ class State:
 def render(title: str) -> str:
     """The whole page, still empty."""
     return (
-        _templates()
+        document.templates(PACKAGE)
         .get_template("live.html.j2")
         .render(
             title=clean(title, 120),
             version=ullage.__version__,
-            style=Markup(page.style()),  # noqa: S704  our own
+            style=document.style(),
             script=Markup(_script()),  # noqa: S704  our own
             defs=Markup(barrel.DEFS),  # noqa: S704  a constant
         )
@@ -90,7 +78,6 @@ def warnings(texts: tuple[str, ...]) -> str:
 
 
 def answer(analysis: Analysis) -> str:
-    """What the trials so far say."""
     groups = first.groups(analysis)
     return _part(
         "answer",
@@ -108,21 +95,6 @@ def ended(reason: str, report: str) -> str:
 
 
 def _part(name: str, **context: object) -> str:
-    template = _templates().get_template("liveparts.html.j2")
+    template = document.templates(PACKAGE).get_template("liveparts.html.j2")
     macro = getattr(template.module, name)
     return str(macro(**context)).strip()
-
-
-@cache
-def _templates() -> Environment:
-    templates = Environment(
-        loader=ChoiceLoader([PackageLoader("ullage.cli.live"), PackageLoader("ullage.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: clean(value, 50_000) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.filters["duration"] = format_seconds
-    templates.filters["quantity"] = quantity
-    return templates

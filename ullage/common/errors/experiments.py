@@ -1,4 +1,4 @@
-"""Errors of the clock."""
+"""Errors of experiments: elastic runs and their simulations, profiles, studies, the clock."""
 
 from typing import Final
 
@@ -86,7 +86,7 @@ PROFILE_TOO_MANY_CPUS: Final = ErrorKind(
 )
 PROFILE_FAILED: Final = ErrorKind(
     "profile-failed",
-    "the command did not go well although nothing slowed it: {reason}",
+    "the command failed although nothing slowed it: {reason}",
     "{suggestion}",
     ExitCode.SOME_CELLS_FAILED,
 )
@@ -155,7 +155,7 @@ STUDY_NOT_BEGUN: Final = ErrorKind(
 )
 STUDY_OTHER_RUN: Final = ErrorKind(
     "study-other-run",
-    "{path} is a run of the plan {found}, and wanted is one of {allowed}",
+    "{path} is a run of the plan {found}, and not of {allowed}",
     "`ullage study run {study}` makes the runs of this study; those of its quick and of its full "
     "form, and two of one plan, are shown apart",
 )
@@ -231,7 +231,7 @@ CLOCK_NTP_FAILED: Final = ErrorKind(
 )
 CLOCK_CONTRADICTION: Final = ErrorKind(
     "clock-contradiction",
-    "what {address} answers cannot be: {reason}",
+    "what {address} answers cannot be true: {reason}",
     "one of the two machines was suspended, moved or has a broken clock, or two servers answer"
     " there; `ullage clock check` on both tells more",
     ExitCode.GATE_FAILED,

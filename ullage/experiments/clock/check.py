@@ -22,7 +22,7 @@ from ullage.experiments.clock.outcomes import (
     Timed,
 )
 from ullage.experiments.clock.reports import CheckReport
-from ullage.experiments.clock.view import Chart, Section, Table, View
+from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import clock
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ _PLACES: dict[Placement, str] = {
 def measure(progress: Bar, *, quick: bool) -> CheckReport:
     """Half a minute, or a few seconds. CLOCK_NOT_MEASURED."""
     promise = clock.promise()
-    told = progress.stage("precision (ECP)", 1 if quick else 5)
-    ecp = lab.ecp(_QUICK_ECP if quick else EcpOptions(), told)
-    told = progress.stage("loops of known length", 1 if quick else 10)
-    loops = lab.loops(_QUICK_LOOPS if quick else LoopsOptions(keep=0), told)
-    told = progress.stage("strictness", 3 if quick else 90)
-    strict = lab.strict(_QUICK_STRICT if quick else StrictOptions(), told)
+    advance = progress.stage("precision (ECP)", 1 if quick else 5)
+    ecp = lab.ecp(_QUICK_ECP if quick else EcpOptions(), advance)
+    advance = progress.stage("loops of known length", 1 if quick else 10)
+    loops = lab.loops(_QUICK_LOOPS if quick else LoopsOptions(keep=0), advance)
+    advance = progress.stage("strictness", 3 if quick else 90)
+    strict = lab.strict(_QUICK_STRICT if quick else StrictOptions(), advance)
     reasons = dict.fromkeys([*promise.reasons, *clock.check()])
     return CheckReport(
         facts=clock.facts(),
@@ -123,7 +123,7 @@ def _why_not_more(advice: dict[str, str]) -> list[Section]:
     if not advice:
         return []
     lines = (f"{reason}: {clock.REASONS[reason]}. To do: {do}." for reason, do in advice.items())
-    return [Section("Why it promises no more, and what to do", tuple(lines))]
+    return [Section("Why it promises no more, and what to do", lines=tuple(lines))]
 
 
 def _facts(facts: Facts) -> Section:
@@ -140,41 +140,43 @@ def _facts(facts: Facts) -> Section:
         ("live migrations are told (vmclock)", yes(facts.vmclock)),
     ]
     for name, rate in (("rate, as stated", facts.stated), ("rate, as measured", facts.rate)):
-        told = "unknown" if rate is None else f"{rate.millihertz / 1e9:,.6f} MHz ({rate.source})"
-        rows.append((name, told))
+        frequency = (
+            "unknown" if rate is None else f"{rate.millihertz / 1e9:,.6f} MHz ({rate.source})"
+        )
+        rows.append((name, frequency))
     if facts.synchrony is not None:
         cores = facts.synchrony
         compared = f"{len(cores.cpus)}, no two further apart than {words.span(cores.bound_ns)}"
         rows.append(("cores whose counters were compared", compared))
         rows.append(("cores that could not be compared", str(cores.missed)))
-    table = Table("", ("fact", "here"), tuple(rows), texts=("here",))
-    return Section("What was found out about the counter", (), (table,))
+    tables = (table("", ("fact", "here"), rows, texts=("here",)),)
+    return Section("What was found out about the counter", tables=tables)
 
 
 def _precision(ecp: EcpOutcome) -> Section:
     rows = []
     for placed in ecp.placements:
-        for found in placed.clocks:
-            durations = found.durations
+        for elapsed in placed.clocks:
+            durations = elapsed.durations
             rows.append(
                 (
-                    words.NAMES[found.clock],
+                    words.NAMES[elapsed.clock],
                     _PLACES[placed.placement],
                     "–" if durations is None else words.span(durations.p50_ns),
                     "–" if durations is None else words.span(durations.p99_ns),
-                    words.count(found.zero),
-                    words.count(found.backward),
-                    words.count(found.migrations),
+                    f"{elapsed.zero:,}",
+                    f"{elapsed.backward:,}",
+                    f"{elapsed.migrations:,}",
                 )
             )
     heads = ("clock", "thread", "median", "99 %", "zero", "negative", "migrations")
     return Section(
         "Is even the shortest piece of work told to take time? (ECP)",
-        (
+        lines=(
             f"{ecp.additions} additions between two reads, {ecp.iterations:,} times in each of"
             f" {ecp.runs} runs of each clock. Zero or negative: the clock is not precise.",
         ),
-        (Table("Elapsed times", heads, tuple(rows), texts=("thread",)),),
+        tables=(table("Elapsed times", heads, rows, texts=("thread",)),),
     )
 
 
@@ -204,7 +206,7 @@ def _loops(loops: LoopsOutcome) -> Section:
                 f" {faster} than {name} (± {words.rate(apart.bound_ppb)})."
             )
     heads = ("instructions", "by", "median", "25 % to 75 %", "99 %", "most")
-    table = Table("Durations of the loops", heads, tuple(_rows(loops)), texts=("by",))
+    durations = table("Durations of the loops", heads, _rows(loops), texts=("by",))
     charts = tuple(
         Chart(
             partial(_draw, loop),
@@ -214,7 +216,12 @@ def _loops(loops: LoopsOutcome) -> Section:
         for loop in loops.loops
         if loop.instructions
     )
-    return Section("How long do loops of known length take?", tuple(lines), (table,), charts)
+    return Section(
+        "How long do loops of known length take?",
+        lines=tuple(lines),
+        tables=(durations,),
+        charts=charts,
+    )
 
 
 def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
@@ -225,7 +232,7 @@ def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
             middle = f"{words.span(took.p25_ns)} to {words.span(took.p75_ns)}"
             rows.append(
                 (
-                    words.count(loop.instructions) if loop.instructions else "none: the reads",
+                    f"{loop.instructions:,}" if loop.instructions else "none: the reads",
                     name,
                     words.span(took.p50_ns),
                     middle,
@@ -237,8 +244,8 @@ def _rows(loops: LoopsOutcome) -> list[tuple[str, ...]]:
 
 
 def _clocks(loop: Loop) -> list[tuple[str, Timed]]:
-    found = [("ours", loop.rvec), ("CLOCK_MONOTONIC_RAW", loop.raw)]
-    return found if loop.external is None else [*found, ("independent clock", loop.external)]
+    clocks = [("ours", loop.rvec), ("CLOCK_MONOTONIC_RAW", loop.raw)]
+    return clocks if loop.external is None else [*clocks, ("independent clock", loop.external)]
 
 
 def _draw(loop: Loop) -> Drawing:
@@ -261,18 +268,18 @@ def _strictness(report: CheckReport) -> Section:
     promised = words.span(strict.promised_ns) if strict.promised_ns is not None else "nothing"
     rows = tuple(
         (
-            words.NAMES[one.clock],
-            words.count(one.comparisons),
-            words.count(one.backward),
-            words.span(one.worst_ns) if one.backward else "–",
-            promised if one.clock == "rvec-ordered" else "nothing",
+            words.NAMES[cores.clock],
+            f"{cores.comparisons:,}",
+            f"{cores.backward:,}",
+            words.span(cores.worst_ns) if cores.backward else "–",
+            promised if cores.clock == "rvec-ordered" else "nothing",
         )
-        for one in strict.across
+        for cores in strict.across
     )
     if rows:
         lines.append(
             "Across cores, a read is held against a value that another core has passed on. The"
             " unfenced counter beside it does go back, which shows that the test can fail."
         )
-    tables = (Table("Across cores", heads, rows),) if rows else ()
-    return Section("Does every value exceed the one before?", tuple(lines), tables)
+    tables = (table("Across cores", heads, rows),) if rows else ()
+    return Section("Does every value exceed the one before?", lines=tuple(lines), tables=tables)

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
 from ullage.experiments.clock import lab
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
-from ullage.experiments.clock.outcomes import Absent, Cost, CostOptions, CostOutcome, Probe
-from ullage.experiments.clock.reports import CostReport, PublishedCost
-from ullage.experiments.clock.view import Section, Table, View
+from ullage.experiments.clock.outcomes import (
+    Absent,
+    ClockReader,
+    CostOptions,
+    CostOutcome,
+    ReadCost,
+)
+from ullage.experiments.clock.reports import CostReport, PublishedCost, published
+from ullage.experiments.clock.view import Section, View, table
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0
 _QUICK = CostOptions(rounds=15, reads=20_000)
-_OVER: tuple[Probe, ...] = ("counter", "monotonic")
-
-
-@cache
-def published() -> PublishedCost:
-    """The figures of 2015."""
-    text = (files("ullage.experiments.clock") / "data" / "clock2015_cost.json").read_text(
-        encoding="utf-8"
-    )
-    return PublishedCost.model_validate_json(text)
+_OVER: tuple[ClockReader, ...] = ("counter", "monotonic")
 
 
 def measure(progress: Bar, *, quick: bool) -> CostReport:
     """Interleaved rounds of all clocks. CLOCK_NOT_MEASURED."""
-    told = progress.stage("what a read costs", QUICK_SECONDS if quick else SECONDS)
-    measured = lab.cost(_QUICK if quick else CostOptions(), told)
-    return CostReport(measured=measured, published=published())
+    advance = progress.stage("what a read costs", QUICK_SECONDS if quick else SECONDS)
+    measured = lab.cost(_QUICK if quick else CostOptions(), advance)
+    return CostReport(measured=measured, published=published("cost", PublishedCost))
 
 
 def view(report: CostReport) -> View:
@@ -38,11 +32,11 @@ def view(report: CostReport) -> View:
     measured = report.measured
     ordered = sorted(measured.clocks, key=lambda cost: cost.ns.median)
     heads = ("clock", "read by", "a read", "÷ counter", "÷ CLOCK_MONOTONIC")
-    table = Table(
+    reads = table(
         f"Medians with 95 % intervals over {measured.rounds} rounds of {measured.reads:,} reads"
         + (" (fewer than asked for: the time was up)" if measured.capped else ""),
         (*heads, "published ÷ counter", "published ÷ CLOCK_MONOTONIC"),
-        tuple(_row(cost, report.published) for cost in ordered),
+        [_row(cost, report.published) for cost in ordered],
         texts=("read by",),
     )
     return View(
@@ -51,49 +45,49 @@ def view(report: CostReport) -> View:
         (
             Section(
                 "Reads",
-                (
+                lines=(
                     "Nanoseconds are of this hour on this machine; ratios are of the same round. "
                     f"Published beside them: {report.published.source}.",
                 ),
-                (table,),
+                tables=(reads,),
             ),
             *absent(measured.absent),
         ),
     )
 
 
-def absent(what: list[Absent]) -> list[Section]:
+def absent(lacks: list[Absent]) -> list[Section]:
     """A section on what could not be measured, if there is something."""
-    if not what:
+    if not lacks:
         return []
-    return [Section("Not measured here", tuple(f"{one.what}: {one.why}" for one in what))]
+    return [Section("Not measured here", lines=tuple(f"{lack.what}: {lack.why}" for lack in lacks))]
 
 
 def _answer(measured: CostOutcome) -> list[str]:
     sentences = []
     for clock in ("rvec", "rvec-ordered"):
-        found = next((cost for cost in measured.clocks if cost.clock == clock), None)
-        if found is None:
+        read = next((cost for cost in measured.clocks if cost.clock == clock), None)
+        if read is None:
             continue
         ratios = [
             f"{words.ratio(ratio.ratio)} times {words.NAMES[ratio.over]}"
-            for ratio in found.ratios
+            for ratio in read.ratios
             if ratio.over in _OVER
         ]
         sentences.append(
-            f"A read of {words.NAMES[found.clock]} costs {words.span(found.ns.median)}"
+            f"A read of {words.NAMES[read.clock]} costs {words.span(read.ns.median)}"
             + (f", {' and '.join(ratios)}." if ratios else ".")
         )
     return sentences
 
 
-def _row(cost: Cost, published: PublishedCost) -> tuple[str, ...]:
+def _row(cost: ReadCost, published: PublishedCost) -> tuple[str, ...]:
     ratios = {ratio.over: words.ratio(ratio.ratio) for ratio in cost.ratios}
-    known = (published.ratio(cost.clock, over) for over in _OVER)
+    published_ratios = (published.ratio(cost.clock, over) for over in _OVER)
     return (
         words.NAMES[cost.clock],
         cost.how,
         words.spans(cost.ns),
         *(ratios.get(over, "–") for over in _OVER),
-        *("–" if ratio is None else f"{ratio:.2f}" for ratio in known),
+        *("–" if ratio is None else f"{ratio:.2f}" for ratio in published_ratios),
     )

@@ -27,52 +27,52 @@ from ullage.experiments.clock.outcomes import (
     StrictOutcome,
 )
 
-Told = Callable[[int, int], None]
-"""Is told how much is done, of how much; of 0 while that is not known."""
+Advance = Callable[[int, int], None]
+"""How much is done, of how much; of 0 while that is not known."""
 
 LOOK_S: Final = 0.1
 
 M = TypeVar("M", bound=Model)
 
 
-def ecp(options: EcpOptions, told: Told) -> EcpOutcome:
+def ecp(options: EcpOptions, advance: Advance) -> EcpOutcome:
     """Are elapsed times precise: 15 additions, timed by every clock. CLOCK_NOT_MEASURED."""
-    return _measure("ecp", options, EcpOutcome, told)
+    return _measure("ecp", options, EcpOutcome, advance)
 
 
-def strict(options: StrictOptions, told: Told) -> StrictOutcome:
+def strict(options: StrictOptions, advance: Advance) -> StrictOutcome:
     """Does every value exceed the one before? CLOCK_NOT_MEASURED."""
-    return _measure("strict", options, StrictOutcome, told)
+    return _measure("strict", options, StrictOutcome, advance)
 
 
-def cost(options: CostOptions, told: Told) -> CostOutcome:
+def cost(options: CostOptions, advance: Advance) -> CostOutcome:
     """What does a read of each clock cost? CLOCK_NOT_MEASURED."""
-    return _measure("cost", options, CostOutcome, told)
+    return _measure("cost", options, CostOutcome, advance)
 
 
-def loops(options: LoopsOptions, told: Told) -> LoopsOutcome:
+def loops(options: LoopsOptions, advance: Advance) -> LoopsOutcome:
     """How long do loops of a known number of instructions take? CLOCK_NOT_MEASURED."""
-    return _measure("loops", options, LoopsOutcome, told)
+    return _measure("loops", options, LoopsOutcome, advance)
 
 
-def scaling(options: ScalingOptions, told: Told) -> ScalingOutcome:
+def scaling(options: ScalingOptions, advance: Advance) -> ScalingOutcome:
     """How does synchronisation scale, by simulation? CLOCK_NOT_MEASURED."""
-    return _measure("scaling", options, ScalingOutcome, told)
+    return _measure("scaling", options, ScalingOutcome, advance)
 
 
-def _measure(unit: str, options: Model, outcome: type[M], told: Told) -> M:
+def _measure(unit: str, options: Model, outcome: type[M], advance: Advance) -> M:
     """In a thread of its own, so that this one can tell of it, and be interrupted.
 
     An interrupted measurement goes on in its thread, which ends with the process.
     """
     progress = _clock.Progress()
-    found: list[str] = []
+    results: list[str] = []
     failed: list[Exception] = []
 
     def work() -> None:
         try:
-            asked = options.model_dump_json(exclude_none=True)
-            found.append(_clock.lab(unit, asked, progress))
+            request = options.model_dump_json(exclude_none=True)
+            results.append(_clock.lab(unit, request, progress))
         except Exception as error:
             failed.append(error)
 
@@ -80,7 +80,7 @@ def _measure(unit: str, options: Model, outcome: type[M], told: Told) -> M:
     thread.start()
     while thread.is_alive():
         thread.join(LOOK_S)
-        told(progress.done, progress.of)
+        advance(progress.done, progress.of)
     for error in failed:
         if isinstance(error, _clock.LabError):
             code, reason, hint = error.args
@@ -88,14 +88,11 @@ def _measure(unit: str, options: Model, outcome: type[M], told: Told) -> M:
                 CLOCK_NOT_MEASURED, what=unit, reason=f"{reason} ({code})", suggestion=hint
             ) from error
         raise error
-    return outcome.model_validate_json(found[0])
-
-
-# How far a measurement is, on standard error: a bar with the time left, or a line a stage.
+    return outcome.model_validate_json(results[0])
 
 
 class Bar:
-    """Use it as a context manager; `stage` begins the next stage."""
+    """How far a measurement is, on standard error: a bar with the time left, or a line a stage."""
 
     def __init__(self) -> None:
         self._live = Progress(
@@ -122,16 +119,16 @@ class Bar:
     ) -> None:
         self._live.stop()
 
-    def stage(self, text: str, seconds: float = 0) -> Told:
-        """A stage begins, that takes about so long; the result is to be told how far it is."""
+    def stage(self, text: str, seconds: float = 0) -> Advance:
+        """Begin a stage that takes about so long; call the result with how far it is."""
         self._live.reset(self._task, description=escape(text), total=None)
         if not stderr.is_terminal and seconds >= 2:
             stderr.print(escape(f"{text}: about {seconds:.0f} s"), soft_wrap=True)
 
-        def told(done: int, of: int) -> None:
+        def advance(done: int, of: int) -> None:
             self._live.update(self._task, completed=done, total=of or None)
 
-        return told
+        return advance
 
     def say(self, text: str) -> None:
         """What the stage is at; a line of its own when it is not a terminal."""

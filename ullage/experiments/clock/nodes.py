@@ -1,7 +1,7 @@
-"""One node of a measured topology: a process that serves its clock, and synchronises when told.
+"""Real nodes, synchronised in a topology: a process each, on the loopback or in a namespace.
 
-`python -m ullage.experiments.clock.nodes`; told by lines of JSON on standard input, the run token
-first, and answers each by a line. The end of the input is the end of it.
+`python -m ullage.experiments.clock.nodes` is one: it serves its clock and obeys lines of JSON on
+standard input, the run token first, and answers each by a line, until the input ends.
 """
 
 from __future__ import annotations
@@ -32,25 +32,22 @@ from ullage.experiments.clock.outcomes import (
 )
 from ullage.host import clock
 
-# Real nodes: as many processes as asked for, synchronised in a topology, over the loopback or each
-# in a network namespace of its own.
-
 PATIENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a node runs."""
 
     address: str
     namespace: Path | None = None
 
 
-LOOPBACK: Final = Place("127.0.0.1")
+LOOPBACK: Final = Location("127.0.0.1")
 
 
 @dataclass(frozen=True)
-class Run:
+class Round:
     """All nodes, synchronised once."""
 
     elapsed_ns: int
@@ -67,8 +64,10 @@ def server_of(topology: Topology, number: int, nodes: int) -> int:
     match topology:
         case Flat():
             return 0
-        case TwoLevel(groups=asked):
-            groups = max(1, min(isqrt(nodes) if asked is None else asked, nodes - 1))
+        case TwoLevel(groups=number_of_groups):
+            groups = max(
+                1, min(isqrt(nodes) if number_of_groups is None else number_of_groups, nodes - 1)
+            )
             return 0 if number <= groups else 1 + (number - 1) % groups
         case Binomial():
             return number ^ (1 << (number.bit_length() - 1))
@@ -76,22 +75,20 @@ def server_of(topology: Topology, number: int, nodes: int) -> int:
             return (number - 1) // children
 
 
-class _Node:
-    """A process, and where it serves."""
-
-    def __init__(self, place: Place, key: str) -> None:
+class _NodeProcess:
+    def __init__(self, location: Location, key: str) -> None:
         argv = [sys.executable, "-m", "ullage.experiments.clock.nodes"]
-        if place.namespace is not None:
-            argv = ["nsenter", f"--net={place.namespace}", *argv]
+        if location.namespace is not None:
+            argv = ["nsenter", f"--net={location.namespace}", *argv]
         self.process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        self._place = place
+        self._location = location
         self._write(key)
         self.address = ""
 
     def begin(self) -> None:
-        self.tell({"serve": f"{self._place.address}:0"})
+        self.tell({"serve": f"{self._location.address}:0"})
         self.address = self.hear()["address"]
 
     def tell(self, order: dict[str, str]) -> None:
@@ -116,10 +113,10 @@ class _Node:
         line = self.output.readline()
         if not line:
             assert self.process.stderr is not None
-            said = self.process.stderr.read().decode(errors="replace").strip().splitlines()
-            raise _failed(f"a node ended: {said[-1] if said else 'without a word'}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+            stderr = self.process.stderr.read().decode(errors="replace").strip().splitlines()
+            raise _failed(f"a node ended: {stderr[-1] if stderr else 'without a word'}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def end(self) -> None:
         try:
@@ -138,37 +135,37 @@ def _failed(reason: str) -> UllageError:
     )
 
 
-class Nodes:
-    """Processes that wait to be told; make it with `started`."""
+class NodePool:
+    """Processes that wait for orders; `started` makes it."""
 
-    def __init__(self, nodes: Sequence[_Node]) -> None:
+    def __init__(self, nodes: Sequence[_NodeProcess]) -> None:
         self._nodes = nodes
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def exchange(self, count: int, told: Callable[[int, int], None]) -> list[Synchronisation]:
+    def exchange(self, count: int, advance: Callable[[int, int], None]) -> list[Synchronisation]:
         """The second node with the first, so often, one after the other. CLOCK_NOT_MEASURED."""
         first, second = self._nodes[:2]
         first.tell({"lead": ""})
         first.hear()
-        found = []
+        exchanges = []
         for number in range(count):
             second.tell({"sync": first.address})
             answer = second.hear()
-            told(number + 1, count)
+            advance(number + 1, count)
             if "failed" in answer:
                 raise _failed(answer["failed"])
-            found.append(
+            exchanges.append(
                 Synchronisation(
                     ns=answer["took_ns"],
                     messages=answer["messages"],
                     round_trip_ns=answer["round_trip_ns"],
                 )
             )
-        return found
+        return exchanges
 
-    def synchronise(self, topology: Topology, count: int) -> Run:
+    def synchronise(self, topology: Topology, count: int) -> Round:
         """The first `count` nodes: who is synchronised serves its own, one after the other."""
         nodes = self._nodes[:count]
         waiting: dict[int, deque[int]] = {number: deque() for number in range(count)}
@@ -198,14 +195,14 @@ class Nodes:
                     if "failed" not in answer:
                         answers.append(answer)
                         serve(client)
-        return _run(answers, count)
+        return _round(answers, count)
 
 
-def _run(answers: list[dict[str, Any]], count: int) -> Run:
+def _round(answers: list[dict[str, Any]], count: int) -> Round:
     if not answers:
         raise _failed("not one node was synchronised")
     ended, began = max(a["ended_ns"] for a in answers), min(a["began_ns"] for a in answers)
-    return Run(
+    return Round(
         elapsed_ns=ended - began,
         messages=sum(a["messages"] for a in answers),
         hard_ns=max(a["hard_ns"] for a in answers),
@@ -214,21 +211,23 @@ def _run(answers: list[dict[str, Any]], count: int) -> Run:
 
 
 @contextmanager
-def started(places: Sequence[Place], told: Callable[[int, int], None]) -> Iterator[Nodes]:
+def started(
+    locations: Sequence[Location], advance: Callable[[int, int], None]
+) -> Iterator[NodePool]:
     """One process a place; all are gone in the end. CLOCK_NOT_MEASURED."""
     with ExitStack() as stack:
-        key, nodes = secrets.token_hex(16), list[_Node]()
-        for place in places:
+        key, nodes = secrets.token_hex(16), list[_NodeProcess]()
+        for location in locations:
             try:
-                node = _Node(place, key)
+                node = _NodeProcess(location, key)
             except OSError as error:
                 raise _failed(f"cannot start process {len(nodes) + 1}: {error}") from error
             stack.callback(node.end)
             nodes.append(node)
         for number, node in enumerate(nodes, 1):
             node.begin()
-            told(number, len(nodes))
-        yield Nodes(nodes)
+            advance(number, len(nodes))
+        yield NodePool(nodes)
 
 
 def fitting() -> int:
@@ -239,7 +238,6 @@ def fitting() -> int:
 
 
 def main() -> None:
-    """Obey until the input ends."""
     key = bytes.fromhex(sys.stdin.readline().strip())
     synced = clock.Synced()
     servers = []

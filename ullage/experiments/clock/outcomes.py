@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ullage.common.clock_model import Model
 
-Probe = Literal[
+ClockReader = Literal[
     "counter",
     "counter-fenced",
     "rdtscp",
@@ -28,7 +28,7 @@ Placement = Literal["pinned", "moves-itself", "is-moved"]
 """Where the thread runs."""
 
 
-class Machine(Model):
+class MeasuredMachine(Model):
     """Where a figure comes from."""
 
     architecture: str
@@ -47,7 +47,7 @@ class Absent(Model):
     why: str
 
 
-class Interval(Model):
+class MedianInterval(Model):
     """A median with its interval, by order statistics."""
 
     median: float
@@ -57,7 +57,7 @@ class Interval(Model):
     """Less than 0.95 if there were too few values (under six)."""
 
 
-class Summary(Model):
+class Distribution(Model):
     """A distribution, in nanoseconds; quantiles are values that occurred."""
 
     count: int
@@ -91,20 +91,16 @@ class Histogram(Model):
 
 
 class EcpOptions(Model):
-    """Of the ECP test."""
-
     iterations: int | None = None
     runs: int | None = None
 
 
 class Elapsed(Model):
-    """The elapsed times of one clock."""
-
-    clock: Probe
+    clock: ClockReader
     how: str
-    durations: Summary | None
+    durations: Distribution | None
     """Of the additions alone."""
-    with_move: Summary | None
+    with_move: Distribution | None
     """Of the additions and the thread's own move to another core."""
     zero: int
     """Durations that are zero: not precise."""
@@ -116,9 +112,7 @@ class Elapsed(Model):
     migrations: int
 
 
-class Placed(Model):
-    """What was found in one placement."""
-
+class PlacementOutcome(Model):
     placement: Placement
     moves: int
     clocks: list[Elapsed]
@@ -127,18 +121,16 @@ class Placed(Model):
 class EcpOutcome(Model):
     """Of the ECP test: is even the shortest piece of work told to take time?"""
 
-    machine: Machine
+    machine: MeasuredMachine
     additions: int
     work: str
     iterations: int
     runs: int
-    placements: list[Placed]
+    placements: list[PlacementOutcome]
     absent: list[Absent]
 
 
 class StrictOptions(Model):
-    """Of the test of strictness."""
-
     reads: int | None = None
     comparisons: int | None = None
     cap_s: int | None = None
@@ -160,9 +152,7 @@ class Alone(Model):
 
 
 class Across(Model):
-    """One clock across cores."""
-
-    clock: Probe
+    clock: ClockReader
     how: str
     cores: int
     comparisons: int
@@ -177,7 +167,7 @@ class Across(Model):
 class StrictOutcome(Model):
     """Of the test of strictness: does every value exceed the one before?"""
 
-    machine: Machine
+    machine: MeasuredMachine
     alone: Alone | None
     across: list[Across]
     promised_ns: int | None
@@ -194,26 +184,26 @@ class CostOptions(Model):
 class Ratio(Model):
     """One clock's cost divided by another's, over the rounds."""
 
-    over: Probe
-    ratio: Interval
+    over: ClockReader
+    ratio: MedianInterval
 
 
-class Cost(Model):
+class ReadCost(Model):
     """What a read of one clock costs."""
 
-    clock: Probe
+    clock: ClockReader
     how: str
-    ns: Interval
+    ns: MedianInterval
     ratios: list[Ratio]
 
 
 class CostOutcome(Model):
     """What a read of each clock costs."""
 
-    machine: Machine
+    machine: MeasuredMachine
     rounds: int
     reads: int
-    clocks: list[Cost]
+    clocks: list[ReadCost]
     absent: list[Absent]
     capped: bool
 
@@ -247,7 +237,7 @@ class Apart(Model):
 class Timed(Model):
     """The durations of one loop by one clock."""
 
-    durations: Summary
+    durations: Distribution
     histogram: Histogram
     first_ns: list[float]
 
@@ -262,7 +252,7 @@ class Loop(Model):
 class LoopsOutcome(Model):
     """How long loops of a known number of instructions take."""
 
-    machine: Machine
+    machine: MeasuredMachine
     external: External | None
     external_apart: Apart | None
     raw_is: str
@@ -328,22 +318,20 @@ class ScalingOptions(Model):
     seed: int | None = None
 
 
-class Point(Model):
+class ScalingPoint(Model):
     """One number of nodes in one topology."""
 
     topology: Topology
     nodes: int
     depth: int
-    total_ns: Interval
+    total_ns: MedianInterval
     """Until the last node is synchronised."""
-    messages: Interval
-    busiest_messages: Interval
-    bound_ns: Interval
+    messages: MedianInterval
+    busiest_messages: MedianInterval
+    bound_ns: MedianInterval
     """Of the worst node."""
 
 
 class ScalingOutcome(Model):
-    """How synchronisation scales, simulated."""
-
-    points: list[Point]
+    points: list[ScalingPoint]
     capped: bool

@@ -38,7 +38,7 @@ _LONGEST_TOKEN: Final = 1024
 """Of a token file; with room for white space."""
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     host: str
     port: int
     v6: bool
@@ -47,7 +47,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if self.v6 else f"{self.host}:{self.port}"
 
 
-def resolve(text: str) -> Address:
+def resolve(text: str) -> ServerAddress:
     """HOST, HOST:PORT or [IPV6]:PORT. CLOCK_BAD_ADDRESS."""
     match = _ADDRESS.fullmatch(text)
     if match is None:
@@ -57,12 +57,12 @@ def resolve(text: str) -> Address:
         raise _bad(text, "it has no host")
     port = _port(text, match["port"])
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise _bad(text, reason or str(error)) from error
-    family, *_, place = found[0]
-    return Address(str(place[0]), port, family == socket.AF_INET6)
+    family, *_, place = addresses[0]
+    return ServerAddress(str(place[0]), port, family == socket.AF_INET6)
 
 
 def _not_understood(text: str) -> str:
@@ -117,10 +117,10 @@ def _read(file: Path) -> str:
     """Never more than a token's worth, and without waiting, whatever stands there. OSError."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as opened:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise UllageError(CLOCK_NO_TOKEN, reason=f"{file}: not a regular file")
-        if found.st_mode & 0o077:
+        if status.st_mode & 0o077:
             raise UllageError(CLOCK_TOKEN_EXPOSED, file=file, typed=shlex.quote(str(file)))
         data = opened.read(_LONGEST_TOKEN + 1)
     return "" if len(data) > _LONGEST_TOKEN else data.decode("ascii", errors="replace")
@@ -135,18 +135,18 @@ def _create(file: Path) -> None:
         opened.write(f"{secrets.token_hex(16)}\n")
 
 
-def synchronise(server: Address, key: bytes, rules: Rules, *, tcp: bool) -> Outcome:
+def synchronise(server: ServerAddress, key: bytes, rules: Rules, *, tcp: bool) -> Outcome:
     """Once. CLOCK_NO_ANSWER, CLOCK_REFUSED, CLOCK_TURNED_AWAY,
     CLOCK_UNREACHABLE, CLOCK_CONTRADICTION.
     """
-    with _told(server, rules, tcp=tcp):
+    with _as_our_errors(server, rules, tcp=tcp):
         if tcp:
             return clock.synchronise_tcp(str(server), key, rules)
         return clock.synchronise_udp(str(server), key, rules)
 
 
 @contextmanager
-def _told(server: Address, rules: Rules, *, tcp: bool) -> Iterator[None]:
+def _as_our_errors(server: ServerAddress, rules: Rules, *, tcp: bool) -> Iterator[None]:
     try:
         yield
     except clock.NoAnswerError as error:
@@ -170,7 +170,7 @@ def _told(server: Address, rules: Rules, *, tcp: bool) -> Iterator[None]:
         raise UllageError(CLOCK_UNREACHABLE, address=server, reason=reason) from error
 
 
-def _refuses(server: Address) -> bool:
+def _refuses(server: ServerAddress) -> bool:
     """Whether the kernel over there says that nobody has this UDP port.
 
     The synchronisation itself does not hear of it: its socket is not connected.

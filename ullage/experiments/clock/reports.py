@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
+from typing import TypeVar
+
 from ullage.common.clock_model import Facts, Model, Promise
 from ullage.experiments.clock.outcomes import (
     Absent,
     Binomial,
+    ClockReader,
     CostOutcome,
     EcpOutcome,
     Flat,
     KAry,
     LoopsOutcome,
-    Probe,
     ScalingOutcome,
     StrictOutcome,
     Synchronisation,
@@ -37,7 +41,11 @@ class CheckReport(Model):
         alone, across = self.strict.alone, self.strict.across
         backward = 0 if alone is None else alone.backward + alone.equal
         ordered = self.promise.ordered_ns
-        far = [one.worst_ns for one in across if one.clock == "rvec-ordered" and one.backward]
+        far = [
+            comparison.worst_ns
+            for comparison in across
+            if comparison.clock == "rvec-ordered" and comparison.backward
+        ]
         broken = ordered is not None and any(worst > ordered for worst in far)
         return backward == 0 and not broken and not _imprecise(self.ecp)
 
@@ -48,7 +56,7 @@ def _imprecise(ecp: EcpOutcome) -> int:
 
 
 class PublishedRead(Model):
-    clock: Probe
+    clock: ClockReader
     name: str
     mean_ns: float
     sd_ns: float
@@ -60,10 +68,20 @@ class PublishedCost(Model):
     source: str
     reads: list[PublishedRead]
 
-    def ratio(self, clock: Probe, over: Probe) -> float | None:
+    def ratio(self, clock: ClockReader, over: ClockReader) -> float | None:
         """One mean over another; None if one of them was not published."""
         means = {read.clock: read.mean_ns for read in self.reads}
         return means[clock] / means[over] if clock in means and over in means else None
+
+
+M = TypeVar("M", bound=Model)
+
+
+@cache
+def published(name: str, model: type[M]) -> M:
+    """The figures of 2015, `data/clock2015_NAME.json`."""
+    file = files("ullage.experiments.clock") / "data" / f"clock2015_{name}.json"
+    return model.model_validate_json(file.read_bytes())
 
 
 class CostReport(Model):
@@ -73,7 +91,7 @@ class CostReport(Model):
     published: PublishedCost
 
 
-class Real(Model):
+class RealNodes(Model):
     """Real nodes in one topology, synchronised a few times."""
 
     topology: Topology
@@ -89,25 +107,24 @@ class Real(Model):
     """What the simulation says of so many nodes."""
 
 
-class Stage(Model):
+class NetworkScaling(Model):
     """One kind of network."""
 
     name: str
     measured: list[Synchronisation]
     """One after the other, on a quiet pair of nodes."""
     simulated: ScalingOutcome
-    real: list[Real]
+    real: list[RealNodes]
 
 
 class ScalingReport(Model):
     """What was measured and what was simulated from it."""
 
-    stages: list[Stage]
+    stages: list[NetworkScaling]
     absent: list[Absent]
 
 
 def name(topology: Topology) -> str:
-    """As people call it."""
     match topology:
         case Flat():
             return "flat"

@@ -22,16 +22,16 @@ from ullage.experiments.clock.outcomes import (
     Absent,
     Binomial,
     Flat,
-    Point,
     ScalingOptions,
     ScalingOutcome,
+    ScalingPoint,
     Synchronisation,
     Synchronisations,
     Topology,
     TwoLevel,
 )
-from ullage.experiments.clock.reports import Real, ScalingReport, Stage, name
-from ullage.experiments.clock.view import Chart, Section, Table, View
+from ullage.experiments.clock.reports import NetworkScaling, RealNodes, ScalingReport, name
+from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import claims, paths
 from ullage.host.network import Network
 
@@ -44,12 +44,12 @@ _TABLE: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _MeasuredNetwork:
     """What real nodes did on one kind of network."""
 
     name: str
     measured: list[Synchronisation]
-    runs: list[tuple[Topology, int, list[nodes.Run]]]
+    runs: list[tuple[Topology, int, list[nodes.Round]]]
 
 
 def measure(progress: Bar, *, quick: bool, processes: int | None) -> ScalingReport:
@@ -58,24 +58,26 @@ def measure(progress: Bar, *, quick: bool, processes: int | None) -> ScalingRepo
     if quick and processes is None:
         count = min(count, 4)
     lacking = []
-    found = [_really("processes on the loopback", [nodes.LOOPBACK] * count, progress, quick=quick)]
+    networks = [
+        _measure_nodes("processes on the loopback", [nodes.LOOPBACK] * count, progress, quick=quick)
+    ]
     if os.geteuid() != 0 or shutil.which("ip") is None:
         why = "that needs root and iproute2"
         lacking.append(Absent(what="network namespaces", why=why))
     else:
-        found.append(asyncio.run(_namespaces(count, progress, quick=quick)))
-    stages = [_simulated(one, progress, quick=quick) for one in found]
+        networks.append(asyncio.run(_namespaces(count, progress, quick=quick)))
+    stages = [_simulated(network, progress, quick=quick) for network in networks]
     return ScalingReport(stages=stages, absent=lacking)
 
 
-async def _namespaces(count: int, progress: Bar, *, quick: bool) -> _Found:
+async def _namespaces(count: int, progress: Bar, *, quick: bool) -> _MeasuredNetwork:
     async with _network() as network:
-        made = []
+        places = []
         for number in range(count):
             endpoint = await network.namespace(f"n{number}")
-            made.append(nodes.Place(endpoint.address, endpoint.netns_path))
+            places.append(nodes.Location(endpoint.address, endpoint.netns_path))
         name = "network namespaces on a bridge"
-        return await asyncio.to_thread(_really, name, made, progress, quick=quick)
+        return await asyncio.to_thread(_measure_nodes, name, places, progress, quick=quick)
 
 
 @contextlib.asynccontextmanager
@@ -93,27 +95,31 @@ async def _network() -> AsyncIterator[Network]:
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
 
-def _really(name: str, where: Sequence[nodes.Place], progress: Bar, *, quick: bool) -> _Found:
+def _measure_nodes(
+    name: str, where: Sequence[nodes.Location], progress: Bar, *, quick: bool
+) -> _MeasuredNetwork:
     counts = [n for n in (2, 4, 8, 16, 32, 64) if n < len(where)] + [len(where)]
     with nodes.started(where, progress.stage(f"{name}: {len(where)} nodes start", 3)) as ready:
         measured = ready.exchange(50 if quick else 300, progress.stage(f"{name}: a pair of nodes"))
-        told = progress.stage(f"{name}: {len(TOPOLOGIES)} topologies", 0 if quick else 5)
-        return _Found(name, measured, _real(ready, counts, 3 if quick else 15, told))
+        advance = progress.stage(f"{name}: {len(TOPOLOGIES)} topologies", 0 if quick else 5)
+        return _MeasuredNetwork(name, measured, _rounds(ready, counts, 3 if quick else 15, advance))
 
 
-def _simulated(found: _Found, progress: Bar, *, quick: bool) -> Stage:
-    counts = {count for _, count, _ in found.runs}
+def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> NetworkScaling:
+    counts = {count for _, count, _ in network.runs}
     simulated = lab.scaling(
         ScalingOptions(
-            times=Synchronisations(measured=found.measured),
+            times=Synchronisations(measured=network.measured),
             nodes=sorted({*counts, *_sizes(quick=quick)}),
             topologies=list(TOPOLOGIES),
             repetitions=7 if quick else 15,
         ),
-        progress.stage(f"{found.name}: simulation", 0 if quick else 10),
+        progress.stage(f"{network.name}: simulation", 0 if quick else 10),
     )
-    real = [_beside(topology, size, runs, simulated) for topology, size, runs in found.runs]
-    return Stage(name=found.name, measured=found.measured, simulated=simulated, real=real)
+    real = [_compared(topology, size, runs, simulated) for topology, size, runs in network.runs]
+    return NetworkScaling(
+        name=network.name, measured=network.measured, simulated=simulated, real=real
+    )
 
 
 def _sizes(*, quick: bool) -> Iterator[int]:
@@ -121,25 +127,25 @@ def _sizes(*, quick: bool) -> Iterator[int]:
     return (size for size in {*_MILLION, *_TABLE} if size <= most)
 
 
-def _real(
-    ready: nodes.Nodes, counts: Sequence[int], times: int, told: lab.Told
-) -> list[tuple[Topology, int, list[nodes.Run]]]:
+def _rounds(
+    ready: nodes.NodePool, counts: Sequence[int], times: int, advance: lab.Advance
+) -> list[tuple[Topology, int, list[nodes.Round]]]:
     """Topologies in turn, so that a bad second does not hit one of them."""
-    found: dict[tuple[int, int], list[nodes.Run]] = {}
+    rounds: dict[tuple[int, int], list[nodes.Round]] = {}
     for done in range(times):
         for count in counts:
             for place, topology in enumerate(TOPOLOGIES):
                 run = ready.synchronise(topology, count)
-                found.setdefault((count, place), []).append(run)
-        told(done + 1, times)
-    return [(TOPOLOGIES[place], count, runs) for (count, place), runs in found.items()]
+                rounds.setdefault((count, place), []).append(run)
+        advance(done + 1, times)
+    return [(TOPOLOGIES[place], count, runs) for (count, place), runs in rounds.items()]
 
 
-def _beside(
-    topology: Topology, size: int, runs: Sequence[nodes.Run], simulated: ScalingOutcome
-) -> Real:
+def _compared(
+    topology: Topology, size: int, runs: Sequence[nodes.Round], simulated: ScalingOutcome
+) -> RealNodes:
     point = next(p for p in simulated.points if p.nodes == size and p.topology == topology)
-    return Real(
+    return RealNodes(
         topology=topology,
         nodes=size,
         elapsed_ns=[run.elapsed_ns for run in runs],
@@ -157,7 +163,7 @@ def view(report: ScalingReport) -> View:
     return View("How synchronisation scales", tuple(answer), (*sections, *absent(report.absent)))
 
 
-def _answer(stage: Stage) -> str:
+def _answer(stage: NetworkScaling) -> str:
     most = max(point.nodes for point in stage.simulated.points)
     times = [
         f"{words.span(point.total_ns.median)} ({name(point.topology)})"
@@ -170,9 +176,9 @@ def _answer(stage: Stage) -> str:
     )
 
 
-def _sections(stage: Stage) -> list[Section]:
-    took = median(one.ns for one in stage.measured)
-    trip = median(one.round_trip_ns for one in stage.measured)
+def _sections(stage: NetworkScaling) -> list[Section]:
+    took = median(exchange.ns for exchange in stage.measured)
+    trip = median(exchange.round_trip_ns for exchange in stage.measured)
     lines = (
         f"Of {len(stage.measured)} synchronisations between a pair of nodes, the median took"
         f" {words.span(took)}, with a shortest round trip of {words.span(trip)}.",
@@ -187,49 +193,50 @@ def _sections(stage: Stage) -> list[Section]:
     )
     simulated = [p for p in stage.simulated.points if p.nodes in _TABLE]
     heads = ("nodes", "topology", "time", "depth", "messages", "busiest node", "bound of the worst")
-    table = Table("Simulated", heads, tuple(map(_simulated_row, simulated)), texts=("topology",))
+    to_a_million = table("Simulated", heads, map(_simulated_row, simulated), texts=("topology",))
     heads = ("nodes", "topology", "really", "simulated", "messages", "hard bound", "failed")
-    real = Table(
+    real = table(
         "Real nodes: medians; they share this host's cores, and the time includes handing over",
         heads,
-        tuple(map(_real_row, stage.real)),
+        map(_real_row, stage.real),
         texts=("topology",),
     )
-    return [Section(stage.name.capitalize(), lines, (table, real), (chart,))]
+    title, tables = stage.name.capitalize(), (to_a_million, real)
+    return [Section(title, lines=lines, tables=tables, charts=(chart,))]
 
 
-def _simulated_row(point: Point) -> tuple[str, ...]:
+def _simulated_row(point: ScalingPoint) -> tuple[str, ...]:
     return (
-        words.count(point.nodes),
+        f"{point.nodes:,}",
         name(point.topology),
         words.spans(point.total_ns),
         str(point.depth),
-        words.count(round(point.messages.median)),
-        words.count(round(point.busiest_messages.median)),
+        f"{round(point.messages.median):,}",
+        f"{round(point.busiest_messages.median):,}",
         words.span(point.bound_ns.median),
     )
 
 
-def _real_row(real: Real) -> tuple[str, ...]:
+def _real_row(real: RealNodes) -> tuple[str, ...]:
     return (
-        words.count(real.nodes),
+        f"{real.nodes:,}",
         name(real.topology),
         words.span(median(real.elapsed_ns)),
         words.span(real.simulated_ns),
-        words.count(round(median(real.messages))),
+        f"{round(median(real.messages)):,}",
         words.span(median(real.hard_ns)),
-        words.count(real.failed),
+        f"{real.failed:,}",
     )
 
 
-def _draw(stage: Stage) -> Drawing:
+def _draw(stage: NetworkScaling) -> Drawing:
     from ullage.report.charts import curve
     from ullage.runs.records import Coordinate
 
     lines = []
     for topology in TOPOLOGIES:
         points = [
-            curve.Point(
+            curve.LinePoint(
                 at=point.nodes,
                 middle=point.total_ns.median / 1e9,
                 low=point.total_ns.low / 1e9,
@@ -238,9 +245,9 @@ def _draw(stage: Stage) -> Drawing:
             for point in stage.simulated.points
             if point.topology == topology
         ]
-        lines.append(curve.Line(f"{name(topology)}, simulated", tuple(points)))
+        lines.append(curve.CurveLine(f"{name(topology)}, simulated", tuple(points)))
         points = [
-            curve.Point(
+            curve.LinePoint(
                 at=real.nodes,
                 middle=median(real.elapsed_ns) / 1e9,
                 low=min(real.elapsed_ns) / 1e9,
@@ -250,5 +257,5 @@ def _draw(stage: Stage) -> Drawing:
             for real in stage.real
             if real.topology == topology
         ]
-        lines.append(curve.Line(f"{name(topology)}, real", tuple(points)))
+        lines.append(curve.CurveLine(f"{name(topology)}, real", tuple(points)))
     return curve.draw(lines, Coordinate(name="nodes", unit=""), "until all are synchronised", "s")

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from ullage.common.clock_model import Model
 from ullage.common.errors import CLOCK_CANNOT_SERVE, UllageError
-from ullage.experiments.clock.peer import Address, synchronise
-from ullage.experiments.clock.view import View, many, span
+from ullage.common.quantities import many
+from ullage.experiments.clock.peer import ServerAddress, synchronise
+from ullage.experiments.clock.view import View, span
 from ullage.host import clock
 from ullage.host.clock import Rules, Served, Synced, TcpServer, UdpServer
 
@@ -18,8 +19,6 @@ _LOOK_S = 0.2
 
 
 class ServeReport(Model):
-    """What a server has seen."""
-
     address: str
     protocol: str
     seconds: float
@@ -43,7 +42,9 @@ class ServeReport(Model):
 class Follower:
     """Learns another server's time, at the start and now and then."""
 
-    def __init__(self, server: Address, key: bytes, *, tcp: bool, warn: Callable[[str], None]):
+    def __init__(
+        self, server: ServerAddress, key: bytes, *, tcp: bool, warn: Callable[[str], None]
+    ):
         self.server = server
         self.done = self.failed = 0
         self._key = key
@@ -87,7 +88,7 @@ class Follower:
 
 
 def serve(
-    address: Address,
+    address: ServerAddress,
     key: bytes,
     *,
     follower: Follower | None,
@@ -114,7 +115,7 @@ def serve(
     return _report(server, _served(server), follower, standing, began, tcp=tcp)
 
 
-def _listen(address: Address, key: bytes, *, tcp: bool) -> UdpServer | TcpServer:
+def _listen(address: ServerAddress, key: bytes, *, tcp: bool) -> UdpServer | TcpServer:
     try:
         return TcpServer(str(address), key) if tcp else UdpServer(str(address), key)
     except OSError as error:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from ullage.common.clock_model import Model
 from ullage.common.clock_reasons import ADVICE
 from ullage.common.errors import CLOCK_CONTRADICTION, CLOCK_STOPPED_ANSWERING, UllageError
+from ullage.common.quantities import many
 from ullage.experiments.clock import view as words
-from ullage.experiments.clock.peer import Address, synchronise
-from ullage.experiments.clock.view import Chart, Section, Table, View
+from ullage.experiments.clock.peer import ServerAddress, synchronise
+from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import clock
 from ullage.host.clock import Global, Outcome, Reading, Rules, Synced
 
@@ -31,10 +32,11 @@ _STOPS: Final = {
 """What ended a synchronisation: in two words, and in a sentence."""
 
 End = Literal["done", "failed", "contradicted", "interrupted"]
-Told = Callable[[float, float], None]
+AdvanceSeconds = Callable[[float, float], None]
+"""Seconds that have passed, of how many."""
 
 
-class One(Model):
+class SyncRecord(Model):
     local_ns: int
     """When, by this process's clock."""
     offset_ns: int
@@ -58,8 +60,7 @@ class One(Model):
     """What is to be said of the server's clock."""
 
     @classmethod
-    def of(cls, outcome: Outcome) -> One:
-        """The same as a model."""
+    def of(cls, outcome: Outcome) -> SyncRecord:
         fix, counts = outcome.fix, outcome.counts
         return cls(
             local_ns=fix.local_ns,
@@ -112,7 +113,7 @@ class SyncReport(Model):
 
     server: str
     protocol: str
-    synchronisations: list[One]
+    synchronisations: list[SyncRecord]
     messages: int
     took_ns: int
     """Of all synchronisations together."""
@@ -131,13 +132,13 @@ class SyncReport(Model):
 
 
 def measure(
-    server: Address,
+    server: ServerAddress,
     key: bytes,
     *,
     seconds: float,
     tcp: bool = False,
     rules: Rules | None = None,
-    told: Told = lambda done, of: None,
+    advance: AdvanceSeconds = lambda done, of: None,
 ) -> SyncReport:
     """Synchronise, again every second for so long, and say what that was worth.
 
@@ -156,7 +157,7 @@ def measure(
             passed = time.monotonic() - began
             _learn(synced, outcome, disruptions, server)
             outcomes.append(outcome)
-            told(min(passed, seconds), seconds)
+            advance(min(passed, seconds), seconds)
             if passed >= seconds:
                 break
             time.sleep(min(EVERY_S, max(0.0, seconds - passed)))
@@ -174,7 +175,7 @@ def measure(
     return _report(server, outcomes, synced, tcp=tcp, ended=ended, failure=failure)
 
 
-def _learn(synced: Synced, outcome: Outcome, disruptions: int, server: Address) -> None:
+def _learn(synced: Synced, outcome: Outcome, disruptions: int, server: ServerAddress) -> None:
     try:
         synced.learn(outcome, disruptions=disruptions)
     except clock.ContradictionError as error:
@@ -187,10 +188,10 @@ def _foretold(before: list[Outcome], last: Outcome) -> list[Foretold]:
     ways = [("the first synchronisation alone", [before[0].fix])]
     if len(before) > 1:
         ways.append(("all before the last one", [outcome.fix for outcome in before]))
-    found = []
+    forecasts = []
     for by, fixes in ways:
         reading = Global.fit(fixes).at(now)
-        found.append(
+        forecasts.append(
             Foretold(
                 by=by,
                 age_ns=now - fixes[-1].local_ns,
@@ -200,11 +201,11 @@ def _foretold(before: list[Outcome], last: Outcome) -> list[Foretold]:
                 measured_within_ns=last.fix.half_ns,
             )
         )
-    return found
+    return forecasts
 
 
 def _report(
-    server: Address,
+    server: ServerAddress,
     outcomes: list[Outcome],
     synced: Synced,
     *,
@@ -212,7 +213,7 @@ def _report(
     ended: End,
     failure: str | None,
 ) -> SyncReport:
-    ones = [One.of(outcome) for outcome in outcomes]
+    records = [SyncRecord.of(outcome) for outcome in outcomes]
     rate = synced.rate()
     corrected = None
     if len(outcomes) > 1:
@@ -222,14 +223,14 @@ def _report(
             residual_ns=correction.residual_ns,
             wander_ppb=correction.wander_ppb,
         )
-    line, end = Global.fit([outcome.fix for outcome in outcomes]), ones[-1].local_ns
+    line, end = Global.fit([outcome.fix for outcome in outcomes]), records[-1].local_ns
     readings = [(round(age * 1e9), line.at(end + round(age * 1e9))) for age in _AGES_S]
     return SyncReport(
         server=str(server),
         protocol="TCP" if tcp else "UDP",
-        synchronisations=ones,
-        messages=sum(one.messages for one in ones),
-        took_ns=sum(one.took_ns for one in ones),
+        synchronisations=records,
+        messages=sum(record.messages for record in records),
+        took_ns=sum(record.took_ns for record in records),
         rate=None if rate is None else Rated(ppb=rate[0] / 1e3, unsure_ppb=rate[1] / 1e3),
         foretold=_foretold(outcomes[:-1], outcomes[-1]) if len(outcomes) > 1 else [],
         corrected=corrected,
@@ -275,17 +276,17 @@ def stopped(report: SyncReport) -> UllageError | None:
         return None
     if report.ended == "contradicted":
         return UllageError(CLOCK_CONTRADICTION, address=report.server, reason=report.failure)
-    count = words.many(len(report.synchronisations), "synchronisation")
+    count = many(len(report.synchronisations), "synchronisation")
     return UllageError(
         CLOCK_STOPPED_ANSWERING, address=report.server, count=count, reason=report.failure
     )
 
 
 def _effort(report: SyncReport) -> str:
-    times = words.many(len(report.synchronisations), "synchronisation")
+    times = many(len(report.synchronisations), "synchronisation")
     early = " It was interrupted before its time." if report.ended == "interrupted" else ""
     return (
-        f"{times} over {report.protocol}: {words.many(report.messages, 'message')},"
+        f"{times} over {report.protocol}: {many(report.messages, 'message')},"
         f" {words.span(report.took_ns)} of asking.{early}"
     )
 
@@ -321,52 +322,55 @@ def _after(report: SyncReport) -> list[Section]:
         )
     rows = tuple(
         (
-            one.by,
-            words.span(one.age_ns),
-            words.span(one.error_ns),
-            words.span(one.bound_ns),
-            words.span(one.hard_ns),
-            words.span(one.measured_within_ns),
+            forecast.by,
+            words.span(forecast.age_ns),
+            words.span(forecast.error_ns),
+            words.span(forecast.bound_ns),
+            words.span(forecast.hard_ns),
+            words.span(forecast.measured_within_ns),
         )
-        for one in report.foretold
+        for forecast in report.foretold
     )
     heads = ("foretold by", "age", "was wrong by", "bound, 99.9 %", "hard bound", "known within")
-    table = Table("The last offset as foretold, without a message", heads, rows)
-    return [Section("How good was it in between?", tuple(lines), (table,) if rows else ())]
+    foretold = table("The last offset as foretold, without a message", heads, rows)
+    tables = (foretold,) if rows else ()
+    return [Section("How good was it in between?", lines=tuple(lines), tables=tables)]
 
 
 def _synchronisations(report: SyncReport) -> Section:
     first = report.synchronisations[0].local_ns
     rows = tuple(
         (
-            words.span(one.local_ns - first),
-            words.span(one.offset_ns),
-            words.span(one.bound_ns),
-            words.span(one.hard_ns),
-            words.span(one.round_trip_ns),
-            words.count(one.messages),
-            words.count(one.lost),
-            words.span(one.took_ns),
-            _STOPS[one.stop][0],
+            words.span(record.local_ns - first),
+            words.span(record.offset_ns),
+            words.span(record.bound_ns),
+            words.span(record.hard_ns),
+            words.span(record.round_trip_ns),
+            f"{record.messages:,}",
+            f"{record.lost:,}",
+            words.span(record.took_ns),
+            _STOPS[record.stop][0],
         )
-        for one in report.synchronisations
+        for record in report.synchronisations
     )
     bounds = ("bound, 99.9 %", "hard bound")
     effort = ("round trip", "messages", "lost", "took", "stopped by")
     heads = ("at", "offset", *bounds, *effort)
-    table = Table("All synchronisations", heads, rows, texts=("stopped by",))
-    met = [stop for stop in _STOPS if any(one.stop == stop for one in report.synchronisations)]
+    tables = (table("All synchronisations", heads, rows, texts=("stopped by",)),)
+    met = [
+        stop for stop in _STOPS if any(record.stop == stop for record in report.synchronisations)
+    ]
     lines = tuple(f"Stopped by {_STOPS[stop][0]}: {_STOPS[stop][1]}." for stop in met)
-    return Section("Synchronisations", lines, (table,))
+    return Section("Synchronisations", lines=lines, tables=tables)
 
 
 def _bounds(report: SyncReport) -> Section:
     rows = tuple((words.span(age), words.span(b), words.span(h)) for age, b, h in report.ages)
     return Section(
         "How the bounds grow without another message",
-        ("The hard bound grows by what two oscillators may differ at worst, 100 ppm.",),
-        (Table("", ("age", "bound, 99.9 %", "hard bound"), rows),),
-        (
+        lines=("The hard bound grows by what two oscillators may differ at worst, 100 ppm.",),
+        tables=(table("", ("age", "bound, 99.9 %", "hard bound"), rows),),
+        charts=(
             Chart(
                 partial(_draw, report),
                 "Bounds by age.",
@@ -387,7 +391,7 @@ def _draw(report: SyncReport) -> Drawing:
             age, bound = row[0], row[place]
             if age and bound is not None:
                 value = bound / 1e9
-                points.append(curve.Point(at=age / 1e9, middle=value, low=value, high=value))
-        lines.append(curve.Line(name, tuple(points)))
+                points.append(curve.LinePoint(at=age / 1e9, middle=value, low=value, high=value))
+        lines.append(curve.CurveLine(name, tuple(points)))
     coordinate = Coordinate(name="age", unit="s")
     return curve.draw(lines, coordinate, "bound", "s")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table as RichTable
 
 from ullage.common.console import CleanConsole
-from ullage.experiments.clock.outcomes import Interval, Probe
+from ullage.common.quantities import digits, prefixed
+from ullage.experiments.clock.outcomes import ClockReader, MedianInterval
+from ullage.report import views
+from ullage.report.views import Table, rich_table, tabulate
 
 if TYPE_CHECKING:
     from ullage.report.charts.lanes import Drawing
 
-# Figures as people read them.
-
-NAMES: dict[Probe, str] = {
+NAMES: dict[ClockReader, str] = {
     "counter": "counter, unfenced",
     "counter-fenced": "counter, fenced",
     "rdtscp": "rdtscp",
@@ -34,26 +34,21 @@ def span(ns: float | None) -> str:
     """A length of time: `111 ns`, `1.23 µs`, `4.5 s`; `unknown` for None."""
     if ns is None:
         return "unknown"
-    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if abs(ns) >= factor:
-            return f"{figure(ns / factor)} {unit}"
-    return f"{figure(ns)} ns"
+    factor, unit = prefixed(ns / 1e9, "s")
+    return f"{figure(ns / round(1e9 * factor))} {unit}" if ns else "0 ns"
 
 
 def figure(value: float) -> str:
-    """Three significant digits, or all before the point."""
-    size = abs(value)
-    if size >= 99.95 or round(value, 2) == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
+    """As `digits`, but a whole number has none after the point."""
+    return f"{value:,.0f}" if float(f"{value:.2f}").is_integer() else digits(value)
 
 
-def ratio(interval: Interval) -> str:
+def ratio(interval: MedianInterval) -> str:
     """`1.32 (1.30 to 1.35)`."""
     return f"{interval.median:.2f} ({interval.low:.2f} to {interval.high:.2f})"
 
 
-def spans(interval: Interval) -> str:
+def spans(interval: MedianInterval) -> str:
     """`21.3 ns (20.9 to 22.0)`, an interval in nanoseconds."""
     return f"{span(interval.median)} ({span(interval.low)} to {span(interval.high)})"
 
@@ -65,24 +60,15 @@ def rate(ppb: float) -> str:
     return f"{figure(ppb)} ppb"
 
 
-def count(number: int) -> str:
-    """`1,000,000`."""
-    return f"{number:,}"
-
-
-def many(number: int, what: str) -> str:
-    """`1 message`, `1,000 messages`."""
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
-
-
-@dataclass(frozen=True)
-class Table:
+def table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    texts: Collection[str] = (),
+) -> Table:
     """The first column is what a row is about, the others are figures unless named in `texts`."""
-
-    caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    texts: tuple[str, ...] = ()
+    return tabulate(caption, heads, rows, numbers=[h for h in heads[1:] if h not in texts])
 
 
 @dataclass(frozen=True)
@@ -96,12 +82,9 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Section:
-    """A part of the answer."""
+class Section(views.Section):
+    """A section whose charts a page draws and the console does not."""
 
-    title: str
-    lines: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
 
 
@@ -120,16 +103,4 @@ def show(view: View, console: CleanConsole) -> None:
         for line in section.lines:
             console.print(escape(line), soft_wrap=True)
         for table in section.tables:
-            console.print(_rich(table))
-
-
-def _rich(table: Table) -> RichTable:
-    made = RichTable(
-        box=None, pad_edge=False, title=escape(table.caption), title_justify="left", title_style=""
-    )
-    for number, head in enumerate(table.heads):
-        text = number == 0 or head in table.texts
-        made.add_column(escape(head), justify="left" if text else "right")
-    for row in table.rows:
-        made.add_row(*map(escape, row))
-    return made
+            console.print(rich_table(table, title=table.caption))

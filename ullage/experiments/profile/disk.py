@@ -32,7 +32,7 @@ FREE: Final[Mapping[Cap, int]] = {"rbps": 1 << 50, "wbps": 1 << 50}
 
 
 @dataclass(frozen=True)
-class Requests:
+class DiskRequests:
     """What a group asked of all disks."""
 
     read_bytes: int = 0
@@ -43,30 +43,30 @@ class Requests:
 
 def tree() -> cgroups.Hierarchy | None:
     """That of the controller; None: this host has none."""
-    return next((found for found in cgroups.hierarchies() if _throttles(found)), None)
+    return next((hierarchy for hierarchy in cgroups.hierarchies() if _throttles(hierarchy)), None)
 
 
-def _throttles(found: cgroups.Hierarchy) -> bool:
-    if found.version == 1:
-        return (found.path / "blkio.reset_stats").is_file()
-    controllers = found.path / "cgroup.controllers"
+def _throttles(hierarchy: cgroups.Hierarchy) -> bool:
+    if hierarchy.version == 1:
+        return (hierarchy.path / "blkio.reset_stats").is_file()
+    controllers = hierarchy.path / "cgroup.controllers"
     return controllers.is_file() and "io" in controllers.read_text().split()
 
 
-def group(found: cgroups.Hierarchy, path: str) -> Path:
+def group(hierarchy: cgroups.Hierarchy, path: str) -> Path:
     """The group of that path in the tree, made when it is not there, with the controller on."""
-    place = found.path / path.lstrip("/")
+    place = hierarchy.path / path.lstrip("/")
     place.mkdir(parents=True, exist_ok=True)
-    if found.version == 2:
-        for above in reversed([p for p in place.parents if p.is_relative_to(found.path)]):
+    if hierarchy.version == 2:
+        for above in reversed([p for p in place.parents if p.is_relative_to(hierarchy.path)]):
             (above / "cgroup.subtree_control").write_text("+io")
     return place
 
 
-def throttle(found: cgroups.Hierarchy, path: str, device: str, caps: Mapping[Cap, int]) -> Path:
+def throttle(hierarchy: cgroups.Hierarchy, path: str, device: str, caps: Mapping[Cap, int]) -> Path:
     """The group of that path, whose members ask no more of the disk than that."""
-    place = group(found, path)
-    if found.version == 1:
+    place = group(hierarchy, path)
+    if hierarchy.version == 1:
         for cap, most in caps.items():
             (place / V1_FILES[cap]).write_text(f"{device} {most}")
     else:
@@ -75,26 +75,26 @@ def throttle(found: cgroups.Hierarchy, path: str, device: str, caps: Mapping[Cap
     return place
 
 
-def requests(found: cgroups.Hierarchy, path: str) -> Requests:
+def requests(hierarchy: cgroups.Hierarchy, path: str) -> DiskRequests:
     """What the members of the group of that path have asked for since it was made."""
-    place = found.path / path.lstrip("/")
-    if found.version == 2:
+    place = hierarchy.path / path.lstrip("/")
+    if hierarchy.version == 2:
         sums = _version_2((place / "io.stat").read_text())
     else:
         size = _version_1((place / "blkio.throttle.io_service_bytes").read_text())
         count = _version_1((place / "blkio.throttle.io_serviced").read_text())
         sums = (size["Read"], size["Write"], count["Read"], count["Write"])
-    return Requests(*sums)
+    return DiskRequests(*sums)
 
 
 def _version_1(text: str) -> dict[str, int]:
     """Lines of `8:0 Read 4096`, and a total."""
-    found = {"Read": 0, "Write": 0}
+    sums = {"Read": 0, "Write": 0}
     for line in text.splitlines():
         words = line.split()
-        if len(words) == 3 and words[1] in found:
-            found[words[1]] += int(words[2])
-    return found
+        if len(words) == 3 and words[1] in sums:
+            sums[words[1]] += int(words[2])
+    return sums
 
 
 def _version_2(text: str) -> tuple[int, int, int, int]:

@@ -36,7 +36,6 @@ class Profiled(Command):
         self.directory, self.variables = directory, variables
 
     def tasks(self, parameters: CommandParameters, context: Context) -> Sequence[Task]:
-        """The program as it was given."""
         return (
             Task(
                 "main",
@@ -52,7 +51,7 @@ class ProbeParameters(Parameters):
     arguments: tuple[str, ...] = Field((), description="what the probe is asked for")
 
 
-class Probe(Workload[ProbeParameters]):
+class ProbeWorkload(Workload[ProbeParameters]):
     """A fixed amount of work on one resource."""
 
     packages = ()
@@ -64,15 +63,12 @@ class Probe(Workload[ProbeParameters]):
         return PROBE_S
 
     def tasks(self, parameters: ProbeParameters, context: Context) -> Sequence[Task]:
-        """The probe of the resource."""
         return (Task("main", argv(self.resource, *self.arguments(parameters, context))),)
 
     def arguments(self, parameters: ProbeParameters, context: Context) -> Sequence[str]:
-        """What it is asked for, there."""
         return parameters.arguments
 
     def check(self, parameters: ProbeParameters, outputs: Mapping[str, Output]) -> None:
-        """It has told its time."""
         _seconds(output_of(outputs, "main").stdout)
 
     def parse(
@@ -81,28 +77,28 @@ class Probe(Workload[ProbeParameters]):
         return {SECONDS.name: _seconds(outputs["main"].stdout)}
 
 
-class CpuProbe(Probe):
+class CpuProbe(ProbeWorkload):
     """Digests of a block in the nearest cache."""
 
     name = "probe-cpu"
     resource: ClassVar[Resource] = "cpu"
 
 
-class MemoryProbe(Probe):
+class MemoryProbe(ProbeWorkload):
     """Copies that no cache holds."""
 
     name = "probe-memory"
     resource: ClassVar[Resource] = "memory"
 
 
-class NetworkProbe(Probe):
+class NetworkProbe(ProbeWorkload):
     """Messages of the command's own mean size over the loopback, there and back."""
 
     name = "probe-network"
     resource: ClassVar[Resource] = "network"
 
 
-class DiskProbe(Probe):
+class DiskProbe(ProbeWorkload):
     """Requests of the command's own mean size, past the page cache."""
 
     name = "probe-disk"
@@ -118,13 +114,13 @@ class DiskProbe(Probe):
 
 PROBE_S: Final = 0.4
 """Seconds of a probe that nothing slows."""
-PROBES: Final[Mapping[Resource, Probe]] = {
-    each.resource: each for each in (CpuProbe(), MemoryProbe(), DiskProbe(), NetworkProbe())
+PROBES: Final[Mapping[Resource, ProbeWorkload]] = {
+    workload.resource: workload
+    for workload in (CpuProbe(), MemoryProbe(), DiskProbe(), NetworkProbe())
 }
 
 
 def argv(kind: str, *arguments: str) -> tuple[str, ...]:
-    """The command of a probe."""
     return (*PYTHON, SCRIPT, kind, *arguments)
 
 
@@ -143,9 +139,9 @@ def times(text: str) -> tuple[float, float]:
 
 def _seconds(text: str) -> float:
     try:
-        found = times(text)[0]
+        seconds = times(text)[0]
     except ValueError:
         raise InvalidTrialError(f"no time: {quoted(text, 80)}") from None
-    if not 0 < found < 1e6:
-        raise InvalidTrialError(f"the probe says that it took {found} s")
-    return found
+    if not 0 < seconds < 1e6:
+        raise InvalidTrialError(f"the probe says that it took {seconds} s")
+    return seconds

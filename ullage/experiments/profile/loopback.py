@@ -65,6 +65,6 @@ async def shape(netns: str, bits_per_second: int) -> None:
 
 async def traffic(netns: str) -> tuple[int, int]:
     """Bytes and packets that went over the namespace's loopback so far."""
-    shown = await run(["ip", "-n", netns, "-s", "-j", "link", "show", "dev", DEVICE])
-    sent = json.loads(shown)[0]["stats64"]["tx"]
+    links = await run(["ip", "-n", netns, "-s", "-j", "link", "show", "dev", DEVICE])
+    sent = json.loads(links)[0]["stats64"]["tx"]
     return int(sent["bytes"]), int(sent["packets"])

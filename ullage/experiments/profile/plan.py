@@ -11,7 +11,7 @@ from ullage.common.quantities import Bytes, memory_bytes
 from ullage.environments.placement import Resources
 from ullage.experiments.profile import disk
 from ullage.experiments.profile.loads import PROBES, ProbeParameters, Profiled
-from ullage.experiments.profile.request import Asked
+from ullage.experiments.profile.request import ProfileRequest
 from ullage.experiments.profile.slowdowns import Hindered, HinderedOptions
 from ullage.experiments.profile.survey import Strength
 from ullage.plan.matrix import Case, Environment, Matrix
@@ -34,72 +34,74 @@ class Trials:
     matrix: Matrix
 
 
-def survey(asked: Asked) -> tuple[Trials, Hindered]:
+def survey(request: ProfileRequest) -> tuple[Trials, Hindered]:
     """The command alone; and the provider that will know what went through its instance."""
-    provider = Hindered(_options(asked, None))
-    environment = _environment(asked, UNDISTURBED, provider)
+    provider = Hindered(_options(request, None))
+    environment = _environment(request, UNDISTURBED, provider)
     return _trials(
-        asked, (environment,), (_command(asked),), Blocks(min=SURVEYS, max=SURVEYS)
+        request, (environment,), (_command(request),), Blocks(min=SURVEYS, max=SURVEYS)
     ), provider
 
 
-def profiling(asked: Asked, strengths: Mapping[Resource, Strength], budget_s: float) -> Trials:
+def profiling(
+    request: ProfileRequest, strengths: Mapping[Resource, Strength], budget_s: float
+) -> Trials:
     """The command and all probes, undisturbed and under every hindrance."""
-    environments = [_environment(asked, UNDISTURBED, Hindered(_options(asked, None)))]
-    cases = [_command(asked)]
+    environments = [_environment(request, UNDISTURBED, Hindered(_options(request, None)))]
+    cases = [_command(request)]
     for resource, strength in strengths.items():
-        provider = Hindered(_options(asked, strength.options))
-        beside = NEIGHBOUR if strength.options is None else None
-        environments.append(_environment(asked, resource, provider, beside))
+        provider = Hindered(_options(request, strength.options))
+        neighbour = NEIGHBOUR if strength.options is None else None
+        environments.append(_environment(request, resource, provider, neighbour))
         parameters = ProbeParameters(arguments=strength.arguments)
         probe = PROBE + resource
         cases.append(Case(probe, probe, PROBES[resource], parameters, {}))
-    least = min(LEAST_BLOCKS, asked.repeat)
-    blocks = Blocks(min=least, max=asked.repeat, budget=budget_s)
-    return _trials(asked, tuple(environments), tuple(cases), blocks)
+    least = min(LEAST_BLOCKS, request.repeat)
+    blocks = Blocks(min=least, max=request.repeat, budget=budget_s)
+    return _trials(request, tuple(environments), tuple(cases), blocks)
 
 
-def _options(asked: Asked, slow: HinderedOptions | None) -> HinderedOptions:
-    common = {"alone": asked.alone, "device": disk.whole_disk(asked.directory)}
+def _options(request: ProfileRequest, slow: HinderedOptions | None) -> HinderedOptions:
+    common = {"alone": request.alone, "device": disk.whole_disk(request.directory)}
     return (slow or HinderedOptions()).model_copy(update=common)
 
 
 def _environment(
-    asked: Asked, key: str, provider: Hindered, beside: Neighbour | None = None
+    request: ProfileRequest, key: str, provider: Hindered, neighbour: Neighbour | None = None
 ) -> Environment:
     return Environment(
         key=key,
         name=key,
         provider=provider,
         factors={},
-        resources=_resources(asked),
+        resources=_resources(request),
         instances=1,
-        neighbour=beside,
+        neighbour=neighbour,
     )
 
 
-def _resources(asked: Asked) -> Resources:
-    return Resources(cpus=asked.cpus, memory=Bytes(memory_bytes()))
+def _resources(request: ProfileRequest) -> Resources:
+    return Resources(cpus=request.cpus, memory=Bytes(memory_bytes()))
 
 
-def _command(asked: Asked) -> Case:
+def _command(request: ProfileRequest) -> Case:
     parameters = CommandParameters(
-        argv=list(asked.argv), timeout_s=min(86_400.0, max(60.0, asked.budget_s))
+        argv=list(request.argv), timeout_s=min(86_400.0, max(60.0, request.budget_s))
     )
-    return Case(COMMAND, COMMAND, Profiled(asked.directory, asked.variables), parameters, {})
+    return Case(COMMAND, COMMAND, Profiled(request.directory, request.variables), parameters, {})
 
 
 def _trials(
-    asked: Asked,
+    request: ProfileRequest,
     environments: tuple[Environment, ...],
     cases: tuple[Case, ...],
     blocks: Blocks,
 ) -> Trials:
     plan = Plan.model_validate(
         {
-            "name": asked.name,
+            "name": request.name,
             "baseline": UNDISTURBED,
-            "resources": _resources(asked),
+            "resources": _resources(request),
             "image": "host",
             "environments": {e.key: EnvironmentPlan(provider="native") for e in environments},
             "workloads": [WorkloadPlan(name=case.key) for case in cases],

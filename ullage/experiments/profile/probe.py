@@ -62,7 +62,6 @@ def disk(file: str, size: str, reads: str, writes: str) -> float:
 
 
 def disk_file(file: str) -> float:
-    """The file that `disk` works on."""
     with open(file, "wb") as stream:  # noqa: PTH123 - no imports that cost time
         stream.write(os.urandom(FILE))
         stream.flush()
@@ -83,9 +82,9 @@ def network(size: str, count: str) -> float:
         for _ in range(amount):
             far.sendall(_received(far, len(message)))
 
-    other = threading.Thread(target=answer, daemon=True)
+    answering = threading.Thread(target=answer, daemon=True)
     began = time.perf_counter()
-    other.start()
+    answering.start()
     for _ in range(amount):
         near.sendall(message)
         _received(near, len(message))
@@ -93,13 +92,13 @@ def network(size: str, count: str) -> float:
 
 
 def _received(end: socket.socket, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        got = end.recv(size - len(found))
+    data = bytearray()
+    while len(data) < size:
+        got = end.recv(size - len(data))
         if not got:
             raise OSError("the connection ended")
-        found += got
-    return bytes(found)
+        data += got
+    return bytes(data)
 
 
 PROBES: dict[str, Callable[..., float]] = {

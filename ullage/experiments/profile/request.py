@@ -1,4 +1,4 @@
-"""What `ullage profile` was asked, and what of it this host can do."""
+"""What `ullage profile` is asked, and what of it this host can do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HINDERED: Final[tuple[Resource, ...]] = tuple(r for r in get_args(Resource) if r
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProfileRequest:
     """A command, and how it is to be profiled."""
 
     argv: tuple[str, ...]
@@ -54,7 +54,7 @@ class Asked:
         return f"x{plain}"[:40].rstrip("-.") if not plain[:1].isalnum() else plain[:40]
 
 
-def check(asked: Asked) -> dict[Resource, str]:
+def check(request: ProfileRequest) -> dict[Resource, str]:
     """What of the resources cannot be slowed here, and why.
 
     HOST_NEEDS_ROOT; PROFILE_NO_PROGRAM where there is nothing to run; PROFILE_TOO_MANY_CPUS;
@@ -66,18 +66,20 @@ def check(asked: Asked) -> dict[Resource, str]:
             what="`ullage profile`",
             otherwise="give weights of your own to `ullage weigh`",
         )
-    path = asked.variables.get("PATH", os.defpath)
-    program = asked.argv[0]
-    there = str(asked.directory / program) if "/" in program else program
-    if shutil.which(there, path=path) is None:
+    path = request.variables.get("PATH", os.defpath)
+    program = request.argv[0]
+    file = str(request.directory / program) if "/" in program else program
+    if shutil.which(file, path=path) is None:
         raise UllageError(PROFILE_NO_PROGRAM, program=repr(program))
-    if asked.cpus > (here := len(os.sched_getaffinity(0))):
-        raise UllageError(PROFILE_TOO_MANY_CPUS, cpus=asked.cpus, here=here)
-    lacking = {"cpu": _no_cpu(), "memory": _no_memory(asked), "disk": _no_disk(asked.directory)}
+    if request.cpus > (cpus := len(os.sched_getaffinity(0))):
+        raise UllageError(PROFILE_TOO_MANY_CPUS, cpus=request.cpus, here=cpus)
+    lacking = {"cpu": _no_cpu(), "memory": _no_memory(request), "disk": _no_disk(request.directory)}
     lacking["network"] = _no_network()
-    absent = {each: why for each in asked.resources if (why := lacking[each]) is not None}
-    if len(absent) == len(asked.resources):
-        reasons = "; ".join(f"{each}: {why}" for each, why in absent.items())
+    absent = {
+        resource: why for resource in request.resources if (why := lacking[resource]) is not None
+    }
+    if len(absent) == len(request.resources):
+        reasons = "; ".join(f"{resource}: {why}" for resource, why in absent.items())
         raise UllageError(PROFILE_NOTHING, reasons=reasons)
     return absent
 
@@ -86,12 +88,12 @@ def _no_cpu() -> str | None:
     return None if "cpu" in cgroups.available() else "no cgroup controller `cpu`"
 
 
-def _no_memory(asked: Asked) -> str | None:
+def _no_memory(request: ProfileRequest) -> str | None:
     if shutil.which("stress-ng") is None:
         return "stress-ng is missing: apt-get install stress-ng"
-    here = len(os.sched_getaffinity(0))
-    if here < 2 * asked.cpus:
-        return f"the neighbour needs as many CPUs as the command, and there are {here} in all"
+    cpus = len(os.sched_getaffinity(0))
+    if cpus < 2 * request.cpus:
+        return f"the neighbour needs as many CPUs as the command, and there are {cpus} in all"
     return None
 
 
@@ -99,11 +101,11 @@ def _no_disk(directory: Path) -> str | None:
     if disk.tree() is None:
         return "no cgroup controller `blkio` of version 1, nor `io` of version 2"
     data = paths.data_root()
-    there = next(path for path in (data, *data.parents) if path.exists())
+    existing = next(path for path in (data, *data.parents) if path.exists())
     device = disk.whole_disk(directory)
     if device is None:
         return f"{directory} is on no block device"
-    if disk.whole_disk(there) != device:
+    if disk.whole_disk(existing) != device:
         return (
             f"{directory} and {data} are on different disks, so the probe would tell of another "
             "one: set ULLAGE_DATA_DIR to a directory on the same disk"

@@ -22,11 +22,9 @@ from ullage.common.quantities import format_seconds
 from ullage.engine.engine import Engine
 from ullage.engine.progress import Progress
 from ullage.experiments.profile import plan
-from ullage.experiments.profile import request as asking
-from ullage.experiments.profile import survey as strength
-from ullage.experiments.profile.request import Asked
+from ullage.experiments.profile.request import ProfileRequest, check
 from ullage.experiments.profile.slowdowns import Traffic
-from ullage.experiments.profile.survey import Strength
+from ullage.experiments.profile.survey import Strength, fit
 from ullage.host import claims, leftovers, paths
 from ullage.runs import writer
 from ullage.runs.events import Trial
@@ -43,30 +41,30 @@ LEAST_S: Final = 0.1
 """A command that is shorter is mostly its own start."""
 
 
-async def run(asked: Asked, root: Path, progress: Progress) -> Profile:
+async def run(request: ProfileRequest, root: Path, progress: Progress) -> Profile:
     """The weights of the command; everything that was measured is kept below `root`.
 
     HOST_NEEDS_ROOT and all of `PROFILE_…` but that of a run's ratios.
     """
     began = time.monotonic()
-    absent = asking.check(asked)
-    folder = writer.new_folder(root, asked.name)
-    survey, traffic = await look(asked, absent, folder, progress)
+    absent = check(request)
+    folder = writer.new_folder(root, request.name)
+    survey, traffic = await look(request, absent, folder, progress)
     put(folder / RECORD, survey.model_dump_json(indent=1).encode())
     _check_length(survey)
-    survey, strengths = await _strengths(asked, survey, traffic, folder)
+    survey, strengths = await _strengths(request, survey, traffic, folder)
     put(folder / RECORD, survey.model_dump_json(indent=1).encode())
-    left = asked.budget_s - (time.monotonic() - began)
-    _check_budget(asked, survey, len(strengths), left)
-    made = plan.profiling(asked, strengths, left)
-    await Engine(made.plan, made.matrix, folder, progress).run()
-    found = profile(RunFolder.open(folder), survey)
-    put(folder / RESULT, found.model_dump_json(indent=1).encode())
-    return found
+    left_s = request.budget_s - (time.monotonic() - began)
+    _check_budget(request, survey, len(strengths), left_s)
+    trials = plan.profiling(request, strengths, left_s)
+    await Engine(trials.plan, trials.matrix, folder, progress).run()
+    result = profile(RunFolder.open(folder), survey)
+    put(folder / RESULT, result.model_dump_json(indent=1).encode())
+    return result
 
 
 async def look(
-    asked: Asked, absent: Mapping[Resource, str], folder: Path, progress: Progress
+    request: ProfileRequest, absent: Mapping[Resource, str], folder: Path, progress: Progress
 ) -> tuple[Survey, Traffic]:
     """Run the command undisturbed, and see how long it takes and what it asks for.
 
@@ -74,11 +72,11 @@ async def look(
     """
     place = folder / SURVEY
     place.mkdir()
-    made, provider = plan.survey(asked)
-    await Engine(made.plan, made.matrix, place, progress).run()
+    trials, provider = plan.survey(request)
+    await Engine(trials.plan, trials.matrix, place, progress).run()
     done = [t for t in RunFolder.open(place).trials if t.workload == COMMAND]
     for trial in done:
-        _check_ended(asked, trial, place)
+        _check_ended(request, trial, place)
     traffic = provider.traffic
     if traffic is None:
         raise UllageError(
@@ -88,9 +86,9 @@ async def look(
         )
     seconds = [_figure(trial, "seconds") or 0.0 for trial in done]
     survey = Survey(
-        argv=asked.argv,
-        directory=str(asked.directory),
-        cpus=asked.cpus,
+        argv=request.argv,
+        directory=str(request.directory),
+        cpus=request.cpus,
         seconds=seconds[-1],
         first_seconds=seconds[0],
         cpu_seconds=_figure(done[-1], "cpu_seconds"),
@@ -100,31 +98,33 @@ async def look(
         network_bytes=traffic.network_bytes,
         packets=traffic.packets,
         absent=dict(absent),
-        unused=_unused(asked, absent, traffic),
+        unused=_unused(request, absent, traffic),
     )
     return survey, traffic
 
 
-def _unused(asked: Asked, absent: Mapping[Resource, str], traffic: Traffic) -> dict[Resource, str]:
+def _unused(
+    request: ProfileRequest, absent: Mapping[Resource, str], traffic: Traffic
+) -> dict[Resource, str]:
     """What it asked nothing of: its weight is 0, and nothing need be slowed to know that."""
-    found: dict[Resource, str] = {}
+    unused: dict[Resource, str] = {}
     if traffic.disk.reads + traffic.disk.writes == 0:
-        found["disk"] = "it asked nothing of the disk in its own name"
+        unused["disk"] = "it asked nothing of the disk in its own name"
     if traffic.packets == 0:
-        found["network"] = "it sent no packet"
-    return {r: why for r, why in found.items() if r in asked.resources and r not in absent}
+        unused["network"] = "it sent no packet"
+    return {r: why for r, why in unused.items() if r in request.resources and r not in absent}
 
 
 def _figure(trial: Trial, name: str) -> float | None:
-    found = trial.metrics.get(name)
-    return found if isinstance(found, float) else None
+    value = trial.metrics.get(name)
+    return value if isinstance(value, float) else None
 
 
-def _check_ended(asked: Asked, trial: Trial, folder: Path) -> None:
+def _check_ended(request: ProfileRequest, trial: Trial, folder: Path) -> None:
     if trial.status == "ok":
         return
     suggestion = f"what it printed lies in {folder}/trials"
-    if asked.alone:
+    if request.alone:
         suggestion += (
             "; it runs in a network namespace where it reaches only what it starts itself: if it "
             "needs more, leave network out of `--resources`"
@@ -138,9 +138,9 @@ def _check_length(survey: Survey) -> None:
         raise UllageError(PROFILE_TOO_SHORT, seconds=survey.seconds, least=LEAST_S)
 
 
-def _check_budget(asked: Asked, survey: Survey, hindrances: int, left_s: float) -> None:
+def _check_budget(request: ProfileRequest, survey: Survey, hindrances: int, left_s: float) -> None:
     """PROFILE_BUDGET where not even as many undisturbed trials would fit."""
-    blocks, conditions = min(plan.LEAST_BLOCKS, asked.repeat), 1 + hindrances
+    blocks, conditions = min(plan.LEAST_BLOCKS, request.repeat), 1 + hindrances
     needed = blocks * conditions * survey.seconds
     if needed > left_s:
         raise UllageError(
@@ -149,27 +149,27 @@ def _check_budget(asked: Asked, survey: Survey, hindrances: int, left_s: float) 
             blocks=blocks,
             conditions=conditions,
             needed=format_seconds(needed),
-            budget=format_seconds(asked.budget_s),
+            budget=format_seconds(request.budget_s),
         )
 
 
 async def _strengths(
-    asked: Asked, survey: Survey, traffic: Traffic, folder: Path
+    request: ProfileRequest, survey: Survey, traffic: Traffic, folder: Path
 ) -> tuple[Survey, dict[Resource, Strength]]:
     """Of every resource that can be slowed and is used; and the survey with those that are not.
 
     PROFILE_NOTHING where there is none.
     """
-    wanted = [r for r in asked.resources if r not in survey.absent and r not in survey.unused]
-    if not wanted:
-        known = {**survey.absent, **survey.unused}
-        reasons = "; ".join(f"{each}: {why}" for each, why in known.items())
+    slowable = [r for r in request.resources if r not in survey.absent and r not in survey.unused]
+    if not slowable:
+        reasons_by_resource = {**survey.absent, **survey.unused}
+        reasons = "; ".join(f"{resource}: {why}" for resource, why in reasons_by_resource.items())
         raise UllageError(PROFILE_NOTHING, reasons=reasons)
     tag = paths.new_tag()
     claims.claim(tag, str(folder))
     try:
         directory = paths.data_dir(tag)
-        found = {r: await strength.fit(r, traffic, directory) for r in wanted}
+        strengths = {r: await fit(r, traffic, directory) for r in slowable}
     finally:
         await asyncio.to_thread(_remove, tag)
     counts: dict[Resource, float] = {
@@ -178,13 +178,13 @@ async def _strengths(
     }
     little = {
         r: f"what it asks of it takes about {100 * part:.2g} % of its time"
-        for r, each in found.items()
-        if r in counts and (part := counts[r] * each.each_s / survey.seconds) < NEXT_TO_NOTHING
+        for r, strength in strengths.items()
+        if r in counts and (part := counts[r] * strength.each_s / survey.seconds) < NEXT_TO_NOTHING
     }
-    if len(little) == len(found):
-        return survey, found
+    if len(little) == len(strengths):
+        return survey, strengths
     survey = survey.model_copy(update={"unused": survey.unused | little})
-    return survey, {r: each for r, each in found.items() if r not in little}
+    return survey, {r: strength for r, strength in strengths.items() if r not in little}
 
 
 def _remove(tag: str) -> None:

@@ -14,7 +14,7 @@ from ullage.common.errors import CGROUP_DENIED, UllageError
 from ullage.environments.base import Instance, InstanceSpec, Options
 from ullage.environments.native import Native
 from ullage.experiments.profile import disk, loopback
-from ullage.experiments.profile.disk import Cap, Requests
+from ullage.experiments.profile.disk import Cap, DiskRequests
 from ullage.host import cgroups
 
 PERIOD_US: Final = 10_000
@@ -38,7 +38,7 @@ class HinderedOptions(Options):
 class Traffic:
     """What went through an instance while it lived."""
 
-    disk: Requests
+    disk: DiskRequests
     network_bytes: int
     packets: int
 
@@ -60,7 +60,6 @@ class Hindered(Native):
 
     @property
     def hindrance(self) -> HinderedOptions:
-        """The options, as what they are."""
         assert isinstance(self.options, HinderedOptions)
         return self.options
 
@@ -73,20 +72,20 @@ class Hindered(Native):
         return "network shaped" if slow.link is not None else "native"
 
     def treatments(self) -> dict[str, str]:
-        said = self.hindrance.model_dump(exclude_defaults=True, exclude={"alone", "device"})
-        return {name: str(value) for name, value in said.items()}
+        slow = self.hindrance.model_dump(exclude_defaults=True, exclude={"alone", "device"})
+        return {name: str(value) for name, value in slow.items()}
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """As native; then it is slowed, before anything runs in it."""
         if self.hindrance.alone:
             spec = replace(spec, network=loopback.Loopback(spec.tag))
-        made = HinderedInstance(await super().create(spec), self)
+        instance = HinderedInstance(await super().create(spec), self)
         try:
             await self._hinder(spec)
         except BaseException:
-            await made.destroy()
+            await instance.destroy()
             raise
-        return made
+        return instance
 
     async def _hinder(self, spec: InstanceSpec) -> None:
         slow, path = self.hindrance, cgroups.cgroup_path(spec.tag, spec.name)
@@ -107,9 +106,9 @@ class Hindered(Native):
         """Count what went through it."""
         tree = disk.tree()
         path = cgroups.cgroup_path(spec.tag, spec.name)
-        asked = disk.requests(tree, path) if tree is not None else Requests()
+        requests = disk.requests(tree, path) if tree is not None else DiskRequests()
         sent = await loopback.traffic(netns(spec)) if self.hindrance.alone else (0, 0)
-        self.traffic = Traffic(asked, *sent)
+        self.traffic = Traffic(requests, *sent)
 
 
 class HinderedInstance(Instance):
@@ -124,7 +123,6 @@ class HinderedInstance(Instance):
         await self.inner.freeze()
 
     async def thaw(self) -> None:
-        """Let it run on."""
         await self.inner.thaw()
 
     async def destroy(self) -> None:
@@ -139,7 +137,6 @@ class HinderedInstance(Instance):
 
 
 def netns(spec: InstanceSpec) -> str:
-    """The name of its network namespace."""
     return f"{spec.tag}-{spec.name}"
 
 

@@ -69,8 +69,8 @@ async def fit(resource: Resource, traffic: Traffic, directory: Path) -> Strength
     return Strength((str(size), str(count)), HinderedOptions(link=bits), each_s)
 
 
-async def _disk(asked: disk.Requests, directory: Path) -> Strength:
-    size, share = request_bytes(asked), read_share(asked)
+async def _disk(requests: disk.DiskRequests, directory: Path) -> Strength:
+    size, share = request_bytes(requests), read_share(requests)
     file = str(directory / DISK_FILE)
     await _times("disk-file", (file,))
     count = await _count("disk", (file, str(size)), share)
@@ -88,17 +88,17 @@ async def _disk(asked: disk.Requests, directory: Path) -> Strength:
     )
 
 
-def request_bytes(asked: disk.Requests) -> int:
+def request_bytes(requests: disk.DiskRequests) -> int:
     """The command's mean request, in whole sectors."""
-    count = asked.reads + asked.writes
-    mean = (asked.read_bytes + asked.written_bytes) / count if count else 16 * SECTOR
+    count = requests.reads + requests.writes
+    mean = (requests.read_bytes + requests.written_bytes) / count if count else 16 * SECTOR
     return min(LARGEST_REQUEST, max(1, round(mean / SECTOR)) * SECTOR)
 
 
-def read_share(asked: disk.Requests) -> float:
+def read_share(requests: disk.DiskRequests) -> float:
     """The part of its requests that are reads."""
-    count = asked.reads + asked.writes
-    return asked.reads / count if count else 1.0
+    count = requests.reads + requests.writes
+    return requests.reads / count if count else 1.0
 
 
 def message_bytes(traffic: Traffic) -> int:
@@ -108,7 +108,6 @@ def message_bytes(traffic: Traffic) -> int:
 
 
 def split(count: int, share: float) -> tuple[int, int]:
-    """So many reads and writes."""
     reads = round(count * share)
     return reads, count - reads
 

@@ -10,7 +10,7 @@ import csv
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -47,13 +47,11 @@ class Figure(Record):
         return math.isclose(self.value, number(self.printed), rel_tol=1e-15, abs_tol=slack)
 
 
-Cell = Figure | str
+DerivedCell = Figure | str
 """Of a table; text where a word is the answer: a verdict, a name."""
 
 
 class Column(Record):
-    """A column of figures."""
-
     title: str
     unit: str = ""
     """As people write it: `W`, `MiB/s`; empty for a ratio."""
@@ -61,14 +59,14 @@ class Column(Record):
     """With which its figures are shown; a printed one is shown as printed."""
 
 
-class Row(Record):
+class DerivedRow(Record):
     """A row: what it is about, and a cell for each column."""
 
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[DerivedCell, ...]
 
 
-class Table(Record):
+class DerivedTable(Record):
     """A derived table: the published one, or the same made of our own runs."""
 
     key: str
@@ -77,11 +75,11 @@ class Table(Record):
     of: str
     """Head of the first column: what a row is about."""
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[DerivedRow, ...]
     notes: tuple[str, ...] = ()
     """What follows from it, and how it was made; whole sentences."""
 
-    def figures(self) -> Iterator[tuple[Row, Column, Figure]]:
+    def figures(self) -> Iterator[tuple[DerivedRow, Column, Figure]]:
         """Every figure with its place."""
         for row in self.rows:
             for column, cell in zip(self.columns, row.cells, strict=True):
@@ -97,8 +95,6 @@ class Table(Record):
 
 
 class StudyPlan(Record):
-    """A plan in the study's folder."""
-
     name: str
     """The `name:` in the file, by which its run folders are known: `cmu-overhead-quick`."""
     file: str
@@ -109,6 +105,11 @@ class StudyPlan(Record):
     """It is for `ullage elastic run`."""
     clock: bool = False
     """It says what `ullage clock` is to measure (`studies.clockrun`)."""
+
+
+CsvRows = list[dict[str, str]]
+Read = Callable[[str], CsvRows]
+"""`published/NAME.csv` as rows."""
 
 
 class Study(ABC):
@@ -127,7 +128,7 @@ class Study(ABC):
     """What the host must have, each in a few words: `root`, `the image`."""
 
     @abstractmethod
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """Each published derived table, recomputed from the published raw figures.
 
         A figure that does not agree with the printed one says why.
@@ -138,7 +139,7 @@ class Study(ABC):
         """What to run, in this order, in the quick form or in the full one."""
 
     @abstractmethod
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """The same questions answered by runs of our own, with intervals, beside the published.
 
         `runs`: name of a plan → run folder, all of one form (quick or full). A plan may be missing:
@@ -147,14 +148,13 @@ class Study(ABC):
 
     @property
     def folder(self) -> Path:
-        """Where its files lie."""
         return Path(inspect.getfile(type(self))).parent
 
     def readme(self) -> str:
         """Question, method, what the original got wrong and how we avoid it; Markdown."""
         return (self.folder / README).read_text(encoding="utf-8")
 
-    def published(self, name: str) -> list[dict[str, str]]:
+    def published(self, name: str) -> CsvRows:
         """The rows of `published/NAME.csv`, as they were transcribed."""
         file = self.folder / PUBLISHED / f"{name}.csv"
         with file.open(encoding="utf-8", newline="") as rows:

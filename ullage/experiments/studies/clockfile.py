@@ -16,7 +16,7 @@ FILE: Final = "clock.json"
 FORMAT: Final = 1
 
 
-class Measured(Model):
+class ClockRecord(Model):
     """What was measured of the clock; each is what the command of that name prints as JSON."""
 
     format: Literal[1] = FORMAT
@@ -33,10 +33,10 @@ def is_one(path: Path) -> bool:
     return (path / FILE).is_file()
 
 
-def read(path: Path) -> Measured:
+def read(path: Path) -> ClockRecord:
     """What a folder holds. RUN_NOT_FOUND, RUN_BAD_FORMAT."""
     try:
-        return Measured.model_validate_json((path / FILE).read_bytes())
+        return ClockRecord.model_validate_json((path / FILE).read_bytes())
     except FileNotFoundError as error:
         raise UllageError(RUN_NOT_FOUND, path=path) from error
     except (OSError, ValidationError) as error:

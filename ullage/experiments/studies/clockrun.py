@@ -21,24 +21,22 @@ from ullage.experiments.clock import check as checking
 from ullage.experiments.clock import cost, scaling
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp import report
-from ullage.experiments.clock.ntp.outcome import Interval, NtpOptions
-from ullage.experiments.studies.clockfile import FILE, Measured, is_one
+from ullage.experiments.clock.ntp.outcome import NtpOptions, PollingInterval
+from ullage.experiments.studies.clockfile import FILE, ClockRecord, is_one
 from ullage.host import clock
 from ullage.runs import writer
 from ullage.runs.records import PLAN
 
-Command = Literal["check", "cost", "scaling", "ntp"]
+ClockCommand = Literal["check", "cost", "scaling", "ntp"]
 
 
 class ClockPlan(Fields):
-    """What is to be measured."""
-
     name: str = Field(description="becomes part of the folder's name")
-    measure: Annotated[tuple[Command, ...], Field(min_length=1)] = Field(
+    measure: Annotated[tuple[ClockCommand, ...], Field(min_length=1)] = Field(
         description="commands of `ullage clock`"
     )
     quick: bool = Field(False, description="each in its short form")
-    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)] = Field(
+    intervals: Annotated[tuple[PollingInterval, ...], Field(min_length=1)] = Field(
         (0.0,), description="of `ntp`: polling intervals in seconds"
     )
 
@@ -62,7 +60,7 @@ def run(folder: Path) -> None:
         return
     plan = load(folder / PLAN)
     with Bar() as bar:
-        found = Measured(
+        record = ClockRecord(
             name=plan.name,
             check=checking.measure(bar, quick=plan.quick) if "check" in plan.measure else None,
             cost=cost.measure(bar, quick=plan.quick) if "cost" in plan.measure else None,
@@ -74,4 +72,4 @@ def run(folder: Path) -> None:
             else None,
         )
     with writer.disk_full_as_error(folder):
-        put(folder / FILE, found.model_dump_json(indent=1).encode())
+        put(folder / FILE, record.model_dump_json(indent=1).encode())

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ullage.analysis.comparison.model import Comparison, CurvePoint
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
-from ullage.experiments.studies.measured import Opened
-
-Label = Callable[[float], str]
+from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.measured import AnalysedRun
 
 
 def table(
-    run: Opened, comparisons: Sequence[Comparison], key: str, caption: str, unit: tuple[str, float]
-) -> Table | None:
+    run: AnalysedRun,
+    comparisons: Sequence[Comparison],
+    key: str,
+    caption: str,
+    unit: tuple[str, float],
+) -> DerivedTable | None:
     """A row for each coordinate: the baseline's median, then each environment's ratio to it.
 
     All comparisons are of one workload and one metric. `unit`: how the baseline is shown, and how
@@ -28,9 +30,9 @@ def table(
     assert of is not None  # a curve has one
     by_place = [{p.coordinate: p for p in c.curve} for c in sound]
     places = sorted(set().union(*by_place))
-    shown = _size if of.unit == "B" else _plain
+    place_label = _size if of.unit == "B" else _plain
     name, scale = unit
-    return Table(
+    return DerivedTable(
         key=key,
         caption=caption,
         of=of.name.replace("_", " "),
@@ -39,8 +41,8 @@ def table(
             *(Column(title=measured.name(c), decimals=3) for c in sound),
         ),
         rows=tuple(
-            Row(
-                label=shown(place),
+            DerivedRow(
+                label=place_label(place),
                 cells=(
                     _baseline(by_place, place, scale),
                     *(_ratio(points.get(place)) for points in by_place),
@@ -56,7 +58,9 @@ def table(
     )
 
 
-def _baseline(by_place: Sequence[dict[float, CurvePoint]], place: float, scale: float) -> Cell:
+def _baseline(
+    by_place: Sequence[dict[float, CurvePoint]], place: float, scale: float
+) -> DerivedCell:
     point = next(points[place] for points in by_place if place in points)
     return Figure(value=point.baseline_median / scale)
 

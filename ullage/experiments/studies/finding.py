@@ -39,12 +39,12 @@ def plan_of(path: Path) -> str:
         raise UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason) from error
 
 
-def given(study: Study, paths: Sequence[Path]) -> Runs:
+def named_by_user(study: Study, paths: Sequence[Path]) -> Runs:
     """Runs that the user names: of plans of one form, one of each at most.
 
     RUN_NOT_FOUND, RUN_BAD_FORMAT; STUDY_OTHER_RUN for all else.
     """
-    found: dict[str, Path] = {}
+    runs: dict[str, Path] = {}
     allowed = {plan.name for quick in (True, False) for plan in study.plans(quick)}
     for path in paths:
         name = plan_of(path)
@@ -56,24 +56,24 @@ def given(study: Study, paths: Sequence[Path]) -> Runs:
                 allowed=", ".join(sorted(allowed)) or "no more",
                 study=study.name,
             )
-        found[name] = path
+        runs[name] = path
         form = next(names for names in _forms(study) if name in names)
-        allowed = form - set(found)
-    return found
+        allowed = form - set(runs)
+    return runs
 
 
 def newest(plans: Iterable[StudyPlan], root: Path) -> Runs:
     """The newest run of each plan under `root`; none of a plan that was never run."""
-    wanted = {plan.name for plan in plans}
-    found: dict[str, Path] = {}
+    names = {plan.name for plan in plans}
+    runs: dict[str, Path] = {}
     for path in _folders(root):
         try:
             name = plan_of(path)
         except UllageError:
             continue  # `ullage list` says what is wrong with it
-        if name in wanted:
-            found.setdefault(name, path)
-    return found
+        if name in names:
+            runs.setdefault(name, path)
+    return runs
 
 
 def latest(study: Study, root: Path) -> Runs:

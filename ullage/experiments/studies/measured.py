@@ -15,14 +15,12 @@ from ullage.analysis.comparison.estimates import Absolute
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.energy import words as energy_words
-from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
+from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
 from ullage.runs.reader import RunFolder, stamp
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A run, read and analysed."""
-
+class AnalysedRun:
     folder: RunFolder
     analysis: Analysis
 
@@ -38,12 +36,12 @@ class Opened:
 
 
 @lru_cache(maxsize=8)
-def _opened(path: Path, _stamp: str) -> Opened:
+def _opened(path: Path, _stamp: str) -> AnalysedRun:
     folder = RunFolder.open(path)
-    return Opened(folder, overhead.analyse(folder))
+    return AnalysedRun(folder, overhead.analyse(folder))
 
 
-def opened(path: Path) -> Opened:
+def opened(path: Path) -> AnalysedRun:
     """A run and its analysis, made once; raises what opening a run folder raises."""
     return _opened(path, stamp(path))
 
@@ -68,12 +66,12 @@ def environment(comparison: Comparison, scale: float = 1.0) -> Figure:
     return _median(comparison.environment_values, scale)
 
 
-def _median(found: Absolute | None, scale: float) -> Figure:
-    if found is None:
+def _median(values: Absolute | None, scale: float) -> Figure:
+    if values is None:
         return Figure(value=None, why="no trial gave a figure")
-    low, high = found.median_low, found.median_high
+    low, high = values.median_low, values.median_high
     return Figure(
-        value=found.median / scale,
+        value=values.median / scale,
         low=None if low is None else low / scale,
         high=None if high is None else high / scale,
     )
@@ -90,37 +88,37 @@ VERDICT: Final = Column(title="verdict")
 
 
 @dataclass(frozen=True)
-class Beside:
+class PublishedColumns:
     """Columns that stand beside ours: the published figures for the same question."""
 
     columns: tuple[Column, ...] = ()
-    of: Callable[[Comparison], tuple[Cell, ...]] = lambda _: ()
+    of: Callable[[Comparison], tuple[DerivedCell, ...]] = lambda _: ()
 
 
 def ratios(
-    run: Opened,
+    run: AnalysedRun,
     comparisons: Iterable[Comparison],
     key: str,
     caption: str,
-    beside: Beside | None = None,
-) -> Table | None:
+    published: PublishedColumns | None = None,
+) -> DerivedTable | None:
     """A row for each comparison: ratio, interval, verdict, and what was published; None of none."""
-    other = beside or Beside()
+    published = published or PublishedColumns()
     rows = tuple(
-        Row(
+        DerivedRow(
             label=f"{name(c)}, {c.workload_title}" + ("" if c.primary else f" ({c.metric})"),
-            cells=(ratio(c), str(c.verdict or "no verdict"), *other.of(c)),
+            cells=(ratio(c), str(c.verdict or "no verdict"), *published.of(c)),
         )
         for c in comparisons
     )
     if not rows:
         return None
     analysis = run.analysis
-    return Table(
+    return DerivedTable(
         key=key,
         caption=caption,
         of="environment and work",
-        columns=(RATIO, VERDICT, *other.columns),
+        columns=(RATIO, VERDICT, *published.columns),
         rows=rows,
         notes=(
             f"How many times worse than {analysis.baseline_label}; intervals are "
@@ -129,23 +127,23 @@ def ratios(
     )
 
 
-def energies(run: Opened, key: str, caption: str) -> Table | None:
+def energies(run: AnalysedRun, key: str, caption: str) -> DerivedTable | None:
     """Energy and power of each cell, by how and of what they were told; None without a meter."""
     if not run.analysis.energy:
         return None
     rows = tuple(
-        Row(
-            label=f"{each.environment_label}, {each.workload_title}",
+        DerivedRow(
+            label=f"{energy.environment_label}, {energy.workload_title}",
             cells=(
-                energy_words.source(each.method, each.scope),
-                _absolute(each.energy),
-                _absolute(each.mean_power),
-                _absolute(each.above_idle),
-                _times(each.per_unit or each.energy),
-                str((each.per_unit or each.energy).verdict or "no verdict"),
+                energy_words.source(energy.method, energy.scope),
+                _absolute(energy.energy),
+                _absolute(energy.mean_power),
+                _absolute(energy.above_idle),
+                _times(energy.per_unit or energy.energy),
+                str((energy.per_unit or energy.energy).verdict or "no verdict"),
             ),
         )
-        for each in run.analysis.energy
+        for energy in run.analysis.energy
     )
     columns = (
         Column(title="how it is known"),
@@ -156,19 +154,19 @@ def energies(run: Opened, key: str, caption: str) -> Table | None:
         VERDICT,
     )
     notes = (energy_words.note(run.analysis), *energy_words.note_lines(run.analysis))
-    return Table(
+    return DerivedTable(
         key=key, caption=caption, of="environment and work", columns=columns, rows=rows, notes=notes
     )
 
 
-def _absolute(found: EnergyFigure | None) -> Figure:
-    if found is None:
+def _absolute(figure: EnergyFigure | None) -> Figure:
+    if figure is None:
         return Figure(value=None, why="no idle power was measured")
-    return Figure(value=found.values.median, low=found.low, high=found.high)
+    return Figure(value=figure.values.median, low=figure.low, high=figure.high)
 
 
-def _times(found: EnergyFigure) -> Figure:
+def _times(figure: EnergyFigure) -> Figure:
     """With the meter's own uncertainty in the interval."""
-    if found.ratio is None or found.budget is None:
+    if figure.ratio is None or figure.budget is None:
         return Figure(value=None, why="the baseline, or without pairs")
-    return Figure(value=found.ratio.estimate, low=found.budget.low, high=found.budget.high)
+    return Figure(value=figure.ratio.estimate, low=figure.budget.low, high=figure.budget.high)

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-import ullage
 from ullage.common.files import put
 from ullage.common.text import clean
 from ullage.experiments.studies import measured, showing
-from ullage.experiments.studies.base import Table
 from ullage.experiments.studies.finding import Runs
-from ullage.experiments.studies.showing import Shown
-from ullage.report import energy, views
-from ullage.report import page as report
+from ullage.experiments.studies.showing import StudyReport
+from ullage.report import document, energy
 from ullage.report.charts.text import unbroken
+from ullage.report.views import Fact
 from ullage.runs.reader import is_ordinary
 
 NAME: Final = "study.html"
-TEMPLATE: Final = "study.html.j2"
 REPORT: Final = "report.html"
-POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'"
-)
-"""No script at all: tables, text and the plot of energies need none."""
-_LONGEST: Final = 300
-"""Of a cell: labels are a run's own words."""
 
 
 @dataclass(frozen=True)
-class Link:
+class RunLink:
     """A run, and its report as seen from the page."""
 
     plan: str
@@ -46,45 +35,25 @@ class Link:
     """Empty where there is none."""
 
 
-@dataclass(frozen=True)
-class Plot:
-    """The energies of a run over its baseline's, as its report draws them."""
-
-    title: str
-    panels: tuple[views.ForestPanel, ...]
-
-
-def write(found: Shown, out: Path) -> Path:
+def write(report: StudyReport, out: Path) -> Path:
     """Write the page, whole or not at all."""
-    put(out, render(found, out.parent).encode())
+    put(out, render(report, out.parent).encode())
     return out
 
 
-def render(found: Shown, place: Path) -> str:
+def render(report: StudyReport, place: Path) -> str:
     """The whole page, with links as from a file in `place`."""
-    templates = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("ullage.experiments.studies"), PackageLoader("ullage.report")]
-        ),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template(TEMPLATE).render(
-        page={
-            "title": found.study.title,
-            "name": found.study.name,
-            "version": ullage.__version__,
-            "style": Markup(report.style()),  # noqa: S704  our own
-            "policy": POLICY,
-            "answer": [unbroken(line) for line in showing.summary(found)],
-            "published": _tables(found.tables),
-            "fresh": _tables(found.fresh),
-            "energy": [*_energies(found.runs)],
-            "links": [_link(name, path, place) for name, path in found.runs.items()],
-            "readme": _html(found.study.readme()),
-        }
+    return document.render(
+        "ullage.experiments.studies",
+        "study.html.j2",
+        report.study.title,
+        [Fact(f"study {report.study.name}")],
+        answer=[unbroken(line) for line in showing.summary(report)],
+        published=[*map(showing.tabulated, report.tables)],
+        fresh=[*map(showing.tabulated, report.fresh)],
+        energy=[*_energies(report.runs)],
+        links=[_link(name, path, place) for name, path in report.runs.items()],
+        readme=_html(report.study.readme()),
     )
 
 
@@ -94,42 +63,16 @@ def _html(readme: str) -> Markup:
     return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(body))  # noqa: S704
 
 
-def _energies(runs: Runs) -> Iterator[Plot]:
+def _energies(runs: Runs) -> Iterator[energy.EnergySection]:
     """Of each run of ours that has some; elastic runs and those of the clock have no such plot."""
     for plan, path in runs.items():
         if is_ordinary(path):
             section = energy.section(measured.opened(path).analysis)
             if section is not None and section.forest:
-                yield Plot(f"{clean(plan, _LONGEST)}: {section.title}", section.forest)
+                yield replace(section, title=f"{clean(plan, showing.LONGEST)}: {section.title}")
 
 
-def _link(plan: str, path: Path, place: Path) -> Link:
+def _link(plan: str, path: Path, place: Path) -> RunLink:
     file = path / REPORT
     relative = Path(os.path.relpath(file.resolve(), place.resolve())).as_posix()
-    return Link(plan, clean(str(path), _LONGEST), relative if file.is_file() else "")
-
-
-def _tables(tables: Iterable[Table]) -> tuple[views.Table, ...]:
-    return tuple(map(_table, tables))
-
-
-def _table(table: Table) -> views.Table:
-    heads = [views.Head(table.of)]
-    for place, column in enumerate(table.columns):
-        words = all(isinstance(row.cells[place], str) for row in table.rows)
-        heads.append(views.Head(showing.head(column), number=not words))
-    rows = tuple(
-        (
-            views.TableCell(clean(row.label, _LONGEST)),
-            *(
-                views.TableCell(
-                    clean(showing.text(cell, column), _LONGEST),
-                    "" if isinstance(cell, str) else "n",
-                )
-                for cell, column in zip(row.cells, table.columns, strict=True)
-            ),
-        )
-        for row in table.rows
-    )
-    note = unbroken(clean(" ".join(showing.notes(table)), 4 * _LONGEST))
-    return views.Table(clean(table.caption, _LONGEST), tuple(heads), rows, note)
+    return RunLink(plan, clean(str(path), showing.LONGEST), relative if file.is_file() else "")

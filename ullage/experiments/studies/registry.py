@@ -15,7 +15,7 @@ def _fault(study: type[Study]) -> str | None:
             return f"{attribute} is not text"
     if not study.question.endswith("?"):
         return "question does not end with a question mark"
-    if not isinstance(study.needs, tuple) or not all(isinstance(each, str) for each in study.needs):
+    if not isinstance(study.needs, tuple) or not all(isinstance(need, str) for need in study.needs):
         return "needs is not a tuple of text"
     return None
 

@@ -52,42 +52,42 @@ def run(
     command += ["--json"] if as_json else []
     earlier = finding.newest(plans, runs) if resume else {}
     if resume and not earlier:
-        allowed = ", ".join(each.name for each in plans)
+        allowed = ", ".join(plan.name for plan in plans)
         again = shlex.join(command)
         raise UllageError(STUDY_NOT_BEGUN, allowed=allowed, runs=runs, command=again)
-    for each in plans:
-        _check(study.folder / each.file, each)
-    found: dict[str, Path] = {}
+    for plan in plans:
+        _check(study.folder / plan.file, plan)
+    folders: dict[str, Path] = {}
     code = ExitCode.DONE
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        for number, each in enumerate(plans, 1):
-            _say(study, each, number, plans)
-            folder = earlier.get(each.name) or _begun(study, each, runs)
-            found[each.name] = folder
+        for number, plan in enumerate(plans, 1):
+            _say(study, plan, number, plans)
+            folder = earlier.get(plan.name) or _begun(study, plan, runs)
+            folders[plan.name] = folder
             try:
-                code = max(code, _one(each, folder, views))
+                code = max(code, _run_one(plan, folder, views))
             except KeyboardInterrupt:
                 code = ExitCode.INTERRUPTED
             if code == ExitCode.INTERRUPTED:
                 _say_how_to_go_on(command, resumes=bool(finding.newest(plans, runs)))
                 break
-    return found, code
+    return folders, code
 
 
-def _check(file: Path, each: StudyPlan) -> None:
+def _check(file: Path, plan: StudyPlan) -> None:
     """Raise what the plan lacks on this host."""
-    if each.clock:
+    if plan.clock:
         clockrun.check(file)
-    elif each.elastic:
+    elif plan.elastic:
         asyncio.run(elastic.load(file).check())
     else:
         Needs(matrix.resolve(*schema.load(file))).check()
 
 
-def _say(study: Study, each: StudyPlan, number: int, plans: Sequence[StudyPlan]) -> None:
+def _say(study: Study, plan: StudyPlan, number: int, plans: Sequence[StudyPlan]) -> None:
     where = f" ({number} of {len(plans)})" if len(plans) > 1 else ""
     stderr.print(
-        escape(f"{study.name}: plan {each.name}{where}, about {each.minutes:g} minutes"),
+        escape(f"{study.name}: plan {plan.name}{where}, about {plan.minutes:g} minutes"),
         soft_wrap=True,
     )
 
@@ -101,22 +101,22 @@ def _say_how_to_go_on(command: list[str], *, resumes: bool) -> None:
     )
 
 
-def _begun(study: Study, each: StudyPlan, runs: Path) -> Path:
+def _begun(study: Study, plan: StudyPlan, runs: Path) -> Path:
     """A new folder with its plan, from which a run is taken up that has not begun."""
-    folder = writer.new_folder(runs, each.name)
-    put(folder / PLAN, (study.folder / each.file).read_bytes())
+    folder = writer.new_folder(runs, plan.name)
+    put(folder / PLAN, (study.folder / plan.file).read_bytes())
     return folder
 
 
-def _one(each: StudyPlan, folder: Path, views: Views) -> ExitCode:
+def _run_one(plan: StudyPlan, folder: Path, views: Views) -> ExitCode:
     """Run or take up one plan, with its report.
 
     That some cells failed ends nothing. Whatever else a run ends with ends the study.
     """
-    if each.clock:
+    if plan.clock:
         clockrun.run(folder)
         return ExitCode.DONE
-    return _elastic(folder, views) if each.elastic else _ordinary(folder, views)
+    return _elastic(folder, views) if plan.elastic else _ordinary(folder, views)
 
 
 def _elastic(folder: Path, views: Views) -> ExitCode:

@@ -8,69 +8,71 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.markup import escape
-from rich.table import Table as RichTable
 
 from ullage.analysis.comparison import rounding
-from ullage.analysis.comparison.estimates import Interval
 from ullage.common.console import CleanConsole
 from ullage.common.quantities import many
-from ullage.experiments.studies.base import Cell, Column, Figure, Study, Table
+from ullage.common.text import clean
+from ullage.experiments.studies.base import Column, DerivedCell, DerivedTable, Figure, Study
 from ullage.experiments.studies.finding import Runs
+from ullage.report import views
+from ullage.report.charts.text import unbroken
 
 FORMAT: Final = 1
 DIFFERS: Final = "≠"
+LONGEST: Final = 300
+"""Of a cell: labels are a run's own words."""
 
 
 @dataclass(frozen=True)
-class Shown:
+class StudyReport:
     """A study with all that is to be shown of it."""
 
     study: Study
-    tables: tuple[Table, ...]
+    tables: tuple[DerivedTable, ...]
     """Recomputed from the published figures."""
-    fresh: tuple[Table, ...]
+    fresh: tuple[DerivedTable, ...]
     """From our own runs."""
     runs: Runs
 
 
-def shown(study: Study, runs: Runs) -> Shown:
+def recompute(study: Study, runs: Runs) -> StudyReport:
     """Recompute the published tables, and answer the same from runs where there are some."""
-    return Shown(study, study.tables(), study.fresh(runs) if runs else (), runs)
+    return StudyReport(study, study.tables(), study.fresh(runs) if runs else (), runs)
 
 
-def dumped(found: Shown) -> dict[str, Any]:
-    """Everything, for programs."""
+def dumped(report: StudyReport) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "study": found.study.name,
-        "title": found.study.title,
-        "question": found.study.question,
-        "published": [_dumped(table) for table in found.tables],
-        "runs": {name: str(path) for name, path in found.runs.items()},
-        "fresh": [_dumped(table) for table in found.fresh],
+        "study": report.study.name,
+        "title": report.study.title,
+        "question": report.study.question,
+        "published": [_dumped(table) for table in report.tables],
+        "runs": {name: str(path) for name, path in report.runs.items()},
+        "fresh": [_dumped(table) for table in report.fresh],
     }
 
 
-def _dumped(table: Table) -> dict[str, Any]:
+def _dumped(table: DerivedTable) -> dict[str, Any]:
     """A table, each figure with whether it agrees with the printed one."""
-    made = table.model_dump(mode="json")
-    for row, plain in zip(table.rows, made["rows"], strict=True):
-        for cell, each in zip(row.cells, plain["cells"], strict=True):
+    dumped = table.model_dump(mode="json")
+    for row, plain in zip(table.rows, dumped["rows"], strict=True):
+        for cell, plain_cell in zip(row.cells, plain["cells"], strict=True):
             if isinstance(cell, Figure):
-                each["agrees"] = cell.agrees
-    return made
+                plain_cell["agrees"] = cell.agrees
+    return dumped
 
 
-def summary(found: Shown) -> list[str]:
+def summary(report: StudyReport) -> list[str]:
     """The first lines: the question, and how much of what was published can be recomputed."""
-    figures = [figure for table in found.tables for _, _, figure in table.figures()]
+    figures = [figure for table in report.tables for _, _, figure in table.figures()]
     agreeing = sum(figure.agrees is True for figure in figures)
     differing = sum(figure.agrees is False for figure in figures)
     if not figures:
-        return [found.study.question, f"Of {found.study.source} no table can be recomputed."]
+        return [report.study.question, f"Of {report.study.source} no table can be recomputed."]
     lines = [
-        found.study.question,
-        f"Of {found.study.source}: {many(len(found.tables), 'table')} with "
+        report.study.question,
+        f"Of {report.study.source}: {many(len(report.tables), 'table')} with "
         f"{many(len(figures), 'figure')}, recomputed from the published raw figures.",
     ]
     if agreeing + differing:
@@ -88,7 +90,7 @@ def head(column: Column) -> str:
     return f"{column.title}, {column.unit}" if column.unit else column.title
 
 
-def text(cell: Cell, column: Column) -> str:
+def text(cell: DerivedCell, column: Column) -> str:
     """A cell in words: value, interval, and the printed figure where it is another."""
     if isinstance(cell, str):
         return cell
@@ -106,12 +108,8 @@ def _with_interval(value: float, figure: Figure, column: Column) -> str:
         return _plain(value, column)
     if column.unit or min(value, figure.low) <= 0:
         return f"{_plain(value, column)} ({_bounds(figure, column)})"
-    middle, low, high = rounding.ratio(_interval(value, figure.low, figure.high))
+    middle, low, high = rounding.bounded(value, figure.low, figure.high)
     return f"{middle} ({low} to {high})"
-
-
-def _interval(estimate: float, low: float, high: float) -> Interval:
-    return Interval(estimate=estimate, low=low, high=high, confidence=0.95, n=2, method="")
 
 
 def _bounds(figure: Figure, column: Column) -> str:
@@ -124,13 +122,42 @@ def _plain(value: float, column: Column) -> str:
     return f"{value:,.{column.decimals}f}"
 
 
-def notes(table: Table) -> list[str]:
+def notes(table: DerivedTable) -> list[str]:
     """What stands under a table: its notes, then why figures disagree or are missing."""
     why: dict[str, str] = {}
     for _, _, figure in table.figures():
         if figure.why and figure.agrees is not True:
             why.setdefault(figure.why, _sign(figure))
     return [*table.notes, *(f"{sign}: {reason}." for reason, sign in why.items())]
+
+
+def tabulated(table: DerivedTable) -> views.Table:
+    """As it is shown, its notes below."""
+    titles = [head(column) for column in table.columns]
+    figures = {
+        title
+        for row in table.rows
+        for title, cell in zip(titles, row.cells, strict=True)
+        if isinstance(cell, Figure)
+    }
+    rows: Iterable[views.TableRow] = (
+        (_clean(row.label), *map(_cell, row.cells, table.columns)) for row in table.rows
+    )
+    note = unbroken(clean(" ".join(notes(table)), 4 * LONGEST))
+    return views.tabulate(
+        _clean(table.caption), (table.of, *titles), rows, numbers=figures, note=note
+    )
+
+
+def _cell(cell: DerivedCell, column: Column) -> views.TableCell:
+    words = _clean(text(cell, column))
+    if isinstance(cell, str):
+        return views.TableCell(words)
+    return views.TableCell(words, views.DIFFERS if cell.agrees is False else "n")
+
+
+def _clean(text: str) -> str:
+    return clean(text, LONGEST)
 
 
 def _sign(figure: Figure) -> str:
@@ -142,45 +169,23 @@ def _sign(figure: Figure) -> str:
     return "–" if figure.low is None else "A range"
 
 
-def show(found: Shown, console: CleanConsole) -> None:
-    """Print all of it."""
-    for line in summary(found):
+def show(report: StudyReport, console: CleanConsole) -> None:
+    for line in summary(report):
         console.print(escape(line), soft_wrap=True)
-    _print(found.tables, console)
-    if found.runs:
-        console.print(f"\n[bold]Our own runs: {escape(_listed(found.runs.values()))}[/]")
-        _print(found.fresh, console)
+    _print(report.tables, console)
+    if report.runs:
+        console.print(f"\n[bold]Our own runs: {escape(_listed(report.runs.values()))}[/]")
+        _print(report.fresh, console)
 
 
 def _listed(paths: Iterable[Path]) -> str:
     return ", ".join(map(str, paths))
 
 
-def _print(tables: Iterable[Table], console: CleanConsole) -> None:
+def _print(tables: Iterable[DerivedTable], console: CleanConsole) -> None:
     for table in tables:
         console.print(f"\n[bold]{escape(table.caption)}[/]", soft_wrap=True)
         if table.rows:
-            console.print(_rich(table))
+            console.print(views.rich_table(tabulated(table)))
         for note in notes(table):
             console.print(escape(note), soft_wrap=True)
-
-
-def _rich(table: Table) -> RichTable:
-    made = RichTable(box=None, pad_edge=False)
-    made.add_column(escape(table.of))
-    for place, column in enumerate(table.columns):
-        words = all(isinstance(row.cells[place], str) for row in table.rows)
-        made.add_column(escape(head(column)), justify="left" if words else "right")
-    for row in table.rows:
-        cells = (
-            _marked(cell, column) for cell, column in zip(row.cells, table.columns, strict=True)
-        )
-        made.add_row(escape(row.label), *cells)
-    return made
-
-
-def _marked(cell: Cell, column: Column) -> str:
-    """With the colour of a disagreement."""
-    plain = escape(text(cell, column))
-    differs = isinstance(cell, Figure) and cell.agrees is False
-    return f"[red]{plain}[/]" if differs else plain

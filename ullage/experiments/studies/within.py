@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ullage.analysis.comparison.words import blocks
 from ullage.experiments.studies.base import Figure
-from ullage.experiments.studies.measured import Opened
+from ullage.experiments.studies.measured import AnalysedRun
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import WorkloadRecord
@@ -28,7 +28,7 @@ class Term:
     metric: str
 
 
-def product(run: Opened, terms: Sequence[Term], scale: float = 1.0) -> Figure:
+def product(run: AnalysedRun, terms: Sequence[Term], scale: float = 1.0) -> Figure:
     """scale · ∏ metric^power, with Student's t over the logs of the blocks.
 
     All terms of a block were measured within it, so what they have in common cancels. Only blocks
@@ -38,17 +38,20 @@ def product(run: Opened, terms: Sequence[Term], scale: float = 1.0) -> Figure:
     columns = []
     for term in terms:
         trials = [t for t in run.folder.trials if _is_of(t, term)]
-        found = {t.block: (t.generation, x) for t in trials if (x := _scalar(t, term)) is not None}
-        if not trials or len(trials) - len(found) > MOST_WITHOUT * len(trials):
-            why = f"of {blocks(len(trials))} {len(found)} have a figure of {term.workload}"
+        figures = {
+            t.block: (t.generation, x) for t in trials if (x := _scalar(t, term)) is not None
+        }
+        if not trials or len(trials) - len(figures) > MOST_WITHOUT * len(trials):
+            why = f"of {blocks(len(trials))} {len(figures)} have a figure of {term.workload}"
             return Figure(value=None, why=why)
-        columns.append((term.power, found))
-    whole = sorted(set.intersection(*(set(found) for _, found in columns)))
+        columns.append((term.power, figures))
+    whole = sorted(set.intersection(*(set(figures) for _, figures in columns)))
     if not whole:
         return Figure(value=None, why="no block has a figure of all")
     generations = [columns[0][1][block][0] for block in whole]
     logs = [
-        math.log(scale) + math.fsum(power * math.log(found[block][1]) for power, found in columns)
+        math.log(scale)
+        + math.fsum(power * math.log(figures[block][1]) for power, figures in columns)
         for block in whole
     ]
     units = collapse(logs, generations)
@@ -66,8 +69,8 @@ def _scalar(trial: Trial, term: Term) -> float | None:
     """Its figure above 0; None of a trial without one."""
     if trial.status != "ok":
         return None
-    found = trial.metrics.get(term.metric)
-    return found if isinstance(found, float) and found > 0 else None
+    value = trial.metrics.get(term.metric)
+    return value if isinstance(value, float) and value > 0 else None
 
 
 def environments(folder: RunFolder) -> list[str]:
@@ -77,9 +80,9 @@ def environments(folder: RunFolder) -> list[str]:
 
 def label(folder: RunFolder, key: str) -> str:
     """What tables call an environment; emulation is said."""
-    found = next(e for e in folder.resolved.environments if e.key == key)
-    emulated = " (emulated)" if found.emulated and "emulated" not in found.label else ""
-    return found.label + emulated
+    environment = next(e for e in folder.resolved.environments if e.key == key)
+    emulated = " (emulated)" if environment.emulated and "emulated" not in environment.label else ""
+    return environment.label + emulated
 
 
 def workloads(folder: RunFolder, name: str) -> list[WorkloadRecord]:

@@ -26,7 +26,7 @@ HOOP: Final = 15.0
 ROOM: Final = 42.0
 """What a figure and a word under it need."""
 
-State = Literal["decided", "undecided", "failed", "missing"]
+BarrelState = Literal["decided", "undecided", "failed", "missing"]
 
 DEFS: Final = (
     '<pattern id="hatch" width="5" height="5" patternTransform="rotate(45)" '
@@ -70,7 +70,7 @@ class Barrel:
 
     name: str
     """Whose barrel it is, for the reader who hears it: `container, CPU`."""
-    state: State
+    state: BarrelState
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
@@ -91,7 +91,6 @@ def percent(share: float) -> str:
 
 
 def label(barrel: Barrel) -> str:
-    """The barrel in words."""
     if barrel.ratio is None or barrel.low is None or barrel.high is None:
         why = "its trials failed" if barrel.state == "failed" else "not measured"
         return f"{barrel.name}: no figure, {why}"
@@ -247,9 +246,9 @@ def _between(top: float, bottom: float, *, top_edge: bool = True) -> str:
     )
 
 
-def _dome(left: float) -> str:
+def _dome(share: float) -> str:
     """What stands over the brim: higher for more, up to 12 units."""
-    rise = FLAT + min(12.0, 3 + 40 * (left - 1))
+    rise = FLAT + min(12.0, 3 + 40 * (share - 1))
     return (
         f"M{CENTRE - RIM},{TOP}C{CENTRE - RIM + 4},{TOP - rise:.1f} {CENTRE + RIM - 4},"
         f"{TOP - rise:.1f} {CENTRE + RIM},{TOP}A{RIM},{FLAT} 0 0 1 {CENTRE - RIM},{TOP}Z"

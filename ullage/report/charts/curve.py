@@ -11,7 +11,7 @@ import altair as alt
 
 from ullage.analysis.comparison.pairing import medians as medians_of
 from ullage.common.text import clean
-from ullage.report.charts.lanes import Drawing, Row, finish, over
+from ullage.report.charts.lanes import DataRow, Drawing, finish, over
 from ullage.report.charts.text import first_sentence, quantity, unit_scale
 from ullage.report.charts.theme import SERIES
 from ullage.runs.events import Trial
@@ -40,9 +40,7 @@ _TIPS: Final = (
 
 
 @dataclass(frozen=True)
-class Point:
-    """One place on a curve."""
-
+class LinePoint:
     at: float
     middle: float
     low: float
@@ -51,11 +49,9 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
-    """The curve of one environment."""
-
+class CurveLine:
     name: str
-    points: tuple[Point, ...]
+    points: tuple[LinePoint, ...]
 
 
 def medians(
@@ -63,7 +59,7 @@ def medians(
     environments: Sequence[EnvironmentRecord],
     trials: Sequence[Trial],
     confidence: float,
-) -> list[Line]:
+) -> list[CurveLine]:
     """Median of all good trials at each coordinate; the trials are those of one workload.
 
     The interval is that of the order statistics, or the extremes where there are too few trials.
@@ -80,24 +76,24 @@ def medians(
                     values.setdefault(at, []).append((trial.generation, value))
         points = tuple(_point(at, values[at], confidence) for at in sorted(values))
         if points:
-            lines.append(Line(clean(environment.label, 60), points))
+            lines.append(CurveLine(clean(environment.label, 60), points))
     return lines
 
 
-def _point(at: float, found: Sequence[tuple[int, float]], confidence: float) -> Point:
-    values = medians_of(found)
+def _point(at: float, measured: Sequence[tuple[int, float]], confidence: float) -> LinePoint:
+    values = medians_of(measured)
     middle = quantile(values, 0.5, confidence)
-    return Point(
+    return LinePoint(
         at=at,
         middle=middle.estimate,
         low=min(values) if middle.low is None else middle.low,
         high=max(values) if middle.high is None else middle.high,
-        trials=len(found),
+        trials=len(measured),
     )
 
 
 def draw(
-    lines: Sequence[Line],
+    lines: Sequence[CurveLine],
     coordinate: Coordinate,
     title: str,
     unit: str,
@@ -138,7 +134,7 @@ def draw(
     if ideal:
         thin = over("ideal").mark_line(color="var(--soft)", strokeWidth=1, strokeDash=[2, 3])
         layers.insert(0, thin.encode(x=x, y=y))
-    data: dict[str, list[Row]] = {"points": rows}
+    data: dict[str, list[DataRow]] = {"points": rows}
     if ratio:
         data["one"] = [{"y": 1}]
     if ideal:
@@ -147,7 +143,6 @@ def draw(
 
 
 def _across(coordinate: Coordinate, places: Sequence[float]) -> alt.X:
-    """The axis along the coordinate."""
     title = _titled(coordinate.name.replace("_", " "), coordinate.unit)
     if coordinate.scale == "quantile":
         # As many nines as the share has: 90 %, 99 %, 99.9 % stand at equal distances.
@@ -155,8 +150,8 @@ def _across(coordinate: Coordinate, places: Sequence[float]) -> alt.X:
         ticks = [_nines(q) for q in (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if _nines(q) <= most]
         label = "format(1 - pow(10, -datum.value), '.6~%')"
         axis = alt.Axis(values=ticks, labelExpr=label)
-        said = f"{title}: share that is not above"
-        return alt.X("x:Q", title=said, scale=alt.Scale(nice=False, padding=6), axis=axis)
+        label = f"{title}: share that is not above"
+        return alt.X("x:Q", title=label, scale=alt.Scale(nice=False, padding=6), axis=axis)
     scale = _scale(places)
     if coordinate.scale == "log" and places and min(places) > 0:
         scale = alt.Scale(type="log", base=2, nice=False, padding=6)
@@ -178,7 +173,7 @@ def _titled(title: str, unit: str) -> str:
     return f"{first_sentence(title)}{f', {clean(unit, 20)}' if unit else ''}"
 
 
-def _row(name: str, p: Point, factor: float, unit: str, coordinate: Coordinate) -> Row:
+def _row(name: str, p: LinePoint, factor: float, unit: str, coordinate: Coordinate) -> DataRow:
     return {
         "e": name,
         "x": _at(p.at, coordinate),

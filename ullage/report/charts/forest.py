@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final, Literal, get_args
 
-Verdict = Literal["worse", "better", "equivalent", "inconclusive", "mixed", "none"]
+MarkKind = Literal["worse", "better", "equivalent", "inconclusive", "mixed", "none"]
 
 ROW: Final = 26
 NEAR: Final = 1.6
@@ -44,7 +44,7 @@ _CSS: Final = """
 """
 
 
-def _verdict_css(verdict: Verdict) -> str:
+def _verdict_css(verdict: MarkKind) -> str:
     """Colour of one verdict; a hollow mark is one that is not decided."""
     colour = "var(--none)" if verdict == "mixed" else f"var(--{verdict})"
     fill = {"inconclusive": "var(--bg)", "mixed": "var(--bg)", "none": "none"}.get(verdict, colour)
@@ -55,15 +55,15 @@ def _verdict_css(verdict: Verdict) -> str:
     )
 
 
-CSS: Final = _CSS + "".join(_verdict_css(verdict) for verdict in get_args(Verdict))
+CSS: Final = _CSS + "".join(_verdict_css(verdict) for verdict in get_args(MarkKind))
 
 
 @dataclass(frozen=True)
-class Row:
+class RatioRow:
     """One ratio. `low` and `high` may be None when there is no interval."""
 
     label: str
-    verdict: Verdict
+    verdict: MarkKind
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
@@ -79,11 +79,9 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Group:
-    """The rows of one environment."""
-
+class RatioGroup:
     label: str
-    rows: tuple[Row, ...]
+    rows: tuple[RatioRow, ...]
 
     @property
     def reach(self) -> float:
@@ -122,12 +120,12 @@ def _usable(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and value > 0
 
 
-def _values(rows: Iterable[Row]) -> list[float]:
+def _values(rows: Iterable[RatioRow]) -> list[float]:
     every = (v for r in rows for v in (r.ratio, r.low, r.high))
     return [v for v in every if v is not None and _usable(v)]
 
 
-def axis(groups: Sequence[Group]) -> Axis:
+def axis(groups: Sequence[RatioGroup]) -> Axis:
     """An axis that holds every ratio, bound and floor, and 1."""
     rows = [row for group in groups for row in group.rows]
     values = [1.0, *_values(rows)]
@@ -146,14 +144,14 @@ def axis(groups: Sequence[Group]) -> Axis:
 
 def _spaced(scale: Axis) -> tuple[float, ...]:
     """The ticks, from 1 outwards, whose labels do not run into each other."""
-    kept = [1.0]
+    ticks = [1.0]
     for tick in sorted(scale.ticks, key=lambda t: abs(math.log(t))):
-        if all(abs(scale.place(tick) - scale.place(k)) >= _APART for k in kept):
-            kept.append(tick)
-    return tuple(sorted(kept))
+        if all(abs(scale.place(tick) - scale.place(k)) >= _APART for k in ticks):
+            ticks.append(tick)
+    return tuple(sorted(ticks))
 
 
-def panels(groups: Sequence[Group]) -> list[list[Group]]:
+def panels(groups: Sequence[RatioGroup]) -> list[list[RatioGroup]]:
     """Groups that share an axis.
 
     When some environments stay near 1 and others are far away, one axis would press the near ones
@@ -166,7 +164,7 @@ def panels(groups: Sequence[Group]) -> list[list[Group]]:
     return [list(groups)]
 
 
-def cell(row: Row, scale: Axis, place: str = FLUID) -> str:
+def cell(row: RatioRow, scale: Axis, place: str = FLUID) -> str:
     """Point and interval of one row, an SVG that is as wide as its place."""
     return (
         f'<svg class="fr v-{row.verdict}" {place} height="{ROW}" aria-hidden="true">'
@@ -201,7 +199,7 @@ def ruler(scale: Axis, place: str = FLUID) -> str:
     return f'<svg class="fr" {place} height="20" aria-hidden="true">{marks}</svg>'
 
 
-def draw(groups: Sequence[Group], style: str) -> str:
+def draw(groups: Sequence[RatioGroup], style: str) -> str:
     """The whole plot as one standalone SVG, `style` being its style sheet."""
     parts: list[str] = []
     y = 6
@@ -223,7 +221,7 @@ def draw(groups: Sequence[Group], style: str) -> str:
     )
 
 
-def _line(row: Row, scale: Axis, y: int) -> str:
+def _line(row: RatioRow, scale: Axis, y: int) -> str:
     """Label, plot and figures of one row of the standalone picture."""
     verdict = "no verdict" if row.verdict == "none" else row.verdict
     base, right = y + 17, _PLOT + _SPAN
@@ -246,7 +244,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.2f}%"
 
 
-def _mark(row: Row, scale: Axis) -> str:
+def _mark(row: RatioRow, scale: Axis) -> str:
     """The interval and the point; an arrow where the interval has no end."""
     if row.ratio is None or not _usable(row.ratio):
         return ""
@@ -274,7 +272,7 @@ def _at(share: float, shape: str) -> str:
     return f'<svg x="{_percent(share)}" y="{ROW / 2}" overflow="visible">{shape}</svg>'
 
 
-_SHAPES: Final[dict[Verdict, str]] = {
+_SHAPES: Final[dict[MarkKind, str]] = {
     "worse": '<circle r="4.8" class="mark"/>',
     "better": '<path d="M0,-6L6,0L0,6L-6,0Z" class="mark"/>',
     "equivalent": '<path d="M-4.4,-4.4H4.4V4.4H-4.4Z" class="mark"/>',
@@ -284,7 +282,7 @@ _SHAPES: Final[dict[Verdict, str]] = {
 }
 
 
-def glyph(verdict: Verdict) -> str:
+def glyph(verdict: MarkKind) -> str:
     """The verdict's mark, to stand beside its word."""
     return (
         f'<svg class="fr glyph v-{verdict}" viewBox="-8 -8 16 16" width="14" height="14" '

@@ -2,6 +2,10 @@
 
 Names stand above and not beside, so that a chart reads on a phone as well. Places within a lane are
 worked out here; Vega-Lite only draws.
+
+A lane of a duet is an environment and its partner. The baseline has trials beside every other
+environment, and each partner loads it in its own way, so these never share a lane, a median or a
+row.
 """
 
 from __future__ import annotations
@@ -18,11 +22,6 @@ from ullage.analysis.comparison.words import SIDE_BY_SIDE
 from ullage.report.charts.theme import FONT
 from ullage.runs.events import Trial
 from ullage.runs.records import Design, EnvironmentRecord, Resolved
-
-# Lanes of charts and rows of tables: an environment, or in a duet an environment and its partner.
-#
-# The baseline of a duet has trials beside every other environment. These are different things, as
-# each partner loads it in its own way, so they never share a lane, a median or a row.
 
 
 def key(design: Design, environment: str, partner: str) -> str:
@@ -43,18 +42,18 @@ def apart(
     ran = {(t.environment, t.partner) for t in trials if t.partner is not None}
     order = [
         side
-        for one, other in itertools.combinations(records, 2)
-        for side in ((one, other), (other, one))
+        for environment, partner in itertools.combinations(records, 2)
+        for side in ((environment, partner), (partner, environment))
         if side in ran
     ]
     lanes = [
-        records[one].model_copy(
+        records[environment].model_copy(
             update={
-                "key": key("duet", one, other),
-                "label": f"{records[one].label} beside {records[other].label}",
+                "key": key("duet", environment, partner),
+                "label": f"{records[environment].label} beside {records[partner].label}",
             }
         )
-        for one, other in order
+        for environment, partner in order
     ]
     moved = [
         t.model_copy(update={"environment": key("duet", t.environment, t.partner)})
@@ -69,7 +68,7 @@ def suffix(analysis: Analysis) -> str:
     return f", {SIDE_BY_SIDE}" if analysis.design == "duet" else ""
 
 
-Row = dict[str, Any]
+DataRow = dict[str, Any]
 Layer = Any
 """An Altair chart; its own types do not compose under strict checking."""
 Item = TypeVar("Item")
@@ -81,7 +80,7 @@ class Drawing:
 
     layout: dict[str, Any]
     """The specification without its data."""
-    data: Mapping[str, Sequence[Row]]
+    data: Mapping[str, Sequence[DataRow]]
     height: int
 
     @property
@@ -141,7 +140,7 @@ def over(data: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(name=data))
 
 
-def lane_names(rows: Sequence[Row], count: int) -> list[Layer]:
+def lane_names(rows: Sequence[DataRow], count: int) -> list[Layer]:
     """Lane names at the left (`n`), under them failures (`f`), medians at the right (`m`).
 
     The rows are the data `names`. Words stand on a rim of the ground's colour, over lines.
@@ -175,7 +174,7 @@ def lane_axis(count: int, field: str = "y") -> alt.Y:
     )
 
 
-def finish(layers: Sequence[Layer], height: int, data: Mapping[str, Sequence[Row]]) -> Drawing:
+def finish(layers: Sequence[Layer], height: int, data: Mapping[str, Sequence[DataRow]]) -> Drawing:
     """The layers as one chart, as wide as its place, in the report's style.
 
     data: the rows of each name that a layer stands over.

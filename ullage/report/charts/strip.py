@@ -11,9 +11,9 @@ import altair as alt
 
 from ullage.common.text import clean
 from ullage.report.charts.lanes import (
+    DataRow,
     Drawing,
     Layer,
-    Row,
     finish,
     lane_axis,
     lane_names,
@@ -81,7 +81,7 @@ def _lanes(
     factor: float,
     *,
     paired: bool,
-) -> list[Row]:
+) -> list[DataRow]:
     """The points of all lanes, thinned; spread across the lane, or on its line when paired."""
     blocks = set(thin(sorted({t.block for t in trials}), MOST_LINES))
     rows = []
@@ -124,7 +124,7 @@ def scalar(trial: Trial, metric: Metric) -> float | None:
     return None
 
 
-def _point(trial: Trial, metric: Metric, factor: float, y: float) -> Row:
+def _point(trial: Trial, metric: Metric, factor: float, y: float) -> DataRow:
     value = scalar(trial, metric) or 0.0
     return {
         "x": float(f"{value / factor:.6g}"),
@@ -143,7 +143,7 @@ def _name(
     metric: Metric,
     *,
     paired: bool,
-) -> Row:
+) -> DataRow:
     bad = sum(t.environment == environment.key and t.status != "ok" for t in trials)
     return {
         "y": lane + 0.2,
@@ -175,7 +175,7 @@ def _pair_lines(x: alt.X, count: int) -> Layer:
 
 def _median_rows(
     medians: Mapping[str, Quantile], environments: Sequence[EnvironmentRecord], factor: float
-) -> list[Row]:
+) -> list[DataRow]:
     return [
         {
             "x": medians[e.key].estimate / factor,

@@ -14,12 +14,10 @@ import altair as alt
 
 from ullage.runs.symbols import OTHER_END
 
-# Whose work it was on the host's CPUs: what the charts and tables call the groups, and colours.
+WorkKind = tuple[str, str]
+"""Whose work it was on the host's CPUs: what charts and tables call it, and its colour."""
 
-Kind = tuple[str, str]
-"""What it is called, and its colour."""
-
-_KINDS: Final[dict[str, Kind]] = {
+_KINDS: Final[dict[str, WorkKind]] = {
     "programs": ("programs", "c2"),
     "vcpu": ("vCPUs", "c1"),
     "hypervisor": ("QEMU", "c5"),
@@ -37,17 +35,17 @@ _UNKNOWN: Final = ("not told whose", "c3")
 ORDER: Final = tuple(dict.fromkeys([*_KINDS.values(), _UNKNOWN]))
 
 
-def kind(group: str) -> Kind:
+def kind(group: str) -> WorkKind:
     return _KINDS.get(group, _UNKNOWN)
 
 
-def kinds(groups: Iterable[str]) -> list[Kind]:
+def kinds(groups: Iterable[str]) -> list[WorkKind]:
     """Of these groups, each once and in their order."""
-    seen = {kind(group) for group in groups}
-    return [each for each in ORDER if each in seen]
+    used = {kind(group) for group in groups}
+    return [group_kind for group_kind in ORDER if group_kind in used]
 
 
-def colours(used: Sequence[Kind]) -> alt.Color:
+def colours(used: Sequence[WorkKind]) -> alt.Color:
     """Of the field `g`, with a legend of these."""
     scale = alt.Scale(
         domain=[name for name, _ in used], range=[f"var(--{colour})" for _, colour in used]
@@ -162,7 +160,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour: str, ground: str) -> float:
     """Contrast ratio of two colours, 1 to 21, WCAG 2.2."""
-    darker, lighter = sorted((luminance(one), luminance(other)))
+    darker, lighter = sorted((luminance(colour), luminance(ground)))
     return (lighter + 0.05) / (darker + 0.05)

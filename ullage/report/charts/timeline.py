@@ -9,9 +9,9 @@ import altair as alt
 
 from ullage.common.text import clean
 from ullage.report.charts.lanes import (
+    DataRow,
     Drawing,
     Layer,
-    Row,
     finish,
     lane_axis,
     lane_names,
@@ -54,7 +54,7 @@ def timeline(
     lanes = {e.key: (i, clean(e.label, 60)) for i, e in enumerate(environments)}
     titles = {w.key: clean(w.title, 80) for w in workloads}
     at, cuts = _without_pauses(trials)
-    bars: list[Row] = []
+    bars: list[DataRow] = []
     for trial in _some_trials(trials):
         lane, label = lanes[trial.environment]
         y = lane + 0.4 + 0.56 * (rows.get(trial.workload, 0) + 0.5) / lines
@@ -128,19 +128,19 @@ def _bound_ns(trial: Trial) -> int:
     return max((role.clock_bound_ns for role in trial.roles), default=0)
 
 
-def _whiskers(bars: Sequence[Row], trials: Sequence[Trial]) -> list[Row]:
+def _whiskers(bars: Sequence[DataRow], trials: Sequence[Trial]) -> list[DataRow]:
     """How much longer, either way, the bars may have to be; those that can be seen."""
     span = max((bar["z"] for bar in bars), default=0) - min((bar["x"] for bar in bars), default=0)
-    found = []
+    whiskers = []
     bounds = {clean(t.trial, 40): _bound_ns(t) / 1e9 for t in trials}
     for bar in bars:
         bound = bounds[bar["i"]]
         if bound > span * SEEN:
-            found.append(bar | {"x": bar["x"] - bound, "z": bar["z"] + bound})
-    return found
+            whiskers.append(bar | {"x": bar["x"] - bound, "z": bar["z"] + bound})
+    return whiskers
 
 
-def _bar(trial: Trial, start: float, y: float, label: str, title: str) -> Row:
+def _bar(trial: Trial, start: float, y: float, label: str, title: str) -> DataRow:
     length = max((trial.end_ns - trial.start_ns) / 1e9, 0.0)
     late = max((role.late_ns for role in trial.roles), default=None)
     sure = max((role.clock_sure_ns for role in trial.roles), default=0)

@@ -21,21 +21,21 @@ from ullage.experiments.clock.ntp import logs
 from ullage.experiments.clock.ntp.guest import (
     SAMPLER,
     SERVER_STRATUM,
-    Guest,
     Lab,
-    Server,
+    NtpServer,
+    SkewedGuest,
+    cpuinfo_khz,
     failed,
-    told_khz,
 )
 from ullage.experiments.clock.ntp.logs import LogError
 from ullage.experiments.clock.ntp.outcome import (
+    ChronyOutput,
     IntervalOutcome,
     NtpOptions,
     NtpOutcome,
-    Said,
     evaluate,
 )
-from ullage.experiments.clock.ntp.series import Exchange, Series, SeriesError
+from ullage.experiments.clock.ntp.series import ClockExchange, ClockReadings, SeriesError
 
 __all__ = ["NtpOptions", "NtpOutcome", "experiment", "measure", "poll_exponent"]
 
@@ -62,12 +62,12 @@ logbanner 0
 """
 """What Debian sets of how the clock is corrected, and one server at a fixed polling interval."""
 
-Progress = Callable[[str], None]
+Say = Callable[[str], None]
 
 T = TypeVar("T")
 
 
-def measure(options: NtpOptions, progress: Progress) -> NtpOutcome:
+def measure(options: NtpOptions, progress: Say) -> NtpOutcome:
     """Make the experiment. Ctrl-C ends it in order: no guest, daemon or bridge is left.
 
     Needs root, for the bridge. Raises HOST_MISSING, HOST_NEEDS_ROOT, VM_NEVER_BOOTED,
@@ -76,15 +76,17 @@ def measure(options: NtpOptions, progress: Progress) -> NtpOutcome:
     return asyncio.run(experiment(options, progress))
 
 
-async def experiment(options: NtpOptions, progress: Progress) -> NtpOutcome:
+async def experiment(options: NtpOptions, progress: Say) -> NtpOutcome:
     """The same for who has a loop; to end it, cancel it."""
     async with Lab.open(progress) as lab, lab.server() as server:
         progress("measuring how fast the guest's counter really is")
         true_khz = await _counter_khz(lab)
         khz = round(true_khz / (1 + options.frequency_error_ppm / 1e6))
-        found = [
-            await _interval(lab, server, khz, asked_s=asked, options=options, progress=progress)
-            for asked in options.intervals_s
+        outcomes = [
+            await _interval(
+                lab, server, khz, asked_s=interval_s, options=options, progress=progress
+            )
+            for interval_s in options.intervals_s
         ]
         return NtpOutcome(
             options=options,
@@ -97,7 +99,7 @@ async def experiment(options: NtpOptions, progress: Progress) -> NtpOutcome:
                 "guest kernel": lab.provider.kernel.package,
                 "hypervisor": f"{lab.provider.treatments()['hypervisor']}, {lab.provider.label()}",
             },
-            intervals=found,
+            intervals=outcomes,
         )
 
 
@@ -108,8 +110,8 @@ def poll_exponent(interval_s: float) -> int:
 
 async def _counter_khz(lab: Lab) -> float:
     """What a kernel that takes its counter for one of R kHz sees the host's clock do."""
-    async with lab.guest(told_khz()) as guest:
-        exchanges: list[Exchange] = []
+    async with lab.guest(cpuinfo_khz()) as guest:
+        exchanges: list[ClockExchange] = []
         async with _sampling(guest, _REFERENCE_S):
             await _exchange_for(guest, _REFERENCE_S, exchanges, every_s=1.0)
         rate = _understood(lambda: _series(guest).rate(exchanges))
@@ -118,17 +120,17 @@ async def _counter_khz(lab: Lab) -> float:
 
 async def _interval(
     lab: Lab,
-    server: Server,
+    server: NtpServer,
     khz: int,
     *,
     asked_s: float,
     options: NtpOptions,
-    progress: Progress,
+    progress: Say,
 ) -> IntervalOutcome:
     poll = poll_exponent(asked_s)
     progress(f"polling interval {asked_s:g} s (2^{poll} s): booting the guest")
     async with lab.guest(khz) as guest:
-        exchanges: list[Exchange] = []
+        exchanges: list[ClockExchange] = []
         await guest.set_clock()
         apart_ns = time.time_ns() - time.monotonic_ns()
         async with (
@@ -144,23 +146,23 @@ async def _interval(
                 progress(f"polling interval {asked_s:g} s (2^{poll} s): {left_s:.0f} s left")
 
             await _exchange_for(guest, options.observe_s, exchanges, look=look)
-            said = Said(
+            output = ChronyOutput(
                 await guest.call("chronyc", "-c", "tracking"),
                 await _log(guest, "tracking"),
                 await _log(guest, "measurements"),
             )
         if abs(time.time_ns() - time.monotonic_ns() - apart_ns) > _STEPPED_NS:
             raise failed("the server's clock", "this host's clock was stepped meanwhile")
-        found = _understood(lambda: evaluate(asked_s, options, _series(guest), exchanges, said))
-    if abs(found.error_ppb / 1e3 - options.frequency_error_ppm) > _TOLERANCE_PPM:
+        outcome = _understood(lambda: evaluate(asked_s, options, _series(guest), exchanges, output))
+    if abs(outcome.error_ppb / 1e3 - options.frequency_error_ppm) > _TOLERANCE_PPM:
         raise failed(
-            "the frequency error", f"the guest runs off by {found.error_ppb / 1e3:.1f} ppm"
+            "the frequency error", f"the guest runs off by {outcome.error_ppb / 1e3:.1f} ppm"
         )
-    return found
+    return outcome
 
 
 @asynccontextmanager
-async def _sampling(guest: Guest, seconds: float) -> AsyncIterator[None]:
+async def _sampling(guest: SkewedGuest, seconds: float) -> AsyncIterator[None]:
     command = ("python3", SAMPLER, "sample", str(_SAMPLE_NS))
     sampler = await guest.agent.spawn(
         Command(argv=command, timeout_s=seconds + _MARGIN_S), stdout_path=guest.dir / "samples"
@@ -176,7 +178,7 @@ async def _sampling(guest: Guest, seconds: float) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _client(
-    guest: Guest, server: Server, poll: int, options: NtpOptions
+    guest: SkewedGuest, server: NtpServer, poll: int, options: NtpOptions
 ) -> AsyncIterator[Process]:
     conf = CLIENT_CONF.format(address=server.address, port=server.port, poll=poll, logs=_LOGS)
     await guest.agent.put(conf.encode(), "/data/chrony.conf")
@@ -189,13 +191,13 @@ async def _client(
         await _stop(guest, chronyd)
 
 
-async def _stop(guest: Guest, process: Process) -> None:
+async def _stop(guest: SkewedGuest, process: Process) -> None:
     if not guest.agent.closed:
         await process.kill()
         await process.wait()
 
 
-async def _answered(guest: Guest, server: Server) -> None:
+async def _answered(guest: SkewedGuest, server: NtpServer) -> None:
     """Wait for the first answer of the server; an error when there is none in time."""
     until = time.monotonic() + _SILENCE_S
     while time.monotonic() < until:
@@ -207,31 +209,33 @@ async def _answered(guest: Guest, server: Server) -> None:
             return
         await asyncio.sleep(0.5)
     where = f"{server.address}, port {server.port}"
-    raise failed("NTP", f"no answer from {where} within {_SILENCE_S:g} s; it said: {server.said}")
+    raise failed(
+        "NTP", f"no answer from {where} within {_SILENCE_S:g} s; it said: {server.log_end}"
+    )
 
 
 async def _exchange_for(
-    guest: Guest,
+    guest: SkewedGuest,
     seconds: float,
-    exchanges: list[Exchange],
+    exchanges: list[ClockExchange],
     *,
     every_s: float = _EXCHANGE_EVERY_S,
     look: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Let time pass, and exchange clocks meanwhile."""
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        look(left)
-        await asyncio.sleep(min(every_s, left))
+    while (left_s := until - time.monotonic()) > 0:
+        look(left_s)
+        await asyncio.sleep(min(every_s, left_s))
         exchanges.append(await guest.exchange())
 
 
-async def _log(guest: Guest, name: str) -> str:
+async def _log(guest: SkewedGuest, name: str) -> str:
     return (await guest.agent.get(f"{_LOGS}/{name}.log", _LOG_LIMIT)).decode(errors="replace")
 
 
-def _series(guest: Guest) -> Series:
-    return Series.load(guest.dir / "samples")
+def _series(guest: SkewedGuest) -> ClockReadings:
+    return ClockReadings.load(guest.dir / "samples")
 
 
 def _understood(work: Callable[[], T]) -> T:

@@ -31,7 +31,7 @@ from ullage.environments.qemu.build import Builder
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
 from ullage.experiments.clock.ntp import sampler
-from ullage.experiments.clock.ntp.series import Exchange
+from ullage.experiments.clock.ntp.series import ClockExchange
 from ullage.host import claims, clock, image, leftovers, paths
 from ullage.host.network import Network
 
@@ -55,14 +55,14 @@ pidfile {pidfile}
 """
 
 
-def failed(what: str, reason: str) -> UllageError:
+def failed(step: str, reason: str) -> UllageError:
     """The experiment went wrong, in the guest or at its server."""
-    shown = printable(reason.strip(), 600) or "no reason given"
-    return UllageError(CLOCK_NTP_FAILED, what=what, reason=shown)
+    printed = printable(reason.strip(), 600) or "no reason given"
+    return UllageError(CLOCK_NTP_FAILED, what=step, reason=printed)
 
 
 @dataclass(frozen=True)
-class Server:
+class NtpServer:
     """The chronyd that serves this host's clock. It never touches that clock (`-x`)."""
 
     address: str
@@ -74,16 +74,15 @@ class Server:
     def require(self) -> None:
         """An error when it is gone."""
         if self.process.returncode is not None:
-            raise failed("chronyd on the host", f"it ended: {self.said}")
+            raise failed("chronyd on the host", f"it ended: {self.log_end}")
 
     @property
-    def said(self) -> str:
-        """The end of what it wrote."""
+    def log_end(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")[-400:]
 
 
 @dataclass(frozen=True)
-class Guest:
+class SkewedGuest:
     """A running guest, with the sampler in it."""
 
     agent: AgentClient
@@ -99,9 +98,9 @@ class Guest:
             raise failed(f"{argv[0]}, inside", (stderr + stdout).decode(errors="replace"))
         return stdout.decode(errors="replace")
 
-    async def exchange(self) -> Exchange:
+    async def exchange(self) -> ClockExchange:
         """Look at both clocks at once."""
-        return Exchange(*await self.monotonic())
+        return ClockExchange(*await self.monotonic())
 
     async def set_clock(self) -> None:
         """Set its clock by the host's: from its RTC it has whole seconds only."""
@@ -130,7 +129,7 @@ class Lab:
         self.image = built
         self._tag = tag
         self._network = network
-        self._made = 0
+        self._guests = 0
 
     @classmethod
     @asynccontextmanager
@@ -141,8 +140,8 @@ class Lab:
         """
         needed("chronyd", "chrony")
         disk = {"size": "1GiB", "cache": "writeback"}
-        wanted = {"accel": "tcg", "network": "tap", "disk": disk}
-        provider = Qemu(QemuOptions.model_validate(wanted))
+        options = {"accel": "tcg", "network": "tap", "disk": disk}
+        provider = Qemu(QemuOptions.model_validate(options))
         await provider.check()
         built = await image.build(PACKAGES, on_progress=progress)
         tag = paths.new_tag()
@@ -157,7 +156,7 @@ class Lab:
             await asyncio.to_thread(_sweep, tag)
 
     @asynccontextmanager
-    async def server(self) -> AsyncIterator[Server]:
+    async def server(self) -> AsyncIterator[NtpServer]:
         """A chronyd that answers on the bridge, on a port of its own."""
         program = needed("chronyd", "chrony")
         version = (await run([program, "--version"])).strip()
@@ -187,15 +186,15 @@ class Lab:
                 start_new_session=True,
             )
         try:
-            yield Server(address, port, version, process, log)
+            yield NtpServer(address, port, version, process, log)
         finally:
             await _end(process)
 
     @asynccontextmanager
-    async def guest(self, khz: int) -> AsyncIterator[Guest]:
+    async def guest(self, khz: int) -> AsyncIterator[SkewedGuest]:
         """A guest whose kernel takes its counter for one of so many kHz."""
-        self._made += 1
-        name = f"{GUEST}-{self._made}"
+        self._guests += 1
+        name = f"{GUEST}-{self._guests}"
         state, data = paths.state_dir(self._tag) / name, paths.data_dir(self._tag) / name
         state.mkdir()
         data.mkdir()
@@ -224,15 +223,15 @@ class Lab:
             source = (await agent.get(_CLOCKSOURCE)).decode(errors="replace").strip()
             if source not in {"tsc", "tsc-early"}:  # the same counter at the same rate
                 raise failed("the frequency error", f"the guest's clock is {source}, not its TSC")
-            yield Guest(agent, khz, data)
+            yield SkewedGuest(agent, khz, data)
 
 
-def told_khz() -> int:
+def cpuinfo_khz() -> int:
     """About how fast the host's counter is, as /proc/cpuinfo has it: a first guess, no more."""
-    found = _MHZ.search(Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    if found is None or not float(found[1]) > 0:
+    frequency = _MHZ.search(Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    if frequency is None or not float(frequency[1]) > 0:
         raise failed("the frequency error", "/proc/cpuinfo tells no `cpu MHz`")
-    return round(float(found[1]) * 1000)
+    return round(float(frequency[1]) * 1000)
 
 
 def _free_port(address: str) -> int:
@@ -252,5 +251,5 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def _sweep(tag: str) -> None:
     """Remove whatever still carries the tag, its directories first of all."""
-    for one, why in leftovers.remove(leftovers.find(tag, own=True)):
-        raise failed("taking the experiment down", f"{one.kind} {one.name}: {why}")
+    for leftover, why in leftovers.remove(leftovers.find(tag, own=True)):
+        raise failed("taking the experiment down", f"{leftover.kind} {leftover.name}: {why}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from ullage.common.clock_model import Model
 
 _NOT_YET: Final = "0.0.0.0"  # noqa: S104 - how chrony writes that it has no source
 _OCTAL: Final = frozenset("01234567")
@@ -26,11 +26,7 @@ class LogError(ValueError):
     """A line that chrony does not write."""
 
 
-class _Facts(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Update(_Facts):
+class Update(Model):
     """One update of the clock that chrony decided on: a line of tracking.log."""
 
     epoch_s: int
@@ -45,7 +41,7 @@ class Update(_Facts):
     """What was left of the update before it."""
 
 
-class Measurement(_Facts):
+class Measurement(Model):
     """One answer of the server that chrony used: a line of measurements.log."""
 
     epoch_s: int
@@ -55,7 +51,7 @@ class Measurement(_Facts):
     """Round trip to the server."""
 
 
-class Tracking(_Facts):
+class Tracking(Model):
     """`chronyc -c tracking`."""
 
     server: str
@@ -70,12 +66,11 @@ class Tracking(_Facts):
 
 def updates(log: str) -> list[Update]:
     """Every update from tracking.log, without what it writes before it has a source."""
-    return [found for found in _each(log, _TRACKING_LOG, _update) if found is not None]
+    return [update for update in _parsed(log, _TRACKING_LOG, _update) if update is not None]
 
 
 def measurements(log: str) -> list[Measurement]:
-    """Every line of measurements.log."""
-    return list(_each(log, _MEASUREMENT_LOG, _measurement))
+    return list(_parsed(log, _MEASUREMENT_LOG, _measurement))
 
 
 def tracking(line: str) -> Tracking:
@@ -118,7 +113,7 @@ def _measurement(words: list[str]) -> Measurement:
     return Measurement(epoch_s=_epoch(words), poll=int(words[8]), delay_ns=_ns(words[12]))
 
 
-def _each(log: str, columns: int, parse: Callable[[list[str]], T]) -> Iterator[T]:
+def _parsed(log: str, columns: int, parse: Callable[[list[str]], T]) -> Iterator[T]:
     for number, line in enumerate(log.splitlines(), start=1):
         words = line.split()
         if len(words) != columns:

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ullage.common.clock_model import Model
 from ullage.experiments.clock.ntp import logs
 from ullage.experiments.clock.ntp.logs import LogError, Measurement, Tracking, Update
-from ullage.experiments.clock.ntp.series import Correction, Exchange, Rate, Series
+from ullage.experiments.clock.ntp.series import (
+    ClockCorrection,
+    ClockExchange,
+    ClockReadings,
+    OscillatorRate,
+)
 
 LEARNING_UPDATES: Final = 8
 """Until it has had so many, the daemon is still learning how wrong the oscillator is."""
@@ -21,17 +26,11 @@ BURST_S: Final = 16
 
 _LONGEST_SUBSECOND_S: Final = 3600
 
-Interval = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+PollingInterval = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class NtpOptions(_Model):
-    """What the experiment is asked."""
-
-    intervals_s: tuple[Interval, ...] = Field((0.0,), min_length=1, max_length=16)
+class NtpOptions(Model):
+    intervals_s: tuple[PollingInterval, ...] = Field((0.0,), min_length=1, max_length=16)
     """Polling intervals; 0: the shortest that chrony has."""
     frequency_error_ppm: float = Field(-50.0, ge=-400, le=400, allow_inf_nan=False)
     """Of the guest's oscillator; positive: it runs fast. chrony can take away 500 at most."""
@@ -47,7 +46,7 @@ class NtpOptions(_Model):
         return self
 
 
-class Sizes(_Model):
+class Sizes(Model):
     """Sizes without their sign, in nanoseconds."""
 
     count: int
@@ -64,20 +63,20 @@ class Sizes(_Model):
         """None of nothing: that is no size."""
         if not sizes:
             return None
-        found = np.abs(np.array(sizes, dtype=np.float64))
-        p50, p90, p99 = (float(q) for q in np.quantile(found, (0.5, 0.9, 0.99)))
+        absolute = np.abs(np.array(sizes, dtype=np.float64))
+        p50, p90, p99 = (float(q) for q in np.quantile(absolute, (0.5, 0.9, 0.99)))
         return cls(
             count=len(sizes),
-            mean_ns=float(found.mean()),
-            sd_ns=float(found.std(ddof=1)) if len(sizes) > 1 else None,
+            mean_ns=float(absolute.mean()),
+            sd_ns=float(absolute.std(ddof=1)) if len(sizes) > 1 else None,
             p50_ns=p50,
             p90_ns=p90,
             p99_ns=p99,
-            max_ns=float(found.max()),
+            max_ns=float(absolute.max()),
         )
 
 
-class IntervalOutcome(_Model):
+class IntervalOutcome(Model):
     """What was seen at one polling interval."""
 
     asked_s: float
@@ -109,11 +108,11 @@ class IntervalOutcome(_Model):
     """The most that the clock moved from one reading to the next beyond what the kernel was told;
     steps left out. Small: no correction escaped."""
     updates: list[Update]
-    corrections: list[Correction]
+    corrections: list[ClockCorrection]
     """Changes that follow each other faster than the readings (10 ms) are one."""
 
 
-class NtpOutcome(_Model):
+class NtpOutcome(Model):
     """The whole experiment; serialisable."""
 
     options: NtpOptions
@@ -124,8 +123,8 @@ class NtpOutcome(_Model):
     intervals: list[IntervalOutcome]
 
 
-class Said(NamedTuple):
-    """What chrony told of itself, as it was."""
+class ChronyOutput(NamedTuple):
+    """What chrony says of itself, as it came."""
 
     tracking: str
     """`chronyc -c tracking`."""
@@ -136,15 +135,15 @@ class Said(NamedTuple):
 def evaluate(
     asked_s: float,
     options: NtpOptions,
-    series: Series,
-    exchanges: Sequence[Exchange],
-    said: Said,
+    series: ClockReadings,
+    exchanges: Sequence[ClockExchange],
+    output: ChronyOutput,
 ) -> IntervalOutcome:
     """From what was read to what was found. SeriesError, LogError."""
     rate = series.rate(exchanges)
     corrections = series.corrections(rate)
-    updates = logs.updates(said.tracking_log)
-    used = logs.measurements(said.measurements_log)
+    updates = logs.updates(output.tracking_log)
+    used = logs.measurements(output.measurements_log)
     if not used or not updates:
         raise LogError("chrony logged no measurement and no update")
     settled = _settled(series, rate, updates, options.settle_s)
@@ -158,7 +157,7 @@ def evaluate(
         observed_s=float(series.raw[-1] - series.raw[0]) / 1e9 / (1 + rate.error_ppb / 1e9),
         error_ppb=rate.error_ppb,
         error_bound_ppb=rate.bound_ppb,
-        tracking=logs.tracking(said.tracking),
+        tracking=logs.tracking(output.tracking),
         delay_ns=round(float(np.median([m.delay_ns for m in used]))),
         settled_ns=None if settled is None else settled.at_ns,
         decided=Sizes.of([u.offset_ns for u in updates[after_s:]]),
@@ -180,7 +179,7 @@ class _Settled(NamedTuple):
 
 
 def _settled(
-    series: Series, rate: Rate, updates: Sequence[Update], settle_s: float
+    series: ClockReadings, rate: OscillatorRate, updates: Sequence[Update], settle_s: float
 ) -> _Settled | None:
     """When chrony had had its time to learn; None when it was not watched for so long."""
     if len(updates) <= LEARNING_UPDATES:
@@ -196,7 +195,7 @@ def _settled(
 
 def mean_interval_s(used: Sequence[Measurement]) -> float | None:
     """Between two measurements, on average, after the burst at the start; None without two."""
-    burst = sum(one.epoch_s <= used[0].epoch_s + BURST_S for one in used)
+    burst = sum(measurement.epoch_s <= used[0].epoch_s + BURST_S for measurement in used)
     polled = used[max(burst - 1, 0) :]
     if len(polled) < 2:
         return None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp import experiment
@@ -15,16 +12,8 @@ from ullage.experiments.clock.ntp.outcome import (
     PublishedNtp,
     Sizes,
 )
-from ullage.experiments.clock.view import Section, Table, View
-
-
-@cache
-def published() -> PublishedNtp:
-    """The figures of 2015."""
-    text = (files("ullage.experiments.clock") / "data" / "clock2015_ntp.json").read_text(
-        encoding="utf-8"
-    )
-    return PublishedNtp.model_validate_json(text)
+from ullage.experiments.clock.reports import published
+from ullage.experiments.clock.view import Section, View, table
 
 
 def measure(progress: Bar, options: NtpOptions) -> NtpReport:
@@ -32,11 +21,12 @@ def measure(progress: Bar, options: NtpOptions) -> NtpReport:
     total = len(options.intervals_s) * (options.observe_s + 20)
     stage = progress.stage("NTP: an image and guests", total)
 
-    def told(text: str) -> None:
+    def say(text: str) -> None:
         stage(0, 0)
         progress.say(text)
 
-    return NtpReport(measured=experiment.measure(options, told), published=published())
+    measured = experiment.measure(options, say)
+    return NtpReport(measured=measured, published=published("ntp", PublishedNtp))
 
 
 def view(report: NtpReport) -> View:
@@ -45,9 +35,13 @@ def view(report: NtpReport) -> View:
     rows = tuple(map(_row, measured.intervals))
     heads = ("asked", "polls every", "error of the oscillator", "corrections", "mean", "deviation")
     heads_more = ("median", "most", "chrony decided, mean")
-    known = tuple(
-        (f"{one.interval_s:g} s", words.span(one.mean_ns), words.span(one.sd_ns))
-        for one in report.published.corrections
+    published = tuple(
+        (
+            f"{correction.interval_s:g} s",
+            words.span(correction.mean_ns),
+            words.span(correction.sd_ns),
+        )
+        for correction in report.published.corrections
     )
     return View(
         "What an NTP daemon does to a clock",
@@ -55,53 +49,54 @@ def view(report: NtpReport) -> View:
         (
             Section(
                 "Corrections, once the daemon had settled",
-                (f"Server: {measured.server}.",),
-                (
-                    Table("Measured here", (*heads, *heads_more), rows),
-                    Table(
+                lines=(f"Server: {measured.server}.",),
+                tables=(
+                    table("Measured here", (*heads, *heads_more), rows),
+                    table(
                         f"Published: {report.published.source}",
                         ("asked", "mean", "deviation"),
-                        known,
+                        published,
                     ),
                 ),
             ),
             Section(
-                "Made with", tuple(f"{what}: {how}" for what, how in measured.versions.items())
+                "Made with",
+                lines=tuple(f"{program}: {how}" for program, how in measured.versions.items()),
             ),
         ),
     )
 
 
-def _answer(one: IntervalOutcome) -> str:
-    head = f"Polling every {words.span(2.0**one.poll * 1e9)}, chrony"
-    if one.applied is None:
+def _answer(interval: IntervalOutcome) -> str:
+    head = f"Polling every {words.span(2.0**interval.poll * 1e9)}, chrony"
+    if interval.applied is None:
         return f"{head} made no correction that counts: it had not settled when the time was up."
     return (
-        f"{head} moved the clock by {words.span(one.applied.mean_ns)} at a time on average,"
-        f" {words.span(one.applied.max_ns)} at most, of an oscillator that is off by"
-        f" {words.rate(one.error_ppb)}."
+        f"{head} moved the clock by {words.span(interval.applied.mean_ns)} at a time on average,"
+        f" {words.span(interval.applied.max_ns)} at most, of an oscillator that is off by"
+        f" {words.rate(interval.error_ppb)}."
     )
 
 
-def _row(one: IntervalOutcome) -> tuple[str, ...]:
-    found = one.applied
+def _row(interval: IntervalOutcome) -> tuple[str, ...]:
+    applied = interval.applied
     return (
-        f"{one.asked_s:g} s",
-        words.span(2.0**one.poll * 1e9),
-        words.rate(one.error_ppb),
-        "0" if found is None else words.count(found.count),
-        *_sizes(found),
-        "–" if one.decided is None else words.span(one.decided.mean_ns),
+        f"{interval.asked_s:g} s",
+        words.span(2.0**interval.poll * 1e9),
+        words.rate(interval.error_ppb),
+        "0" if applied is None else f"{applied.count:,}",
+        *_sizes(applied),
+        "–" if interval.decided is None else words.span(interval.decided.mean_ns),
     )
 
 
-def _sizes(found: Sizes | None) -> tuple[str, ...]:
-    if found is None:
+def _sizes(sizes: Sizes | None) -> tuple[str, ...]:
+    if sizes is None:
         return ("–",) * 4
-    deviation = "–" if found.sd_ns is None else words.span(found.sd_ns)
+    deviation = "–" if sizes.sd_ns is None else words.span(sizes.sd_ns)
     return (
-        words.span(found.mean_ns),
+        words.span(sizes.mean_ns),
         deviation,
-        words.span(found.p50_ns),
-        words.span(found.max_ns),
+        words.span(sizes.p50_ns),
+        words.span(sizes.max_ns),
     )

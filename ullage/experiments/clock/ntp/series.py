@@ -13,8 +13,9 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 from scipy import stats
+
+from ullage.common.clock_model import Model
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -31,10 +32,8 @@ class SeriesError(ValueError):
     """Readings that cannot be used."""
 
 
-class Correction(BaseModel):
+class ClockCorrection(Model):
     """What was done to the clock while the kernel's rate stayed as it was, or at once."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_ns: int
     """When it began, in true time since the first reading."""
@@ -48,7 +47,7 @@ class Correction(BaseModel):
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ClockExchange:
     """One exchange of clocks between host and guest."""
 
     host_ns: int
@@ -60,7 +59,7 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Rate:
+class OscillatorRate:
     """How fast the guest's oscillator really runs."""
 
     error_ppb: float
@@ -70,7 +69,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Series:
+class ClockReadings:
     """The readings, one row of each array a sample."""
 
     raw: Integers
@@ -81,7 +80,7 @@ class Series:
     """The rate that the kernel was told: 1.0 leaves the counter as it is."""
 
     @classmethod
-    def load(cls, path: Path) -> Series:
+    def load(cls, path: Path) -> ClockReadings:
         """What `ntp_sampler.py` printed. SeriesError when it is something else, or too little."""
         # The last line may be cut: the sampler is ended while it writes.
         whole = path.read_text(encoding="ascii", errors="replace").rpartition("\n")[0]
@@ -98,7 +97,7 @@ class Series:
             raise SeriesError("CLOCK_MONOTONIC_RAW went backwards")
         return cls(raw, real, mono, width, tick / _TICK_US + frequency / _SCALED_PPM)
 
-    def rate(self, exchanges: Sequence[Exchange]) -> Rate:
+    def rate(self, exchanges: Sequence[ClockExchange]) -> OscillatorRate:
         """The rate of the guest's raw clock against the host's, by least squares.
 
         The exchanges were on CLOCK_MONOTONIC; the readings lead from there to the raw clock.
@@ -113,9 +112,9 @@ class Series:
         ahead = (mono - mono[0]) - (host - host[0]) + (gap - gap[0])
         slope = stats.linregress((host - host[0]).astype(np.float64), ahead).slope
         bound = (inside[0].bound_ns + inside[-1].bound_ns) / float(host[-1] - host[0])
-        return Rate(float(slope) * 1e9, bound * 1e9)
+        return OscillatorRate(float(slope) * 1e9, bound * 1e9)
 
-    def corrections(self, rate: Rate) -> list[Correction]:
+    def corrections(self, rate: OscillatorRate) -> list[ClockCorrection]:
         """Every stretch in which the kernel kept one rate, and every step.
 
         Rates that changed more than once between two readings make one stretch.
@@ -125,13 +124,13 @@ class Series:
         steps = self._steps()
         edges = np.flatnonzero(np.diff(self.kernel)) + 1
         edges = np.unique(np.concatenate(([0], edges, steps, steps + 1, [len(self.raw) - 1])))
-        found = []
+        corrections = []
         at_step = set(steps.tolist())
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             size, long = moved[last] - moved[first], true[last] - true[first]
             step = first in at_step
-            found.append(
-                Correction(
+            corrections.append(
+                ClockCorrection(
                     at_ns=round(true[first]),
                     duration_ns=0 if step else round(long),
                     size_ns=round(size),
@@ -139,7 +138,7 @@ class Series:
                     kind="step" if step else "slew",
                 )
             )
-        return found
+        return corrections
 
     def unexplained_ns(self) -> Floats:
         """What REALTIME moved from each reading to the next beyond what the kernel's rate says.
@@ -148,13 +147,13 @@ class Series:
         """
         raw = np.diff(self.raw)
         moved = np.diff(self.real) - raw
-        told = np.stack(((self.kernel[:-1] - 1) * raw, (self.kernel[1:] - 1) * raw))
-        return np.asarray(moved - np.clip(moved, told.min(axis=0), told.max(axis=0)))
+        explained = np.stack(((self.kernel[:-1] - 1) * raw, (self.kernel[1:] - 1) * raw))
+        return np.asarray(moved - np.clip(moved, explained.min(axis=0), explained.max(axis=0)))
 
     def unexplained_max_ns(self) -> float:
         """The largest of them, steps left out."""
-        found = np.delete(np.abs(self.unexplained_ns()), self._steps())
-        return float(found.max(initial=0.0))
+        unexplained = np.delete(np.abs(self.unexplained_ns()), self._steps())
+        return float(unexplained.max(initial=0.0))
 
     def _steps(self) -> Integers:
         wide = self.width[:-1] + self.width[1:]

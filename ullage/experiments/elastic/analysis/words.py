@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.analysis.comparison.estimates import Interval
-from ullage.analysis.comparison.rounding import MINUS, quantity, ratio
+from ullage.analysis.comparison.rounding import MINUS, bounded, quantity
 from ullage.common.quantities import many
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, Definition
@@ -70,8 +69,7 @@ def _ratio(c: Contrast) -> tuple[str, str, str]:
     assert c.estimate is not None
     if c.low is None or c.high is None or not c.low > 0:
         return f"{c.estimate:.2f}", "", ""
-    found = Interval(estimate=c.estimate, low=c.low, high=c.high, confidence=0.95, n=c.n, method="")
-    return ratio(found)
+    return bounded(c.estimate, c.low, c.high)
 
 
 def _difference(c: Contrast, value: float) -> str:

@@ -21,9 +21,9 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import Against, Summary
 from ullage.experiments.elastic.simulator.twin import Simulated
 from ullage.report.charts.lanes import (
+    DataRow,
     Drawing,
     Layer,
-    Row,
     finish,
     lane_axis,
     lane_names,
@@ -58,12 +58,12 @@ def field(curves: Curves, room: int, scale: float, simulated: Steps | None = Non
     """
     begin, end = curves.over.begin, max(curves.over.end, curves.last_ns)
 
-    def rows(curve: Steps, **more: str) -> list[Row]:
+    def rows(curve: Steps, **more: str) -> list[DataRow]:
         return [row | more for row in _steps(curve, begin, end)]
 
     named = [curves.demanded, curves.supplied, curves.allocated]
     named += [] if simulated is None else [simulated]
-    data: dict[str, Sequence[Row]] = {
+    data: dict[str, Sequence[DataRow]] = {
         "viewers": [row | {"y": row["y"] / room} for row in rows(curves.present)],
         "waiting": [row | {"y": row["y"] / room} for row in rows(curves.waiting)],
         "lines": [
@@ -141,7 +141,7 @@ def _field_layers(x: alt.X, room: int, lines: int, ticks: list[int]) -> list[Lay
     ]
 
 
-def _missing(curves: Curves, begin: int, end: int) -> list[Row]:
+def _missing(curves: Curves, begin: int, end: int) -> list[DataRow]:
     """Rectangles where fewer nodes are supplied than demanded; the largest if there are many."""
     cuts = sorted({t for c in (curves.demanded, curves.supplied) for t, _ in c.corners(begin, end)})
     rows = []
@@ -153,7 +153,7 @@ def _missing(curves: Curves, begin: int, end: int) -> list[Row]:
     return rows[:MOST_CORNERS]
 
 
-def _steps(curve: Steps, begin: int, end: int) -> list[Row]:
+def _steps(curve: Steps, begin: int, end: int) -> list[DataRow]:
     """Corners for drawing; of more than can be seen the extremes of each bin of time."""
     corners = [*curve.corners(begin, end), (end, int(curve(end)))]
     if len(corners) > MOST_CORNERS:
@@ -218,7 +218,7 @@ def waits(waits_by_label: Mapping[str, tuple[Sequence[float], int]], patience_s:
     Who never was is missing at the right end: the line ends below 100 %.
     """
     labels = list(waits_by_label)
-    rows: list[Row] = []
+    rows: list[DataRow] = []
     longest = max((w[-1] for w, _ in waits_by_label.values() if w), default=0.0)
     end = max(longest, patience_s) * 1.04 or 1.0
     for label, (waits_s, requests) in waits_by_label.items():
@@ -255,7 +255,7 @@ def waits(waits_by_label: Mapping[str, tuple[Sequence[float], int]], patience_s:
             order="x:Q",
         )
     )
-    data: dict[str, Sequence[Row]] = {"lines": rows}
+    data: dict[str, Sequence[DataRow]] = {"lines": rows}
     layers: list[Layer] = [line]
     if patience_s > 0 and math.isfinite(patience_s):
         data["patience"] = [{"x": patience_s, "t": "patience"}]

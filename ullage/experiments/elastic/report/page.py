@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from rich.markup import escape
 
-import ullage
 from ullage.analysis.comparison.rounding import share
 from ullage.common.console import stderr, stdout
 from ullage.common.files import put
@@ -28,54 +24,34 @@ from ullage.experiments.elastic.report.charts import Report, Twins, pictures
 from ullage.experiments.elastic.report.show import AnalysedRun, find
 from ullage.experiments.elastic.simulator import twin
 from ullage.report import answer as report_answer
-from ullage.report import page as report_page
+from ullage.report import document
 from ullage.report import provenance as report_provenance
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
-from ullage.report.views import DoubtView, Fact, Figure, Part, Sentence, Specs, Table
-from ullage.report.workloads import add
+from ullage.report.views import ChartView, DoubtView, Fact, Part, Section, Sentence, Specs
 
-TEMPLATE: Final = "elastic.html.j2"
 MOST_FIELDS: Final = 40
 """Repetitions whose nodes and viewers are drawn; the rest stand in the table."""
 
 
-@dataclass(frozen=True)
-class FieldView:
-    """The figure of the field, of one environment."""
-
-    title: str
-    figure: Figure
-
-
 def render(content: Report) -> str:
-    templates = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("ullage.experiments.elastic.report"), PackageLoader("ullage.report")]
-        ),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: clean(value, 50_000) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template(TEMPLATE).render(page=context(content))
-
-
-def context(content: Report) -> dict[str, Any]:
-    """Everything that the template names."""
     specs = Specs()
-    static = report_page.assets()
+    parts = _parts(content, specs)
+    return document.render(
+        "ullage.experiments.elastic.report",
+        "elastic.html.j2",
+        content.summary.name,
+        _facts(content),
+        specs.items,
+        **parts,
+    )
+
+
+def _parts(content: Report, specs: Specs) -> dict[str, Any]:
+    """Everything that the template names."""
     run, summary = content.run, content.summary
     fields = [_first_field(content, side, specs) for side in content.sides]
     return {
-        "title": clean(summary.name, 120),
-        "version": ullage.__version__,
-        "style": static.style,
-        "library": static.library,
-        "script": static.script,
-        "policy": static.policy,
-        "facts": _facts(content),
         "answer": _answer(content),
         "fields": [f for f in fields if f is not None],
         "metrics": pagetables.metrics(summary),
@@ -96,7 +72,6 @@ def context(content: Report) -> dict[str, Any]:
         "environments": provenance.environments(run),
         "folds": [report_provenance.plan(run.path)],
         "definitions": _definitions(),
-        "specs": specs.items,
     }
 
 
@@ -130,13 +105,13 @@ def _answer(content: Report) -> list[Sentence]:
     return sentences
 
 
-def _first_field(content: Report, side: Side, specs: Specs) -> FieldView | None:
+def _first_field(content: Report, side: Side, specs: Specs) -> Section | None:
     measured = charts.typical(content, side)
     figure = None if measured is None else _field(content, side, measured, specs)
-    return None if figure is None else FieldView(clean(side.label, 60), figure)
+    return None if figure is None else Section(clean(side.label, 60), figures=(figure,))
 
 
-def _field(content: Report, side: Side, measured: Measured, specs: Specs) -> Figure | None:
+def _field(content: Report, side: Side, measured: Measured, specs: Specs) -> ChartView | None:
     drawing = charts.field_picture(content, side, measured)
     if drawing is None:
         return None
@@ -145,11 +120,10 @@ def _field(content: Report, side: Side, measured: Measured, specs: Specs) -> Fig
     figures = f"PcBl {_percent(measured, 'blocked')}, PcAf {_percent(measured, 'affected')}"
     tar = measured.figures.get("tar")
     figures += f", TaR {quantity(tar, 's')}" if tar is not None else ", no allocation"
-    return Figure(
-        id=add(specs, drawing),
-        caption=f"{label}, repetition {number + 1} of {content.summary.repetitions}.",
-        label=f"Nodes demanded, supplied and allocated over time, and viewers, in {label}",
-        height=drawing.height,
+    return specs.figure(
+        drawing,
+        f"{label}, repetition {number + 1} of {content.summary.repetitions}.",
+        f"Nodes demanded, supplied and allocated over time, and viewers, in {label}",
         note=figures,
         summary=f"{label}, repetition {number + 1}: {figures}",
     )
@@ -160,9 +134,9 @@ def _percent(measured: Measured, name: str) -> str:
     return "–" if value is None else unbroken(f"{100 * value:.3g} %")
 
 
-def _all_fields(content: Report, specs: Specs) -> list[Figure]:
+def _all_fields(content: Report, specs: Specs) -> list[ChartView]:
     """Every repetition, in folds."""
-    figures: list[Figure] = []
+    figures: list[ChartView] = []
     for side in content.sides:
         for number in sorted(side.figures):
             if len(figures) == MOST_FIELDS:
@@ -173,28 +147,26 @@ def _all_fields(content: Report, specs: Specs) -> list[Figure]:
     return figures
 
 
-def _allocation(content: Report, specs: Specs) -> Figure | None:
+def _allocation(content: Report, specs: Specs) -> ChartView | None:
     drawing = charts.allocation_picture(content)
     if drawing is None:
         return None
-    return Figure(
-        id=add(specs, drawing),
-        caption="Every allocation of every repetition.",
-        label="Time to allocate a node, by environment",
-        height=drawing.height,
+    return specs.figure(
+        drawing,
+        "Every allocation of every repetition.",
+        "Time to allocate a node, by environment",
         note="At most 300 of an environment are drawn.",
     )
 
 
-def _waits(content: Report, specs: Specs) -> Figure | None:
+def _waits(content: Report, specs: Specs) -> ChartView | None:
     drawing = charts.waits_picture(content)
     if drawing is None:
         return None
-    return Figure(
-        id=add(specs, drawing),
-        caption="Share of the requests that had a node within so many seconds, of all repetitions.",
-        label="Distribution of the waiting time, by environment",
-        height=drawing.height,
+    return specs.figure(
+        drawing,
+        "Share of the requests that had a node within so many seconds, of all repetitions.",
+        "Distribution of the waiting time, by environment",
         note=f"{_dashed(content.summary)} Who was never given a node is missing at the right end.",
     )
 
@@ -205,22 +177,16 @@ def _dashed(summary: Summary) -> str:
     return "Dashed: the patience."
 
 
-@dataclass(frozen=True)
-class AgainstView:
-    name: str
-    notes: tuple[str, ...]
-    tables: Sequence[Table]
-
-
-def _against(comparison: Against | None) -> AgainstView | None:
+def _against(comparison: Against | None) -> Section | None:
     if comparison is None:
         return None
     tables = pagetables.contrasts(comparison.contrasts, comparison.other)
-    return AgainstView(clean(comparison.other, 120), tuple(map(clean, comparison.notes)), tables)
+    notes = tuple(map(clean, comparison.notes))
+    return Section(clean(comparison.other, 120), notes=notes, tables=tuple(tables))
 
 
 def _how(content: Report) -> str:
-    """How the verdicts were made."""
+    """How the verdicts were content."""
     rate = share(1 - content.summary.confidence)
     return unbroken(
         "Above 1×, or above 0, is worse. Ratios and differences are taken repetition by "
@@ -244,7 +210,7 @@ def _definitions() -> list[tuple[str, str]]:
 
 PAGE: Final = "report.html"
 MOST_VIEWERS: Final = 200_000
-"""Of a run with more, all repetitions together, no twins are made: each is simulated many times."""
+"""Of a run with more, in all repetitions, no twins are made: each is simulated many times."""
 
 
 def report(

@@ -13,7 +13,7 @@ from typing import Final
 
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import RESOURCES
-from ullage.experiments.studies.base import Column, Figure, Row, Table
+from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
 from ullage.runs.records import Resource
 from ullage.stats.weighted import weighted_sum
 
@@ -22,9 +22,6 @@ WEIGHTS: Final[Mapping[Resource, float]] = {"cpu": 0.1, "memory": 0.2, "disk": 0
 """What a machine is for, in the example that all of these tables use: mostly its disk."""
 LOCAL, SMB, LINK = "physical_local", "physical_smb", "link"
 
-Rows = list[dict[str, str]]
-Read = Callable[[str], Rows]
-"""`published/NAME.csv` as rows."""
 
 _COLUMNS: Final = tuple(Column(title=guest) for guest in GUESTS)
 
@@ -78,17 +75,19 @@ class Published:
 
     def on_node(self, resource: Resource) -> float:
         """O_node,r of a node that holds one of each guest, with a quarter each (S2.3)."""
-        each = WEIGHTS[resource] / len(GUESTS)
-        return _sum((self.ratios(guest)[resource], each) for guest in GUESTS)
+        share_of_one = WEIGHTS[resource] / len(GUESTS)
+        return _sum((self.ratios(guest)[resource], share_of_one) for guest in GUESTS)
 
 
-def _by(rows: Rows, keys: tuple[str, ...], value: str) -> dict[tuple[str, ...], dict[str, float]]:
+def _by(
+    rows: CsvRows, keys: tuple[str, ...], value: str
+) -> dict[tuple[str, ...], dict[str, float]]:
     """The values of each case, by machine."""
-    found: dict[tuple[str, ...], dict[str, float]] = {}
+    values: dict[tuple[str, ...], dict[str, float]] = {}
     for row in rows:
         case = tuple(row[key] for key in keys)
-        found.setdefault(case, {})[row["machine"]] = float(row[value])
-    return found
+        values.setdefault(case, {})[row["machine"]] = float(row[value])
+    return values
 
 
 def _sum(terms: Iterable[tuple[float, float]]) -> float:
@@ -97,33 +96,33 @@ def _sum(terms: Iterable[tuple[float, float]]) -> float:
     return weighted_sum([[math.log(ratio)] for ratio in ratios], coefficients)
 
 
-def tables(read: Read) -> tuple[Table, ...]:
-    found = Published(read)
+def tables(read: Read) -> tuple[DerivedTable, ...]:
+    published = Published(read)
     return (
-        _cpu(found),
-        _memory(found),
-        _disk(found, LOCAL),
-        _disk(found, SMB),
-        _network(found),
-        _machine(found),
-        _node(found),
+        _cpu(published),
+        _memory(published),
+        _disk(published, LOCAL),
+        _disk(published, SMB),
+        _network(published),
+        _machine(published),
+        _node(published),
     )
 
 
-def _row(label: str, of: Callable[[str], float]) -> Row:
-    return Row(label=label, cells=tuple(Figure(value=of(guest)) for guest in GUESTS))
+def _row(label: str, of: Callable[[str], float]) -> DerivedRow:
+    return DerivedRow(label=label, cells=tuple(Figure(value=of(guest)) for guest in GUESTS))
 
 
-def _cpu(found: Published) -> Table:
-    def row(threads: str) -> Row:
-        return _row(threads, lambda guest: found.cpu_ratio(guest, threads))
+def _cpu(published: Published) -> DerivedTable:
+    def row(threads: str) -> DerivedRow:
+        return _row(threads, lambda guest: published.cpu_ratio(guest, threads))
 
-    return Table(
+    return DerivedTable(
         key="cpu-ratios",
         caption="CPU: time in the VM over time on the physical machine",
         of="threads",
         columns=_COLUMNS,
-        rows=tuple(row(threads) for (threads,) in found.cpu_s),
+        rows=tuple(row(threads) for (threads,) in published.cpu_s),
         notes=(
             "With one thread three guests of four are faster than the machine they run on: it was "
             "itself virtualised, and ran another operating system.",
@@ -131,18 +130,18 @@ def _cpu(found: Published) -> Table:
     )
 
 
-def _memory(found: Published) -> Table:
-    def row(threads: str, block: str) -> Row:
+def _memory(published: Published) -> DerivedTable:
+    def row(threads: str, block: str) -> DerivedRow:
         return _row(
-            f"{threads}, {block} KiB", lambda guest: found.memory_ratio(guest, threads, block)
+            f"{threads}, {block} KiB", lambda guest: published.memory_ratio(guest, threads, block)
         )
 
-    return Table(
+    return DerivedTable(
         key="memory-ratios",
         caption="Memory: rate on the physical machine over rate in the VM",
         of="threads, block",
         columns=_COLUMNS,
-        rows=tuple(row(*case) for case in found.memory),
+        rows=tuple(row(*case) for case in published.memory),
         notes=(
             "Debian in a VM moves up to 7 times as much as the physical machine with one thread, "
             "Windows about 0.6 times as much: an “overhead” of 0.14 to 0.26 is the operating "
@@ -151,18 +150,18 @@ def _memory(found: Published) -> Table:
     )
 
 
-def _disk(found: Published, baseline: str) -> Table:
+def _disk(published: Published, baseline: str) -> DerivedTable:
     where = {LOCAL: "the local disk", SMB: "the disks behind SMB (RAID 5)"}[baseline]
 
-    def row(threads: str) -> Row:
-        return _row(threads, lambda guest: found.disk_ratio(guest, threads, baseline))
+    def row(threads: str) -> DerivedRow:
+        return _row(threads, lambda guest: published.disk_ratio(guest, threads, baseline))
 
-    return Table(
+    return DerivedTable(
         key={LOCAL: "disk-ratios", SMB: "disk-ratios-smb"}[baseline],
         caption=f"Disk: rate of {where} over rate in the VM",
         of="threads",
         columns=_COLUMNS,
-        rows=tuple(row(threads) for (threads,) in found.disk),
+        rows=tuple(row(threads) for (threads,) in published.disk),
         notes=(_DISK_NOTES[baseline],),
     )
 
@@ -175,16 +174,16 @@ _DISK_NOTES: Final = {
 }
 
 
-def _network(found: Published) -> Table:
-    def row(placement: str) -> Row:
-        return _row(placement, lambda guest: found.network_ratio(guest, placement))
+def _network(published: Published) -> DerivedTable:
+    def row(placement: str) -> DerivedRow:
+        return _row(placement, lambda guest: published.network_ratio(guest, placement))
 
-    return Table(
+    return DerivedTable(
         key="network-ratios",
         caption="Network: nominal rate of the link over rate between VMs",
         of="placement",
         columns=_COLUMNS,
-        rows=tuple(row(placement) for (placement,) in found.network),
+        rows=tuple(row(placement) for (placement,) in published.network),
         notes=(
             "No physical machine was measured: 10 Gbit/s is the name of the link. Two VMs on one "
             "node do not use the link at all, and their rows were multiplied by 1,024, the remote "
@@ -193,19 +192,19 @@ def _network(found: Published) -> Table:
     )
 
 
-def _machine(found: Published) -> Table:
+def _machine(published: Published) -> DerivedTable:
     resources = tuple(WEIGHTS)
-    return Table(
+    return DerivedTable(
         key="machine",
         caption="A machine, O = Σ weight · ratio: " + weights(),
         of="VM",
         columns=(*(Column(title=RESOURCES[resource]) for resource in resources), Column(title="O")),
         rows=tuple(
-            Row(
+            DerivedRow(
                 label=guest,
                 cells=(
-                    *(Figure(value=found.ratios(guest)[resource]) for resource in resources),
-                    Figure(value=found.overhead(guest)),
+                    *(Figure(value=published.ratios(guest)[resource]) for resource in resources),
+                    Figure(value=published.overhead(guest)),
                 ),
             )
             for guest in GUESTS
@@ -218,20 +217,20 @@ def _machine(found: Published) -> Table:
     )
 
 
-def _node(found: Published) -> Table:
-    parts = {resource: found.on_node(resource) for resource in WEIGHTS}
+def _node(published: Published) -> DerivedTable:
+    parts = {resource: published.on_node(resource) for resource in WEIGHTS}
     node = math.fsum(parts.values())
     rows = [
         *((f"O_node, {RESOURCES[resource]}", part) for resource, part in parts.items()),
         ("O_node", node),
     ]
-    return Table(
+    return DerivedTable(
         key="node",
         caption="A node that holds one of each VM: O_node = Σ ratio · weight · share",
         of="sum",
         columns=(Column(title="one node"), Column(title="a system of two")),
         rows=tuple(
-            Row(label=label, cells=(Figure(value=value), Figure(value=2 * value)))
+            DerivedRow(label=label, cells=(Figure(value=value), Figure(value=2 * value)))
             for label, value in rows
         ),
         notes=(

@@ -12,7 +12,15 @@ from ullage.analysis.weigh.weighing import Machine, Node, Total, Weighing, weigh
 from ullage.analysis.weigh.weights import WeighRequest
 from ullage.common.errors import UllageError
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, Figure, Row, Study, StudyPlan, Table
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Study,
+    StudyPlan,
+)
 from ullage.experiments.studies.cmu_overhead import derived
 from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
 from ullage.runs.reader import typed
@@ -44,7 +52,7 @@ class CmuOverhead(Study):
     source = "a study of VMs on a supercomputer of CMU, 2015"
     needs = ("root", "the image", "1 CPU and 1 GiB for each of 5 environments, 2 for the network")
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """S2.1 to S2.3, from the four published files."""
         return derived.tables(self.published)
 
@@ -52,73 +60,78 @@ class CmuOverhead(Study):
         """One: everything is compared within its blocks."""
         return (QUICK if quick else FULL,)
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """A table for each resource, then machines and nodes with the study's weights."""
         path = next(iter(runs.values()))
         run = measured.opened(path)
-        beside = self._beside(run)
-        each = (
+        published = self._published_columns(run)
+        by_resource = (
             measured.ratios(
                 run,
                 [c for c in run.analysis.primary() if c.resource == resource],
                 f"{resource}-fresh",
                 caption,
-                beside if resource != "other" else None,
+                published if resource != "other" else None,
             )
             for resource, caption in _CAPTIONS.items()
         )
-        return (*(table for table in each if table is not None), *_weighed(run, self._published))
+        return (
+            *(table for table in by_resource if table is not None),
+            *_weighed(run, self._published),
+        )
 
     @property
     def _published(self) -> derived.Published:
         return derived.Published(self.published)
 
-    def _beside(self, run: measured.Opened) -> measured.Beside:
+    def _published_columns(self, run: measured.AnalysedRun) -> measured.PublishedColumns:
         """The published ratios of their Debian guests for the same setting; – where there is none.
 
         Their settings are ours in threads, block size and placement, and in nothing else.
         """
-        found = self._published
+        published = self._published
 
-        def cells(c: Comparison) -> tuple[Cell, ...]:
-            given = run.parameters(c)
-            return tuple(_of(found, guest, c.resource, given) for guest in THERE)
+        def cells(c: Comparison) -> tuple[DerivedCell, ...]:
+            parameters = run.parameters(c)
+            return tuple(_of(published, guest, c.resource, parameters) for guest in THERE)
 
-        return measured.Beside(tuple(Column(title=f"{guest} there") for guest in THERE), cells)
+        return measured.PublishedColumns(
+            tuple(Column(title=f"{guest} there") for guest in THERE), cells
+        )
 
 
 def _of(
-    found: derived.Published, guest: str, resource: Resource, given: Mapping[str, Any]
+    published: derived.Published, guest: str, resource: Resource, parameters: Mapping[str, Any]
 ) -> Figure:
     """What was published for a setting."""
-    threads = str(given.get("threads"))
+    threads = str(parameters.get("threads"))
     try:
         if resource == "cpu":
-            return Figure(value=found.cpu_ratio(guest, threads))
+            return Figure(value=published.cpu_ratio(guest, threads))
         if resource == "memory":
-            block = str(int(given["block_size"]) // 1024)
-            return Figure(value=found.memory_ratio(guest, threads, block))
+            block = str(int(parameters["block_size"]) // 1024)
+            return Figure(value=published.memory_ratio(guest, threads, block))
         if resource == "disk":
-            return Figure(value=found.disk_ratio(guest, threads))
-        return Figure(value=found.network_ratio(guest, _PLACEMENTS[given["peer"]]))
+            return Figure(value=published.disk_ratio(guest, threads))
+        return Figure(value=published.network_ratio(guest, _PLACEMENTS[parameters["peer"]]))
     except KeyError:
         return Figure(value=None, why="nothing was published for this setting")
 
 
-def _weighed(run: measured.Opened, published: derived.Published) -> tuple[Table, ...]:
+def _weighed(run: measured.AnalysedRun, published: derived.Published) -> tuple[DerivedTable, ...]:
     """Machines, and nodes of several instances, with the study's weights."""
     try:
-        found = weigh(run.folder, run.analysis, WeighRequest(WEIGHTS))
+        weighing = weigh(run.folder, run.analysis, WeighRequest(WEIGHTS))
     except UllageError as error:
         return (_unweighed(error),)
-    nodes = (_nodes(found),) if found.nodes else ()
-    return (_machines(found, published, run.folder.path), *nodes)
+    nodes = (_nodes(weighing),) if weighing.nodes else ()
+    return (_machines(weighing, published, run.folder.path), *nodes)
 
 
-def _machines(found: Weighing, published: derived.Published, run: Path) -> Table:
-    rows = [_machine(machine) for machine in found.machines]
+def _machines(weighing: Weighing, published: derived.Published, run: Path) -> DerivedTable:
+    rows = [_machine(machine) for machine in weighing.machines]
     rows += [
-        Row(
+        DerivedRow(
             label=f"{guest} there",
             cells=(
                 Figure(value=published.overhead(guest)),
@@ -127,7 +140,7 @@ def _machines(found: Weighing, published: derived.Published, run: Path) -> Table
         )
         for guest in GUESTS
     ]
-    return Table(
+    return DerivedTable(
         key="machine-fresh",
         caption="A machine, O = Σ weight · ratio, ours and theirs",
         of="machine",
@@ -142,16 +155,16 @@ def _machines(found: Weighing, published: derived.Published, run: Path) -> Table
     )
 
 
-def _machine(machine: Machine) -> Row:
+def _machine(machine: Machine) -> DerivedRow:
     parts = {part.resource: part.total for part in machine.parts}
-    return Row(
+    return DerivedRow(
         label=words.name(machine.label, emulated=machine.emulated, unequal=machine.unequal),
         cells=tuple(_total(total) for total in (machine.total, *(parts[r] for r in WEIGHTS))),
     )
 
 
-def _nodes(found: Weighing) -> Table:
-    return Table(
+def _nodes(weighing: Weighing) -> DerivedTable:
+    return DerivedTable(
         key="node-fresh",
         caption="Nodes: all instances that fit, at work together",
         of="node",
@@ -160,14 +173,14 @@ def _nodes(found: Weighing) -> Table:
             Column(title="mean by share", decimals=3),
             Column(title="instances", decimals=0),
         ),
-        rows=tuple(_node(node) for node in found.nodes),
+        rows=tuple(_node(node) for node in weighing.nodes),
         notes=("The sum grows with what is placed on a node; the mean by share does not.",),
     )
 
 
-def _node(node: Node) -> Row:
+def _node(node: Node) -> DerivedRow:
     instances = sum(part.copies for part in node.parts if part.resource == node.parts[0].resource)
-    return Row(
+    return DerivedRow(
         label=node.name,
         cells=(_total(node.total), _total(node.mean), Figure(value=float(instances))),
     )
@@ -179,8 +192,8 @@ def _total(total: Total) -> Figure:
     return Figure(value=total.overhead, low=total.interval.low, high=total.interval.high)
 
 
-def _unweighed(error: UllageError) -> Table:
-    return Table(
+def _unweighed(error: UllageError) -> DerivedTable:
+    return DerivedTable(
         key="machine-fresh",
         caption="A machine, O = Σ weight · ratio",
         of="machine",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.experiments.studies.base import Column, Figure, Row, Table
-from ullage.experiments.studies.elastic_clock.derived_elastic import Read
+from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
 
 COST_RATIOS: Final = {("rvec", "tsc"): "1.63", ("rvec", "monotonic"): "0.73"}
 """As printed: clock over clock."""
 _NAMES: Final = {"tsc": "TSC", "monotonic": "CLOCK_MONOTONIC", "rvec": "RVEC"}
 
 
-def tables(read: Read) -> tuple[Table, ...]:
+def tables(read: Read) -> tuple[DerivedTable, ...]:
     ocean = read("clock2015_pop")
     return (
         _cost(read("clock2015_cost")),
@@ -22,35 +21,35 @@ def tables(read: Read) -> tuple[Table, ...]:
     )
 
 
-def cost_ratio(rows: list[dict[str, str]], clock: str, over: str) -> float:
+def cost_ratio(rows: CsvRows, clock: str, over: str) -> float:
     """One mean over another."""
     means = {row["clock"]: float(row["mean_ns"]) for row in rows}
     return means[clock] / means[over]
 
 
-def _cost(rows: list[dict[str, str]]) -> Table:
+def _cost(rows: CsvRows) -> DerivedTable:
     """S4.8: what one read costs, over the counter's and the kernel's clock."""
-    over = ("tsc", "monotonic")
+    bases = ("tsc", "monotonic")
 
     def cells(row: dict[str, str]) -> tuple[Figure, ...]:
         clock = row["clock"]
         ratios = (
-            Figure(value=cost_ratio(rows, clock, other), printed=COST_RATIOS.get((clock, other)))
-            for other in over
+            Figure(value=cost_ratio(rows, clock, base), printed=COST_RATIOS.get((clock, base)))
+            for base in bases
         )
         varies = Figure(value=100 * float(row["stddev_ns"]) / float(row["mean_ns"]))
         return (Figure(value=float(row["mean_ns"])), *ratios, varies)
 
-    return Table(
+    return DerivedTable(
         key="clock-cost",
         caption="What a read of each clock costs",
         of="clock",
         columns=(
             Column(title="mean", unit="ns", decimals=0),
-            *(Column(title=f"÷ {_NAMES[other]}", decimals=3) for other in over),
+            *(Column(title=f"÷ {_NAMES[base]}", decimals=3) for base in bases),
             Column(title="coefficient of variation", unit="%", decimals=2),
         ),
-        rows=tuple(Row(label=_NAMES[row["clock"]], cells=cells(row)) for row in rows),
+        rows=tuple(DerivedRow(label=_NAMES[row["clock"]], cells=cells(row)) for row in rows),
         notes=(
             "257 ns are many times what the instruction takes on machines of then and now, so the "
             "loop or the call around a read was probably timed with it. What is the same in all "
@@ -59,22 +58,26 @@ def _cost(rows: list[dict[str, str]]) -> Table:
     )
 
 
-def _corrections(rows: list[dict[str, str]]) -> Table:
+def _corrections(rows: CsvRows) -> DerivedTable:
     """S4.12: how far NTP moved the clock at each poll, and the rate that this would be."""
     mean = {row["interval_s"]: float(row["mean_adjustment_us"]) for row in rows}
 
     def cells(row: dict[str, str]) -> tuple[Figure, ...]:
         seconds = float(row["interval_s"])
-        us, spread = mean[row["interval_s"]], float(row["stddev_us"])
-        ppm = Figure(value=us / seconds) if seconds else Figure(value=None, why="no time between")
+        mean_us, spread = mean[row["interval_s"]], float(row["stddev_us"])
+        ppm = (
+            Figure(value=mean_us / seconds)
+            if seconds
+            else Figure(value=None, why="no time between")
+        )
         return (
-            Figure(value=us),
-            Figure(value=us / mean["0"]),
-            Figure(value=100 * spread / us),
+            Figure(value=mean_us),
+            Figure(value=mean_us / mean["0"]),
+            Figure(value=100 * spread / mean_us),
             ppm,
         )
 
-    return Table(
+    return DerivedTable(
         key="clock-ntp",
         caption="Corrections that NTP made, by the interval between two polls",
         of="interval, s",
@@ -84,7 +87,7 @@ def _corrections(rows: list[dict[str, str]]) -> Table:
             Column(title="coefficient of variation", unit="%", decimals=1),
             Column(title="correction ÷ interval", unit="ppm", decimals=2),
         ),
-        rows=tuple(Row(label=row["interval_s"], cells=cells(row)) for row in rows),
+        rows=tuple(DerivedRow(label=row["interval_s"], cells=cells(row)) for row in rows),
         notes=(
             "An oscillator with a constant error would be corrected by as many parts per million "
             "at any interval. 66 at 10 s and 17 at 600 s cannot both be the oscillator: at short "
@@ -94,7 +97,7 @@ def _corrections(rows: list[dict[str, str]]) -> Table:
     )
 
 
-def _ocean(rows: list[dict[str, str]]) -> Table:
+def _ocean(rows: CsvRows) -> DerivedTable:
     """S4.11: the time of the ocean program with NTP and with the global clock."""
 
     def cells(row: dict[str, str]) -> tuple[Figure, ...]:
@@ -109,7 +112,7 @@ def _ocean(rows: list[dict[str, str]]) -> Table:
             Figure(value=ntp - rgap, printed=row["difference_s"]),
         )
 
-    return Table(
+    return DerivedTable(
         key="clock-pop",
         caption="POP: its time with NTP against its time with RGAP",
         of="processes",
@@ -118,7 +121,7 @@ def _ocean(rows: list[dict[str, str]]) -> Table:
             Column(title="longer by", unit="%", decimals=2),
             Column(title="longer by", unit="s", decimals=3),
         ),
-        rows=tuple(Row(label=row["mpi_processes"], cells=cells(row)) for row in rows),
+        rows=tuple(DerivedRow(label=row["mpi_processes"], cells=cells(row)) for row in rows),
         notes=(
             "No number of runs and no deviation is published for these times, so no interval can "
             "be given, and 0.8 to 2 % cannot be told from chance. The differences lie between 4.5 "
@@ -127,7 +130,7 @@ def _ocean(rows: list[dict[str, str]]) -> Table:
     )
 
 
-def _speedup(rows: list[dict[str, str]]) -> Table:
+def _speedup(rows: CsvRows) -> DerivedTable:
     """The same times against the number of processes."""
     timed = [row for row in rows if row["rgap_s"]]
     first = timed[0]
@@ -137,7 +140,7 @@ def _speedup(rows: list[dict[str, str]]) -> Table:
         ups = [float(first[clock]) / float(row[clock]) for clock in ("rgap_s", "ntp_s")]
         return (*(Figure(value=up) for up in ups), Figure(value=100 * ups[0] / more))
 
-    return Table(
+    return DerivedTable(
         key="clock-pop-speedup",
         caption=f"POP: times as fast as with {first['mpi_processes']} processes",
         of="processes",
@@ -146,7 +149,7 @@ def _speedup(rows: list[dict[str, str]]) -> Table:
             Column(title="with NTP", decimals=3),
             Column(title="efficiency with RGAP", unit="%", decimals=1),
         ),
-        rows=tuple(Row(label=row["mpi_processes"], cells=cells(row)) for row in timed),
+        rows=tuple(DerivedRow(label=row["mpi_processes"], cells=cells(row)) for row in timed),
         notes=(
             "16 processes take half as long again as 12, with either clock: something else than "
             "the clock decides about these times.",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
 
 from ullage.analysis.comparison.rounding import share
-from ullage.experiments.studies.base import Column, Figure, Row, Table, decimals, number
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Read,
+    decimals,
+    number,
+)
 from ullage.stats.interval import t_quantile
-
-Read = Callable[[str], list[dict[str, str]]]
-"""`published/NAME.csv` as rows."""
 
 CONFIDENCE: Final = 0.95
 RUNS: Final = 10
@@ -25,7 +30,7 @@ LOADS: Final = (("busy", "33.002", "285.467"), ("idle", "14.263", "123.375"))
 """The server, its load in percent of that rating, and the watts, both as printed."""
 
 
-def tables(read: Read) -> tuple[Table, ...]:
+def tables(read: Read) -> tuple[DerivedTable, ...]:
     blocking = read("elastic2015_blocking")
     return (
         _bandwidth(read("elastic2015_streaming")),
@@ -36,7 +41,7 @@ def tables(read: Read) -> tuple[Table, ...]:
     )
 
 
-def _bandwidth(rows: list[dict[str, str]]) -> Table:
+def _bandwidth(rows: CsvRows) -> DerivedTable:
     """S4.1: clients × bitrate, all streams of the host together."""
 
     def cells(row: dict[str, str]) -> tuple[Figure, ...]:
@@ -49,7 +54,7 @@ def _bandwidth(rows: list[dict[str, str]]) -> Table:
             Figure(value=100 * total / number(CEILING_MBPS)),
         )
 
-    return Table(
+    return DerivedTable(
         key="bandwidth",
         caption="Streams that one host sustained, and what they come to",
         of="technique, instances",
@@ -59,7 +64,7 @@ def _bandwidth(rows: list[dict[str, str]]) -> Table:
             Column(title="of the ceiling", unit="%", decimals=1),
         ),
         rows=tuple(
-            Row(label=f"{row['technique']}, {row['vms']}", cells=cells(row)) for row in rows
+            DerivedRow(label=f"{row['technique']}, {row['vms']}", cells=cells(row)) for row in rows
         ),
         notes=(
             "All rows of native and LXC, and KVM with four and eight guests, stop at one figure: "
@@ -72,17 +77,17 @@ def _bandwidth(rows: list[dict[str, str]]) -> Table:
     )
 
 
-def _allocation(rows: list[dict[str, str]]) -> Table:
+def _allocation(rows: CsvRows) -> DerivedTable:
     """S4.2: mean ± t·s/√n, and each over the quickest by Fieller's theorem."""
     quickest = min(rows, key=lambda row: float(row["mean_s"]))
     ours = [
-        Row(
+        DerivedRow(
             label=f"{row['hypervisor']} on {row['platform']}",
             cells=(mean_of(row), ratio_of(row, quickest)),
         )
         for row in rows
     ]
-    return Table(
+    return DerivedTable(
         key="allocation",
         caption="Time to allocate one instance, from mean, deviation and number of runs",
         of="hypervisor, platform",
@@ -127,7 +132,7 @@ def ratio_of(row: dict[str, str], over: dict[str, str]) -> Figure:
     return Figure(value=a / b, low=(a / b - half) / (1 - g), high=(a / b + half) / (1 - g))
 
 
-def _blocked(rows: list[dict[str, str]]) -> Table:
+def _blocked(rows: CsvRows) -> DerivedTable:
     """S4.4: PcBl = blocked / requests, of the means over the runs."""
 
     def cells(row: dict[str, str]) -> tuple[Figure, ...]:
@@ -142,7 +147,7 @@ def _blocked(rows: list[dict[str, str]]) -> Table:
             Figure(value=float(most)),
         )
 
-    return Table(
+    return DerivedTable(
         key="blocked",
         caption="Viewers blocked by allocation latency, of those who asked",
         of="platform, viewers, patience",
@@ -152,7 +157,7 @@ def _blocked(rows: list[dict[str, str]]) -> Table:
             Column(title="best run", decimals=0),
             Column(title="worst run", decimals=0),
         ),
-        rows=tuple(Row(label=label(row), cells=cells(row)) for row in rows),
+        rows=tuple(DerivedRow(label=label(row), cells=cells(row)) for row in rows),
         notes=(
             "Nine of ten percentages follow from the printed means. Xen on OpenStack with 400 "
             "viewers does not: 3.441 of 398.8 are 0.86 %, not 2.11 %, and 3.441 lies below the "
@@ -175,9 +180,9 @@ def label(row: dict[str, str]) -> str:
     return f"{where}, {row['clients']}, {row['patience_s']} s"
 
 
-def _deviations(rows: list[dict[str, str]]) -> Table:
+def _deviations(rows: CsvRows) -> DerivedTable:
     """Can the printed means and deviations be those of so many whole numbers?"""
-    return Table(
+    return DerivedTable(
         key="blocked-deviations",
         caption=f"The printed deviations, if blocked viewers were counted in {RUNS} runs",
         of="platform, viewers, patience",
@@ -203,7 +208,7 @@ def _deviations(rows: list[dict[str, str]]) -> Table:
     )
 
 
-def _possible(row: dict[str, str]) -> Row:
+def _possible(row: dict[str, str]) -> DerivedRow:
     requests, printed = float(row["requests_received_mean"]), row["blocked_stddev"]
     mean = float(row["blocked_mean"])
     if not whole(mean * RUNS):
@@ -215,7 +220,7 @@ def _possible(row: dict[str, str]) -> Row:
     elif not spread_fits(row):
         why = f"{RUNS} numbers from the best run to the worst deviate by more"
         nearest = nearest.model_copy(update={"why": why})
-    return Row(label=label(row), cells=(Figure(value=mean), nearest))
+    return DerivedRow(label=label(row), cells=(Figure(value=mean), nearest))
 
 
 def whole(value: float) -> bool:
@@ -240,27 +245,27 @@ def nearest_deviation(mean: float, deviation: float, n: int) -> float:
     parity; the deviation is √(Σx²/n − mean²).
     """
     total = round(n * mean)
-    wanted = n * deviation**2 + total**2 / n
-    squares = total + 2 * round((wanted - total) / 2)
+    sum_of_squares = n * deviation**2 + total**2 / n
+    squares = total + 2 * round((sum_of_squares - total) / 2)
     candidates = (q / n - (total / n) ** 2 for q in (squares - 2, squares, squares + 2))
     return min((math.sqrt(v) for v in candidates if v >= 0), key=lambda s: abs(s - deviation))
 
 
-def _watts() -> Table:
+def _watts() -> DerivedTable:
     """S4.6: load × rating."""
     rows = [
-        Row(
-            label=what,
+        DerivedRow(
+            label=load_name,
             cells=(
                 Figure(value=number(load)),
                 Figure(value=number(load) / 100 * RATING_W, printed=watts),
             ),
         )
-        for what, load, watts in LOADS
+        for load_name, load, watts in LOADS
     ]
     busy, idle = (number(load) / 100 * RATING_W for _, load, _ in LOADS)
-    rows.append(Row(label="above idle", cells=("", Figure(value=busy - idle))))
-    return Table(
+    rows.append(DerivedRow(label="above idle", cells=("", Figure(value=busy - idle))))
+    return DerivedTable(
         key="watts",
         caption="Power of the host, from the load of its power supply",
         of="host",

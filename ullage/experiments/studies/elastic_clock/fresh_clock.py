@@ -7,50 +7,59 @@ from typing import Final
 
 from ullage.experiments.clock import view
 from ullage.experiments.clock.ntp.outcome import NtpReport
-from ullage.experiments.clock.outcomes import Cost, Interval, Probe
+from ullage.experiments.clock.outcomes import ClockReader, MedianInterval, ReadCost
 from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport, name
 from ullage.experiments.studies import clockfile
-from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Read,
+)
 from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio
-from ullage.experiments.studies.elastic_clock.derived_elastic import Read
 
-_OVER: Final[tuple[Probe, ...]] = ("counter", "monotonic")
+_OVER: Final[tuple[ClockReader, ...]] = ("counter", "monotonic")
 _THERE: Final = {"counter": "tsc", "monotonic": "monotonic", "rvec": "rvec"}
 """Ours → theirs."""
 _NODES: Final = (10, 1_000, 100_000, 1_000_000)
 
 
-def tables(path: Path, read: Read) -> list[Table | None]:
+def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     """Of a folder that a plan for the clock left."""
-    found = clockfile.read(path)
+    record = clockfile.read(path)
     return [
-        _cost(found.cost, read("clock2015_cost")) if found.cost else None,
-        _precision(found.check) if found.check else None,
-        _scaling(found.scaling) if found.scaling else None,
-        _ntp(found.ntp, read("clock2015_ntp")) if found.ntp else None,
+        _cost(record.cost, read("clock2015_cost")) if record.cost else None,
+        _precision(record.check) if record.check else None,
+        _scaling(record.scaling) if record.scaling else None,
+        _ntp(record.ntp, read("clock2015_ntp")) if record.ntp else None,
     ]
 
 
-def _figure(found: Interval | None, scale: float = 1.0) -> Figure:
-    if found is None:
+def _figure(interval: MedianInterval | None, scale: float = 1.0) -> Figure:
+    if interval is None:
         return Figure(value=None, why="not measured here")
-    return Figure(value=found.median / scale, low=found.low / scale, high=found.high / scale)
+    return Figure(
+        value=interval.median / scale, low=interval.low / scale, high=interval.high / scale
+    )
 
 
-def _cost(report: CostReport, published: list[dict[str, str]]) -> Table:
+def _cost(report: CostReport, published: CsvRows) -> DerivedTable:
     """S4.8: ratios of the same round, beside the published ones."""
 
-    def there(clock: Probe, over: Probe) -> Figure:
+    def published_ratio(clock: ClockReader, over: ClockReader) -> Figure:
         if clock not in _THERE:
             return Figure(value=None, why="no such clock was published")
         return Figure(value=cost_ratio(published, _THERE[clock], _THERE[over]))
 
-    def cells(cost: Cost) -> tuple[Cell, ...]:
+    def cells(cost: ReadCost) -> tuple[DerivedCell, ...]:
         ratios = {ratio.over: ratio.ratio for ratio in cost.ratios}
         ours = tuple(_figure(ratios.get(over)) for over in _OVER)
-        return (_figure(cost.ns), *ours, *(there(cost.clock, over) for over in _OVER))
+        return (_figure(cost.ns), *ours, *(published_ratio(cost.clock, over) for over in _OVER))
 
-    return Table(
+    return DerivedTable(
         key="clock-cost-fresh",
         caption="What a read of each clock costs, here and there",
         of="clock",
@@ -60,7 +69,7 @@ def _cost(report: CostReport, published: list[dict[str, str]]) -> Table:
             *(Column(title=f"÷ {view.NAMES[over]} there", decimals=2) for over in _OVER),
         ),
         rows=tuple(
-            Row(label=view.NAMES[cost.clock], cells=cells(cost))
+            DerivedRow(label=view.NAMES[cost.clock], cells=cells(cost))
             for cost in sorted(report.measured.clocks, key=lambda cost: cost.ns.median)
         ),
         notes=(
@@ -70,10 +79,10 @@ def _cost(report: CostReport, published: list[dict[str, str]]) -> Table:
     )
 
 
-def _precision(report: CheckReport) -> Table:
+def _precision(report: CheckReport) -> DerivedTable:
     """S4.7, S4.8: is even the shortest piece of work told to take time?"""
     ecp = report.ecp
-    return Table(
+    return DerivedTable(
         key="clock-ecp-fresh",
         caption=f"Strictly increasing and precise? {ecp.additions} additions, "
         f"{ecp.iterations:,} times in each of {ecp.runs} runs",
@@ -84,18 +93,18 @@ def _precision(report: CheckReport) -> Table:
             Column(title="negative", decimals=0),
         ),
         rows=tuple(
-            Row(
-                label=f"{view.NAMES[found.clock]}, {placed.placement.replace('-', ' ')}",
+            DerivedRow(
+                label=f"{view.NAMES[elapsed.clock]}, {placed.placement.replace('-', ' ')}",
                 cells=(
-                    Figure(value=found.durations.p50_ns)
-                    if found.durations
+                    Figure(value=elapsed.durations.p50_ns)
+                    if elapsed.durations
                     else Figure(value=None, why="no duration was measured"),
-                    Figure(value=float(found.zero)),
-                    Figure(value=float(found.backward)),
+                    Figure(value=float(elapsed.zero)),
+                    Figure(value=float(elapsed.backward)),
                 ),
             )
             for placed in ecp.placements
-            for found in placed.clocks
+            for elapsed in placed.clocks
         ),
         notes=(
             "A duration of zero, or a negative one, is the clock's fault: it is not precise.",
@@ -106,13 +115,13 @@ def _precision(report: CheckReport) -> Table:
     )
 
 
-def _scaling(report: ScalingReport) -> Table:
+def _scaling(report: ScalingReport) -> DerivedTable:
     """S4.10: until all nodes are synchronised, real and simulated, and the bound of the worst."""
     rows = []
     for stage in report.stages:
         for real in stage.real:
             rows.append(
-                Row(
+                DerivedRow(
                     label=f"{stage.name}, {name(real.topology)}, {real.nodes} real",
                     cells=(
                         Figure(value=sum(real.elapsed_ns) / len(real.elapsed_ns) / 1e6),
@@ -124,7 +133,7 @@ def _scaling(report: ScalingReport) -> Table:
         for point in stage.simulated.points:
             if point.nodes in _NODES:
                 rows.append(
-                    Row(
+                    DerivedRow(
                         label=f"{stage.name}, {name(point.topology)}, {point.nodes:,} simulated",
                         cells=(
                             _figure(point.total_ns, 1e6),
@@ -133,7 +142,7 @@ def _scaling(report: ScalingReport) -> Table:
                         ),
                     )
                 )
-    return Table(
+    return DerivedTable(
         key="clock-scaling-fresh",
         caption="Synchronising many nodes once: time, messages, bound of the worst node",
         of="network, topology, nodes",
@@ -152,21 +161,21 @@ def _scaling(report: ScalingReport) -> Table:
     )
 
 
-def _ntp(report: NtpReport, published: list[dict[str, str]]) -> Table:
+def _ntp(report: NtpReport, published: CsvRows) -> DerivedTable:
     """S4.12: the corrections that chrony makes, and those of 2015."""
-    there = {float(row["interval_s"]): float(row["mean_adjustment_us"]) for row in published}
+    published_us = {float(row["interval_s"]): float(row["mean_adjustment_us"]) for row in published}
 
-    def cells(asked_s: float, mean_ns: float | None) -> tuple[Cell, ...]:
+    def cells(asked_s: float, mean_ns: float | None) -> tuple[DerivedCell, ...]:
         ours = (
             Figure(value=None, why="chrony made no correction that counts")
             if mean_ns is None
             else Figure(value=mean_ns / 1e3)
         )
-        if asked_s not in there:
+        if asked_s not in published_us:
             return (ours, Figure(value=None, why="nothing was published for this interval"))
-        return (ours, Figure(value=there[asked_s]))
+        return (ours, Figure(value=published_us[asked_s]))
 
-    return Table(
+    return DerivedTable(
         key="clock-ntp-fresh",
         caption="Corrections of an NTP daemon, by the interval between two polls",
         of="interval, s",
@@ -175,11 +184,13 @@ def _ntp(report: NtpReport, published: list[dict[str, str]]) -> Table:
             Column(title="mean there", unit="µs", decimals=2),
         ),
         rows=tuple(
-            Row(
-                label=f"{one.asked_s:g}",
-                cells=cells(one.asked_s, one.applied.mean_ns if one.applied else None),
+            DerivedRow(
+                label=f"{interval.asked_s:g}",
+                cells=cells(
+                    interval.asked_s, interval.applied.mean_ns if interval.applied else None
+                ),
             )
-            for one in report.measured.intervals
+            for interval in report.measured.intervals
         ),
         notes=(
             "Here chrony disciplines the clock of an emulated guest whose oscillator is wrong by a "

@@ -11,8 +11,15 @@ from ullage.experiments.elastic.analysis.definitions import BY_NAME
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary, summarise
 from ullage.experiments.elastic.report.answer import undecided
-from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
-from ullage.experiments.studies.elastic_clock.derived_elastic import Read
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Read,
+)
 
 SHOWN: Final = (
     ("blocked", 100.0, Column(title="PcBl", unit="%", decimals=1)),
@@ -26,14 +33,17 @@ SHOWN: Final = (
 """Metric, what it is multiplied with, and its column."""
 
 
-def tables(path: Path, read: Read) -> list[Table | None]:
+def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     """Of a run of `quick.yaml` or `full.yaml`."""
     run = ElasticRun.open(path)
-    found = summarise(run, sides(run))
-    return [_metrics(found, _there(read("elastic2015_blocking"))), _contrasts(found)]
+    summary = summarise(run, sides(run))
+    return [
+        _metrics(summary, _published_blocked(read("elastic2015_blocking"))),
+        _contrasts(summary),
+    ]
 
 
-def _there(rows: list[dict[str, str]]) -> dict[str, float]:
+def _published_blocked(rows: CsvRows) -> dict[str, float]:
     """Environment of `full.yaml` → PcBl published for its clients and patience, in per cent.
 
     Of Xen with 400 viewers the percentage stands here, which the printed mean contradicts.
@@ -45,8 +55,8 @@ def _there(rows: list[dict[str, str]]) -> dict[str, float]:
     }
 
 
-def _metrics(found: Summary, there: dict[str, float]) -> Table:
-    return Table(
+def _metrics(summary: Summary, published: dict[str, float]) -> DerivedTable:
+    return DerivedTable(
         key="movie-fresh",
         caption="ElasticMovie: what its viewers felt, and how its nodes came and went",
         of="environment",
@@ -54,10 +64,10 @@ def _metrics(found: Summary, there: dict[str, float]) -> Table:
             *(column for _, _, column in SHOWN),
             Column(title="PcBl there", unit="%", decimals=2),
         ),
-        rows=tuple(_row(environment, there) for environment in found.environments),
+        rows=tuple(_row(environment, published) for environment in summary.environments),
         notes=(
-            f"Means over the repetitions with {share(found.confidence)} intervals; TaR, TlR and "
-            f"the nodes are geometric. {found.time_scale:g} of the viewers' seconds pass in one: "
+            f"Means over the repetitions with {share(summary.confidence)} intervals; TaR, TlR and "
+            f"the nodes are geometric. {summary.time_scale:g} of the viewers' seconds pass in one: "
             "TaR and TlR are real ones. TaR holds a delay that the plan injects.",
             "There 1.9 to 24 % were blocked, with nodes for 40 or 100 viewers and nodes that "
             "took 10.7 s to 101 s; PcAf and AggBand were defined and not reported.",
@@ -65,31 +75,33 @@ def _metrics(found: Summary, there: dict[str, float]) -> Table:
     )
 
 
-def _row(environment: EnvironmentSummary, there: dict[str, float]) -> Row:
-    published = there.get(environment.key)
-    return Row(
+def _row(environment: EnvironmentSummary, published: dict[str, float]) -> DerivedRow:
+    blocked = published.get(environment.key)
+    return DerivedRow(
         label=environment.label,
         cells=(
             *(_estimate(environment, metric, factor) for metric, factor, _ in SHOWN),
-            Figure(value=published, why="" if published else "nothing was published for it"),
+            Figure(value=blocked, why="" if blocked else "nothing was published for it"),
         ),
     )
 
 
 def _estimate(environment: EnvironmentSummary, metric: str, factor: float) -> Figure:
-    found = environment.estimate(metric)
-    if found is None:
+    estimate = environment.estimate(metric)
+    if estimate is None:
         return Figure(value=None, why="no repetition has a figure of it")
-    if found.low is None or found.high is None:
-        return Figure(value=factor * found.estimate, why=found.why)
-    return Figure(value=factor * found.estimate, low=factor * found.low, high=factor * found.high)
+    if estimate.low is None or estimate.high is None:
+        return Figure(value=factor * estimate.estimate, why=estimate.why)
+    return Figure(
+        value=factor * estimate.estimate, low=factor * estimate.low, high=factor * estimate.high
+    )
 
 
-def _contrasts(found: Summary) -> Table | None:
-    primary = [c for c in found.contrasts if c.primary]
+def _contrasts(summary: Summary) -> DerivedTable | None:
+    primary = [c for c in summary.contrasts if c.primary]
     if not primary:
         return None
-    return Table(
+    return DerivedTable(
         key="movie-verdicts-fresh",
         caption="ElasticMovie: environments against the baseline, with the same arrivals",
         of="environment and metric",
@@ -99,7 +111,7 @@ def _contrasts(found: Summary) -> Table | None:
             Column(title="verdict"),
         ),
         rows=tuple(
-            Row(
+            DerivedRow(
                 label=f"{c.environment_label}, {BY_NAME[c.metric].title}",
                 cells=(*_effect(c), _verdict(c)),
             )
@@ -109,17 +121,17 @@ def _contrasts(found: Summary) -> Table | None:
     )
 
 
-def _effect(c: Contrast) -> tuple[Cell, Cell]:
+def _effect(c: Contrast) -> tuple[DerivedCell, DerivedCell]:
     """A ratio in one column, a difference of shares in the other."""
     factor = 1.0 if c.kind == "ratio" else 100.0
     bounded = c.low is not None and c.high is not None
-    made = Figure(
+    figure = Figure(
         value=None if c.estimate is None else factor * c.estimate,
         low=factor * c.low if bounded and c.low is not None else None,
         high=factor * c.high if bounded and c.high is not None else None,
         why=c.note,
     )
-    return (made, "") if c.kind == "ratio" else ("", made)
+    return (figure, "") if c.kind == "ratio" else ("", figure)
 
 
 def _verdict(c: Contrast) -> str:

@@ -8,8 +8,15 @@ from typing import Final
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
-from ullage.experiments.studies.elastic_clock.derived_elastic import Read, mean_of
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Read,
+)
+from ullage.experiments.studies.elastic_clock.derived_elastic import mean_of
 
 STREAMS: Final = ("viewers", "rate", "server_cpu_per_stream")
 PARTS: Final = (
@@ -24,20 +31,20 @@ _THERE: Final = {"native": "native", "lxc": "lxc", "qemu": "kvm"}
 """Provider → technique of the published streams."""
 
 
-def tables(path: Path, read: Read) -> list[Table | None]:
+def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     """Of a run of `quick-host.yaml` or `full-host.yaml`."""
     run = measured.opened(path)
     of = {
         kind: [c for c in run.analysis.comparisons if run.kind(c) == kind]
         for kind in ("streaming", "provisioning")
     }
-    told = [c for c in of["streaming"] if c.metric in _told(run, c)]
+    telling = [c for c in of["streaming"] if c.metric in _telling_metrics(run, c)]
     streams = measured.ratios(
         run,
-        told,
+        telling,
         "streams-fresh",
         "Streams of one host, and the servers' CPU time for each",
-        _beside(run, read) if any(c.metric == "viewers" for c in told) else None,
+        _published_columns(run, read) if any(c.metric == "viewers" for c in telling) else None,
     )
     allocations = measured.ratios(
         run,
@@ -48,12 +55,12 @@ def tables(path: Path, read: Read) -> list[Table | None]:
     return [streams, _parts(run, of["provisioning"], read), allocations]
 
 
-def _told(run: measured.Opened, c: Comparison) -> tuple[str, ...]:
+def _telling_metrics(run: measured.AnalysedRun, c: Comparison) -> tuple[str, ...]:
     """What of a streaming workload says something: a number of viewers that was given does not."""
     return STREAMS if run.parameters(c)["viewers"] is None else ("server_cpu_per_stream",)
 
 
-def _beside(run: measured.Opened, read: Read) -> measured.Beside:
+def _published_columns(run: measured.AnalysedRun, read: Read) -> measured.PublishedColumns:
     """Published clients of the same technique with one instance, as a ratio to the native ones."""
     clients = {
         row["technique"]: float(row["clients_total"])
@@ -62,20 +69,22 @@ def _beside(run: measured.Opened, read: Read) -> measured.Beside:
     }
     providers = {e.key: e.provider for e in run.folder.resolved.environments}
 
-    def cells(c: Comparison) -> tuple[Cell, ...]:
-        there = _THERE.get(providers[c.environment])
-        if c.metric != "viewers" or there is None:
+    def cells(c: Comparison) -> tuple[DerivedCell, ...]:
+        technique = _THERE.get(providers[c.environment])
+        if c.metric != "viewers" or technique is None:
             return (Figure(value=None, why="nothing was published that could be compared"),)
-        return (Figure(value=clients["native"] / clients[there]),)
+        return (Figure(value=clients["native"] / clients[technique]),)
 
-    return measured.Beside((Column(title="one instance there", decimals=3),), cells)
+    return measured.PublishedColumns((Column(title="one instance there", decimals=3),), cells)
 
 
-def _parts(run: measured.Opened, comparisons: list[Comparison], read: Read) -> Table | None:
+def _parts(
+    run: measured.AnalysedRun, comparisons: list[Comparison], read: Read
+) -> DerivedTable | None:
     """S4.2 with its parts, which were defined there and never reported: medians, in seconds."""
     if not comparisons:
         return None
-    rows: list[Row] = []
+    rows: list[DerivedRow] = []
     for workload in dict.fromkeys(c.workload for c in comparisons):
         of = {(c.environment, c.metric): c for c in comparisons if c.workload == workload}
         first = next(iter(of.values()))
@@ -84,7 +93,7 @@ def _parts(run: measured.Opened, comparisons: list[Comparison], read: Read) -> T
         for environment in dict.fromkeys(key for key, _ in of):
             label = measured.name(of[environment, "allocation_time"])
             rows.append(_row(f"{label}, {count} at once", of, environment, False))
-    return Table(
+    return DerivedTable(
         key="allocation-fresh",
         caption="The parts of an allocation, TaR = TeF + TcI + TiI, and the release TlR",
         of="environment",
@@ -104,7 +113,7 @@ def _parts(run: measured.Opened, comparisons: list[Comparison], read: Read) -> T
 
 def _row(
     label: str, of: dict[tuple[str, str], Comparison], environment: str, baseline: bool
-) -> Row:
+) -> DerivedRow:
     take = measured.baseline if baseline else measured.environment
     cells = (
         take(of[environment, metric])
@@ -112,10 +121,10 @@ def _row(
         else Figure(value=None, why="not told by this run")
         for metric, _ in PARTS
     )
-    return Row(label=label, cells=tuple(cells))
+    return DerivedRow(label=label, cells=tuple(cells))
 
 
-def _published(row: dict[str, str]) -> Row:
+def _published(row: dict[str, str]) -> DerivedRow:
     gone = Figure(value=None, why="defined there, never reported")
     label = f"{row['hypervisor']} on {row['platform']} there"
-    return Row(label=label, cells=(mean_of(row), gone, gone, gone, gone))
+    return DerivedRow(label=label, cells=(mean_of(row), gone, gone, gone, gone))

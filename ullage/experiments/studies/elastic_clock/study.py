@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ullage.experiments.studies.base import Study, StudyPlan, Table
+from ullage.experiments.studies.base import DerivedTable, Study, StudyPlan
 from ullage.experiments.studies.elastic_clock import (
     derived_clock,
     derived_elastic,
@@ -40,7 +40,7 @@ class ElasticClock(Study):
     source = "a study of elastic environments and global physical clocks, 2015"
     needs = ("root", "the image", "`make programs`", "ffmpeg", "2 CPUs and 2 GiB")
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """Streams, allocation, blocked viewers, watts; then the clock's."""
         return (*derived_elastic.tables(self.published), *derived_clock.tables(self.published))
 
@@ -48,17 +48,17 @@ class ElasticClock(Study):
         """The clock, the host's own two steps, the elastic run."""
         return QUICK if quick else FULL
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """Steps 1 to 3, then the clock; of those that were run."""
-        made: list[Table | None] = []
-        for plan in sorted((*QUICK, *FULL), key=lambda each: each.clock):
+        tables: list[DerivedTable | None] = []
+        for plan in sorted((*QUICK, *FULL), key=lambda plan: plan.clock):
             path = runs.get(plan.name)
             if path is None:
                 continue
             if plan.clock:
-                made += fresh_clock.tables(path, self.published)
+                tables += fresh_clock.tables(path, self.published)
             elif plan.elastic:
-                made += fresh_elastic.tables(path, self.published)
+                tables += fresh_elastic.tables(path, self.published)
             else:
-                made += fresh_host.tables(path, self.published)
-        return tuple(table for table in made if table is not None)
+                tables += fresh_host.tables(path, self.published)
+        return tuple(table for table in tables if table is not None)

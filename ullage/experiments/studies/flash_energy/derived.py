@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from ullage.experiments.studies.base import Column, Figure, Row, Table
+from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
 
 METER: Final = 0.015
 """The Watts up? PRO is right to ± 1.5 %."""
@@ -18,13 +18,9 @@ TESTS: Final = {"httperf": "web", "sysbench_oltp": "database", "b_eff_io": "MPI-
 _DISKS: Final = {"hdd": "hard disk", "ssd": "SSD", "iodrive": "flash"}
 _PRINTED_W: Final = {("httperf", "hdd", "hdd"): "165.7", ("httperf", "iodrive", "ssd"): "172.8"}
 
-Rows = list[dict[str, str]]
-Read = Callable[[str], Rows]
-"""`published/NAME.csv` as rows."""
-
 
 @dataclass(frozen=True)
-class Metered:
+class MeterReading:
     """What the meter said of one test on one pair of disks, and how long the test itself took."""
 
     test: str
@@ -56,7 +52,7 @@ def disks(image: str, swap: str) -> str:
     return f"{_DISKS[image]}, swap on {_DISKS[swap]}"
 
 
-def metered(read: Read) -> tuple[Metered, ...]:
+def metered(read: Read) -> tuple[MeterReading, ...]:
     """All twelve readings, each with the length of its test where that was published.
 
     Of four web servers at once the test lasts as long as the longest.
@@ -69,7 +65,7 @@ def metered(read: Read) -> tuple[Metered, ...]:
         case = ("sysbench_oltp", row["image_disk"], row["swap_disk"])
         longest[case] = float(row["total_time_s"])
     return tuple(
-        Metered(
+        MeterReading(
             test=row["test"],
             image=row["image_disk"],
             swap=row["swap_disk"],
@@ -81,21 +77,21 @@ def metered(read: Read) -> tuple[Metered, ...]:
     )
 
 
-def tables(read: Read) -> tuple[Table, ...]:
-    found = metered(read)
+def tables(read: Read) -> tuple[DerivedTable, ...]:
+    readings = metered(read)
     return (
-        _power(found),
-        _windows(found),
-        _correlations(found),
-        _bounds(found),
+        _power(readings),
+        _windows(readings),
+        _correlations(readings),
+        _bounds(readings),
         _web(read("flash2012_httperf")),
         _oltp(read("flash2012_oltp")),
         _beffio(read("flash2012_beffio")),
     )
 
 
-def _power(found: Iterable[Metered]) -> Table:
-    return Table(
+def _power(readings: Iterable[MeterReading]) -> DerivedTable:
+    return DerivedTable(
         key="power",
         caption="Mean power: energy over the time that was metered",
         of="test and disks",
@@ -107,7 +103,7 @@ def _power(found: Iterable[Metered]) -> Table:
             Column(title="metered beside the test", unit="%", decimals=1),
         ),
         rows=tuple(
-            Row(
+            DerivedRow(
                 label=m.label,
                 cells=(
                     Figure(value=m.energy_j),
@@ -117,7 +113,7 @@ def _power(found: Iterable[Metered]) -> Table:
                     _tested(m.tested_s and 100 * (m.metered_s / m.tested_s - 1)),
                 ),
             )
-            for m in found
+            for m in readings
         ),
         notes=(
             "The meter ran longer than the test, by 2 to 40 %, and nothing says what the machine "
@@ -130,10 +126,10 @@ def _tested(value: float | None) -> Figure:
     return Figure(value=value, why="" if value is not None else "not published")
 
 
-def _windows(found: Iterable[Metered]) -> Table:
-    web = [m for m in found if m.test == "httperf"]
+def _windows(readings: Iterable[MeterReading]) -> DerivedTable:
+    web = [m for m in readings if m.test == "httperf"]
     first = web[0]
-    return Table(
+    return DerivedTable(
         key="windows",
         caption=f"The web test's energy, against {disks(first.image, first.swap)}",
         of="disks",
@@ -144,7 +140,7 @@ def _windows(found: Iterable[Metered]) -> Table:
             Column(title="the test itself"),
         ),
         rows=tuple(
-            Row(
+            DerivedRow(
                 label=disks(m.image, m.swap),
                 cells=(
                     Figure(value=m.energy_j / first.energy_j),
@@ -162,16 +158,16 @@ def _windows(found: Iterable[Metered]) -> Table:
     )
 
 
-def _correlations(found: Iterable[Metered]) -> Table:
+def _correlations(readings: Iterable[MeterReading]) -> DerivedTable:
     rows = []
     for test, name in TESTS.items():
-        these = [m for m in found if m.test == test]
-        energy = [m.energy_j for m in these]
-        window = [m.metered_s for m in these]
-        power = [m.mean_w for m in these]
+        of_test = [m for m in readings if m.test == test]
+        energy = [m.energy_j for m in of_test]
+        window = [m.metered_s for m in of_test]
+        power = [m.mean_w for m in of_test]
         cells = (_correlation(energy, window), _correlation(energy, power))
-        rows.append(Row(label=name, cells=tuple(Figure(value=value) for value in cells)))
-    return Table(
+        rows.append(DerivedRow(label=name, cells=tuple(Figure(value=value) for value in cells)))
+    return DerivedTable(
         key="correlations",
         caption="What the energy goes with: Pearson's correlation over the four pairs of disks",
         of="test",
@@ -185,12 +181,12 @@ def _correlations(found: Iterable[Metered]) -> Table:
     )
 
 
-def _correlation(one: list[float], other: list[float]) -> float:
-    return float(np.corrcoef(one, other)[0, 1])
+def _correlation(energies: list[float], values: list[float]) -> float:
+    return float(np.corrcoef(energies, values)[0, 1])
 
 
-def _bounds(found: Iterable[Metered]) -> Table:
-    return Table(
+def _bounds(readings: Iterable[MeterReading]) -> DerivedTable:
+    return DerivedTable(
         key="bounds",
         caption="Power and energy of the test alone: what can be recovered",
         of="test and disks",
@@ -199,7 +195,9 @@ def _bounds(found: Iterable[Metered]) -> Table:
             Column(title="energy of the test", unit="kJ", decimals=1),
             Column(title="energy of a transaction", unit="J", decimals=1),
         ),
-        rows=tuple(Row(label=m.label, cells=_bound(m)) for m in found if m.tested_s is not None),
+        rows=tuple(
+            DerivedRow(label=m.label, cells=_bound(m)) for m in readings if m.tested_s is not None
+        ),
         notes=(
             "Only bounds: at least the mean over the window, if the machine drew no more beside "
             "the test than in it; at most as if it had drawn nothing there. The meter's ± 1.5 % is "
@@ -212,7 +210,7 @@ def _bounds(found: Iterable[Metered]) -> Table:
     )
 
 
-def _bound(m: Metered) -> tuple[Figure, ...]:
+def _bound(m: MeterReading) -> tuple[Figure, ...]:
     assert m.tested_s is not None
     assert m.most_w is not None
     low, high = m.mean_w * (1 - METER), m.most_w * (1 + METER)
@@ -227,16 +225,16 @@ def _between(low: float, high: float) -> Figure:
     return Figure(value=None, low=low, high=high, why="only its bounds are known")
 
 
-def _web(rows: Rows) -> Table:
-    made = []
+def _web(rows: CsvRows) -> DerivedTable:
+    table_rows = []
     pauses = SESSIONS * (CALLS - 1) * THINK_S
-    for (image, swap), these in _grouped(rows).items():
-        length = _mean(these, "test_duration_s")
-        busy = _mean(these, "cpu_user_s") + _mean(these, "cpu_system_s")
-        values = (length, length - pauses, busy / length, _mean(these, "reply_response_ms"))
+    for (image, swap), of_disks in _grouped(rows).items():
+        length = _mean(of_disks, "test_duration_s")
+        busy = _mean(of_disks, "cpu_user_s") + _mean(of_disks, "cpu_system_s")
+        values = (length, length - pauses, busy / length, _mean(of_disks, "reply_response_ms"))
         figures = tuple(Figure(value=value) for value in values)
-        made.append(Row(label=disks(image, swap), cells=figures))
-    return Table(
+        table_rows.append(DerivedRow(label=disks(image, swap), cells=figures))
+    return DerivedTable(
         key="web",
         caption="Web: what the length of the test consists of, means of four VMs",
         of="disks",
@@ -246,7 +244,7 @@ def _web(rows: Rows) -> Table:
             Column(title="CPU of httperf, share of the length", decimals=3),
             Column(title="reply", unit="ms", decimals=2),
         ),
-        rows=tuple(made),
+        rows=tuple(table_rows),
         notes=(
             "All but 0.05 to 0.07 s of 560 s are pauses, so no disk can show. The CPU time is the "
             "generator's own, which polls: 99 % of a CPU whatever the server does.",
@@ -254,27 +252,29 @@ def _web(rows: Rows) -> Table:
     )
 
 
-def _grouped(rows: Rows) -> dict[tuple[str, str], Rows]:
-    found: dict[tuple[str, str], Rows] = {}
+def _grouped(rows: CsvRows) -> dict[tuple[str, str], CsvRows]:
+    groups: dict[tuple[str, str], CsvRows] = {}
     for row in rows:
-        found.setdefault((row["image_disk"], row["swap_disk"]), []).append(row)
-    return found
+        groups.setdefault((row["image_disk"], row["swap_disk"]), []).append(row)
+    return groups
 
 
-def _mean(rows: Rows, name: str) -> float:
+def _mean(rows: CsvRows, name: str) -> float:
     return sum(float(row[name]) for row in rows) / len(rows)
 
 
-def _oltp(rows: Rows) -> Table:
+def _oltp(rows: CsvRows) -> DerivedTable:
     first_s = float(rows[0]["total_time_s"])
-    made = []
+    table_rows = []
     for row in rows:
         done, length = float(row["transactions"]), float(row["total_time_s"])
         again = float(row["deadlocks"])
         values = (done / length, again / done, done / (done + again), length / first_s)
         figures = tuple(Figure(value=value) for value in values)
-        made.append(Row(label=disks(row["image_disk"], row["swap_disk"]), cells=figures))
-    return Table(
+        table_rows.append(
+            DerivedRow(label=disks(row["image_disk"], row["swap_disk"]), cells=figures)
+        )
+    return DerivedTable(
         key="database",
         caption="Database: transactions, and those begun in vain",
         of="disks",
@@ -284,7 +284,7 @@ def _oltp(rows: Rows) -> Table:
             Column(title="share of attempts that commit"),
             Column(title="time against the first row"),
         ),
-        rows=tuple(made),
+        rows=tuple(table_rows),
         notes=(
             "18 of 19 attempts end in a deadlock: 400 threads wait for the same rows. What is "
             "measured is contention for locks; in it the disks differ by 6.5 % at most, once each.",
@@ -292,8 +292,8 @@ def _oltp(rows: Rows) -> Table:
     )
 
 
-def _beffio(rows: Rows) -> Table:
-    return Table(
+def _beffio(rows: CsvRows) -> DerivedTable:
+    return DerivedTable(
         key="mpi-io",
         caption="MPI-IO: the single figure, what it implies, and the methods against the hard disk",
         of="disks, processes",
@@ -329,11 +329,11 @@ _ROUNDED: Final = 0.0005
 """MB/s: half a unit of the last printed place."""
 
 
-def _first(rows: Rows, processes: str) -> dict[str, str]:
+def _first(rows: CsvRows, processes: str) -> dict[str, str]:
     return next(row for row in rows if row["processes"] == processes)
 
 
-def _bandwidths(row: dict[str, str], first: dict[str, str]) -> Row:
+def _bandwidths(row: dict[str, str], first: dict[str, str]) -> DerivedRow:
     single, write = float(row["b_eff_io_MBps"]), float(row["write_MBps"])
     implied = _scattered(row, 0.0)
     scattered = Figure(
@@ -342,7 +342,7 @@ def _bandwidths(row: dict[str, str], first: dict[str, str]) -> Row:
     against = (Figure(value=float(row[name]) / float(first[name])) for name in _METHODS)
     label = f"{disks(row['image_disk'], row['swap_disk'])}, {row['processes']}"
     cells = (Figure(value=single), scattered, Figure(value=implied / write), *against)
-    return Row(label=label, cells=cells)
+    return DerivedRow(label=label, cells=cells)
 
 
 def _scattered(row: dict[str, str], off: float) -> float:

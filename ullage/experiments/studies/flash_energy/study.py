@@ -8,7 +8,14 @@ from typing import Final
 
 from ullage.analysis.comparison.model import Comparison
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, Figure, Study, StudyPlan, Table
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedCell,
+    DerivedTable,
+    Figure,
+    Study,
+    StudyPlan,
+)
 from ullage.experiments.studies.flash_energy import derived
 
 QUICK: Final = StudyPlan(name="flash-energy-quick", file="quick.yaml", minutes=10)
@@ -28,7 +35,7 @@ class FlashEnergy(Study):
     source = "a study of flash storage under four KVM guests, 2012"
     needs = ("root", "the image", "1 CPU and 1 GiB for each of 4 VMs")
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """Power and energy, with what cannot be recovered of them; then each test's own figures."""
         return derived.tables(self.published)
 
@@ -36,23 +43,23 @@ class FlashEnergy(Study):
         """One: everything is compared within its blocks."""
         return (QUICK if quick else FULL,)
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """Ratios of the work to the raw disk without cache, with the published ones beside."""
         run = measured.opened(next(iter(runs.values())))
-        found = [c for c in run.analysis.comparisons if c.primary or c.metric in _SHOWN]
+        comparisons = [c for c in run.analysis.comparisons if c.primary or c.metric in _SHOWN]
         table = measured.ratios(
             run,
-            found,
+            comparisons,
             "disks-fresh",
             "Disks under a VM, with the published ratios of SSD and flash to the hard disk",
-            self._beside(run),
+            self._published_columns(run),
         )
         energy = measured.energies(
             run, "energy-fresh", "Energy and power over exactly each trial's window"
         )
-        return tuple(each for each in (table, energy) if each is not None)
+        return tuple(filter(None, (table, energy)))
 
-    def _beside(self, run: measured.Opened) -> measured.Beside:
+    def _published_columns(self, run: measured.AnalysedRun) -> measured.PublishedColumns:
         """Published ratios of the same test, hard disk = 1, above 1 worse; two processes."""
         rates = {
             (row["image_disk"], row["swap_disk"]): row
@@ -64,20 +71,20 @@ class FlashEnergy(Study):
             for row in self.published("flash2012_oltp")
         }
 
-        def there(c: Comparison, disk: str) -> Figure:
-            base, other = ("hdd", "hdd"), (disk, "ssd")
+        def published_ratio(c: Comparison, disk: str) -> Figure:
+            base, compared = ("hdd", "hdd"), (disk, "ssd")
             if c.metric in _RATES:
                 column = _RATES[c.metric]
-                return Figure(value=float(rates[base][column]) / float(rates[other][column]))
+                return Figure(value=float(rates[base][column]) / float(rates[compared][column]))
             if c.metric == "transactions_per_second":
-                return Figure(value=times[other] / times[base])
+                return Figure(value=times[compared] / times[base])
             return Figure(value=None, why="nothing was published that could be compared")
 
-        def cells(c: Comparison) -> tuple[Cell, ...]:
-            return tuple(there(c, disk) for disk, _ in THERE)
+        def cells(c: Comparison) -> tuple[DerivedCell, ...]:
+            return tuple(published_ratio(c, disk) for disk, _ in THERE)
 
         columns = tuple(Column(title=f"{label} there", decimals=3) for _, label in THERE)
-        return measured.Beside(columns, cells)
+        return measured.PublishedColumns(columns, cells)
 
 
 _RATES: Final = {

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis.comparison.rounding import share
-from ullage.experiments.studies.base import Column, Figure, Row, Table
-from ullage.experiments.studies.measured import Opened
+from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.measured import AnalysedRun
 from ullage.experiments.studies.within import Term, environments, label, product, workloads
 from ullage.runs.records import WorkloadRecord
 
@@ -36,7 +36,7 @@ SECONDS: Final = "seconds"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelByRanks:
     """A program, on one rank and on several."""
 
     name: str
@@ -46,46 +46,46 @@ class Kernel:
     ranks: int
 
 
-def kernels(run: Opened) -> list[Kernel]:
+def kernels(run: AnalysedRun) -> list[KernelByRanks]:
     """Those of a run that it has in both forms."""
-    found: dict[str, dict[int, str]] = {}
+    keys: dict[str, dict[int, str]] = {}
     for record in (*workloads(run.folder, NAS), *workloads(run.folder, QUEENS)):
         if record.parameters.get("parallel", "mpi") == "mpi":
-            found.setdefault(_name(record), {})[int(record.parameters["ranks"])] = record.key
+            keys.setdefault(_name(record), {})[int(record.parameters["ranks"])] = record.key
     return [
-        Kernel(name, of[1], of[ranks], ranks)
-        for name, of in found.items()
+        KernelByRanks(name, of[1], of[ranks], ranks)
+        for name, of in keys.items()
         if 1 in of
         for ranks in sorted(set(of) - {1})
     ]
 
 
 def _name(record: WorkloadRecord) -> str:
-    given = record.parameters
+    parameters = record.parameters
     if record.workload == QUEENS:
-        return f"{given['queens']} queens, depth {given['depth']}"
-    return f"{str(given['kernel']).upper()} {given['class']}"
+        return f"{parameters['queens']} queens, depth {parameters['depth']}"
+    return f"{str(parameters['kernel']).upper()} {parameters['class']}"
 
 
-def tables(run: Opened) -> list[Table]:
+def tables(run: AnalysedRun) -> list[DerivedTable]:
     """A row for each kernel, the one that communicates least first; none where there are none.
 
     The first table has what each environment is slower by, the second what messages add to that.
     """
-    found = [(communicated(run, kernel), kernel) for kernel in kernels(run)]
-    if not found:
+    shares = [(communicated(run, kernel), kernel) for kernel in kernels(run)]
+    if not shares:
         return []
-    found.sort(key=lambda each: (each[0].value is None, each[0].value))
+    shares.sort(key=lambda pair: (pair[0].value is None, pair[0].value))
     baseline = run.analysis.baseline_label
     confidence = share(run.analysis.confidence)
     single = f"Intervals are {confidence} of one cell each, not corrected for their number."
     return [
-        Table(
+        DerivedTable(
             key="communication-fresh",
             caption="How much slower programs are, by the share of time that they communicate",
             of="program",
             columns=_columns(run),
-            rows=_rows(run, found, together=True),
+            rows=_rows(run, shares, together=True),
             notes=(
                 f"Share: 1 − T(1)/(P · T(P)) in {baseline}, what communication and uneven work "
                 f"take of its time. Then each environment's time over that of {baseline}, on as "
@@ -93,12 +93,12 @@ def tables(run: Opened) -> list[Table]:
                 single,
             ),
         ),
-        Table(
+        DerivedTable(
             key="messages-add-fresh",
             caption="What messages add to that: the same over what it is slower by on one rank",
             of="program",
             columns=_columns(run),
-            rows=_rows(run, found, together=False),
+            rows=_rows(run, shares, together=False),
             notes=(
                 "[T(P) / T_native(P)] / [T(1) / T_native(1)], block by block: above 1 is what "
                 "messages cost more, beside slower arithmetic. It should grow with the share.",
@@ -108,31 +108,33 @@ def tables(run: Opened) -> list[Table]:
     ]
 
 
-def _others(run: Opened) -> list[str]:
+def _others(run: AnalysedRun) -> list[str]:
     return [key for key in environments(run.folder) if key != run.analysis.baseline]
 
 
-def _columns(run: Opened) -> tuple[Column, ...]:
+def _columns(run: AnalysedRun) -> tuple[Column, ...]:
     first = Column(title=f"share in {run.analysis.baseline_label}", unit="%", decimals=1)
     others = (Column(title=label(run.folder, key), decimals=3) for key in _others(run))
     return (first, *others)
 
 
-def _rows(run: Opened, found: list[tuple[Figure, Kernel]], *, together: bool) -> tuple[Row, ...]:
+def _rows(
+    run: AnalysedRun, shares: list[tuple[Figure, KernelByRanks]], *, together: bool
+) -> tuple[DerivedRow, ...]:
     return tuple(
-        Row(
+        DerivedRow(
             label=_label(kernel),
             cells=(of, *(_slower(run, kernel, key, together=together) for key in _others(run))),
         )
-        for of, kernel in found
+        for of, kernel in shares
     )
 
 
-def _label(kernel: Kernel) -> str:
+def _label(kernel: KernelByRanks) -> str:
     return f"{kernel.name}, {kernel.ranks} ranks"
 
 
-def communicated(run: Opened, kernel: Kernel) -> Figure:
+def communicated(run: AnalysedRun, kernel: KernelByRanks) -> Figure:
     """The share of a kernel's time that is communication, in the baseline; in per cent."""
     baseline = run.analysis.baseline
     efficiency = product(
@@ -150,7 +152,7 @@ def communicated(run: Opened, kernel: Kernel) -> Figure:
     return Figure(value=100 * (1 - efficiency.value), low=low, high=high, why=efficiency.why)
 
 
-def _slower(run: Opened, kernel: Kernel, key: str, *, together: bool) -> Figure:
+def _slower(run: AnalysedRun, kernel: KernelByRanks, key: str, *, together: bool) -> Figure:
     """An environment's time over the baseline's; or that over the same on one rank."""
     baseline = run.analysis.baseline
     terms = [

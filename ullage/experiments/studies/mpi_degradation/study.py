@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.studies import curves, measured
-from ullage.experiments.studies.base import Study, StudyPlan, Table
+from ullage.experiments.studies.base import DerivedTable, Study, StudyPlan
 from ullage.experiments.studies.mpi_degradation import communication
 
 QUICK: Final = StudyPlan(name="mpi-degradation-quick", file="quick.yaml", minutes=6)
@@ -32,7 +32,7 @@ class MpiDegradation(Study):
         "0.5 GiB for each of 12 instances",
     )
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """None: no figures of this study are published with us, only its method."""
         return ()
 
@@ -40,10 +40,10 @@ class MpiDegradation(Study):
         """One: everything is compared within its blocks."""
         return (QUICK if quick else FULL,)
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """By message size; round trips; overhead by what a program communicates (S3.1 to S3.4)."""
         run = measured.opened(next(iter(runs.values())))
-        made = (
+        tables = (
             _messages(run),
             _round_trips(run),
             measured.ratios(
@@ -54,24 +54,28 @@ class MpiDegradation(Study):
             ),
             *communication.tables(run),
         )
-        return tuple(table for table in made if table is not None)
+        return tuple(table for table in tables if table is not None)
 
 
-def _messages(run: measured.Opened) -> Table | None:
+def _messages(run: measured.AnalysedRun) -> DerivedTable | None:
     """S3.1 and S3.2: degradation by message size, a column for each environment and NIC model."""
-    found = [
+    comparisons = [
         c
         for c in run.analysis.comparisons
         if run.kind(c) == PINGPONG and c.metric == "one_way_time"
     ]
     return curves.table(
-        run, found, "messages-fresh", "Time of an MPI message, by its size", MICROSECONDS
+        run, comparisons, "messages-fresh", "Time of an MPI message, by its size", MICROSECONDS
     )
 
 
-def _round_trips(run: measured.Opened) -> Table | None:
+def _round_trips(run: measured.AnalysedRun) -> DerivedTable | None:
     """S3.3: the distribution of round trips."""
-    found = [c for c in run.analysis.comparisons if run.kind(c) == PING and c.metric == "rtt"]
+    comparisons = [c for c in run.analysis.comparisons if run.kind(c) == PING and c.metric == "rtt"]
     return curves.table(
-        run, found, "round-trips-fresh", "Round trips of a flood ping, by quantile", MICROSECONDS
+        run,
+        comparisons,
+        "round-trips-fresh",
+        "Round trips of a flood ping, by quantile",
+        MICROSECONDS,
     )

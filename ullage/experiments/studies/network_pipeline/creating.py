@@ -7,27 +7,34 @@ from typing import Final
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Cell, Column, Figure, Row, Table
-from ullage.experiments.studies.measured import Opened
-from ullage.experiments.studies.network_pipeline.derived import Read
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    Figure,
+    Read,
+)
+from ullage.experiments.studies.measured import AnalysedRun
 
 CREATE, DELETE = "allocation_time", "release_time"
 _WORDS: Final = {CREATE: "make", DELETE: "remove"}
 
 
-def tables(run: Opened, plan: str, read: Read) -> list[Table | None]:
+def tables(run: AnalysedRun, plan: str, read: Read) -> list[DerivedTable | None]:
     """Times by number of instances, then how each compares with the baseline.
 
     Two plans of the study make instances, so the name of the plan is a part of the tables' keys.
     """
-    found = [c for c in run.analysis.comparisons if run.kind(c) == "provisioning"]
-    if not found:
+    comparisons = [c for c in run.analysis.comparisons if run.kind(c) == "provisioning"]
+    if not comparisons:
         return []
     return [
-        _times(run, found, f"{plan}-create-fresh", read("network2017_create")),
+        _times(run, comparisons, f"{plan}-create-fresh", read("network2017_create")),
         measured.ratios(
             run,
-            [c for c in found if c.metric in _WORDS],
+            [c for c in comparisons if c.metric in _WORDS],
             f"{plan}-create-ratios-fresh",
             "Making and removing instances, against the baseline",
         ),
@@ -35,14 +42,14 @@ def tables(run: Opened, plan: str, read: Read) -> list[Table | None]:
 
 
 def _times(
-    run: Opened, found: list[Comparison], key: str, published: list[dict[str, str]]
-) -> Table:
+    run: AnalysedRun, comparisons: list[Comparison], key: str, published: CsvRows
+) -> DerivedTable:
     """Medians, in seconds; a column for each number of instances."""
-    of = {(c.environment, _count(run, c), c.metric): c for c in found}
+    of = {(c.environment, _count(run, c), c.metric): c for c in comparisons}
     counts = sorted({count for _, count, _ in of})
     first = next(iter(of.values())).environment
     rows = [
-        Row(
+        DerivedRow(
             label=f"{run.analysis.baseline_label}, {word}",
             cells=tuple(_figure(of.get((first, count, metric)), own=False) for count in counts),
         )
@@ -51,7 +58,7 @@ def _times(
     for environment in dict.fromkeys(key for key, _, _ in of):
         label = next(measured.name(c) for (key, _, _), c in of.items() if key == environment)
         rows += [
-            Row(
+            DerivedRow(
                 label=f"{label}, {word}",
                 cells=tuple(
                     _figure(of.get((environment, count, metric)), own=True) for count in counts
@@ -60,7 +67,7 @@ def _times(
             for metric, word in _WORDS.items()
         ]
     rows += [_published(row, counts) for row in published]
-    return Table(
+    return DerivedTable(
         key=key,
         caption="Instances made and removed at once: from the request until the last one is done",
         of="environment",
@@ -74,7 +81,7 @@ def _times(
     )
 
 
-def _count(run: Opened, c: Comparison) -> int:
+def _count(run: AnalysedRun, c: Comparison) -> int:
     return int(run.parameters(c)["count"])
 
 
@@ -84,10 +91,10 @@ def _figure(c: Comparison | None, *, own: bool) -> Figure:
     return measured.environment(c) if own else measured.baseline(c)
 
 
-def _published(row: dict[str, str], counts: list[int]) -> Row:
-    def cell(count: int) -> Cell:
+def _published(row: dict[str, str], counts: list[int]) -> DerivedRow:
+    def cell(count: int) -> DerivedCell:
         if str(count) == row["instances"]:
             return Figure(value=float(row["create_s"]))
         return Figure(value=None, why="not among the published figures")
 
-    return Row(label=f"{row['platform']} there, make", cells=tuple(map(cell, counts)))
+    return DerivedRow(label=f"{row['platform']} there, make", cells=tuple(map(cell, counts)))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from ullage.experiments.studies.base import Column, Figure, Row, Table
-
-Read = Callable[[str], list[dict[str, str]]]
-"""`published/NAME.csv` as rows."""
+from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
 
 SINGLE, BONDED = "single_link", "bonded_802.3ad"
 _ONE_RUN: Final = (
@@ -16,21 +12,21 @@ _ONE_RUN: Final = (
 )
 
 
-def tables(read: Read) -> tuple[Table, ...]:
+def tables(read: Read) -> tuple[DerivedTable, ...]:
     testdfsio = times(read)
     return (_create(read("network2017_create")), _bonding(testdfsio), _together(testdfsio))
 
 
 def times(read: Read) -> dict[str, dict[int, float]]:
     """TestDFSIO: network → instances at once → seconds."""
-    found: dict[str, dict[int, float]] = {}
+    seconds: dict[str, dict[int, float]] = {}
     for row in read("network2017_testdfsio"):
-        of = found.setdefault(row["network"], {})
+        of = seconds.setdefault(row["network"], {})
         of[int(row["concurrent_instances"])] = float(row["time_s"])
-    return found
+    return seconds
 
 
-def _create(rows: list[dict[str, str]]) -> Table:
+def _create(rows: CsvRows) -> DerivedTable:
     """S5.4: time from the request until the last one is there."""
     quickest = min(float(row["create_s"]) for row in rows)
 
@@ -42,7 +38,7 @@ def _create(rows: list[dict[str, str]]) -> Table:
             Figure(value=seconds / float(row["instances"])),
         )
 
-    return Table(
+    return DerivedTable(
         key="create",
         caption="Making two instances at once",
         of="platform, instances",
@@ -52,7 +48,8 @@ def _create(rows: list[dict[str, str]]) -> Table:
             Column(title="for each", unit="s", decimals=3),
         ),
         rows=tuple(
-            Row(label=f"{row['platform']}, {row['instances']}", cells=cells(row)) for row in rows
+            DerivedRow(label=f"{row['platform']}, {row['instances']}", cells=cells(row))
+            for row in rows
         ),
         notes=(
             _ONE_RUN,
@@ -62,13 +59,13 @@ def _create(rows: list[dict[str, str]]) -> Table:
     )
 
 
-def _bonding(of: dict[str, dict[int, float]]) -> Table:
+def _bonding(of: dict[str, dict[int, float]]) -> DerivedTable:
     """S5.8: the bonded network over the single link."""
     rows = []
     for count, single in of[SINGLE].items():
         bonded = of[BONDED][count]
         rows.append(
-            Row(
+            DerivedRow(
                 label=str(count),
                 cells=(
                     Figure(value=bonded / single),
@@ -77,7 +74,7 @@ def _bonding(of: dict[str, dict[int, float]]) -> Table:
                 ),
             )
         )
-    return Table(
+    return DerivedTable(
         key="bonding",
         caption="TestDFSIO: two bonded links against one",
         of="instances at once",
@@ -97,19 +94,19 @@ def _bonding(of: dict[str, dict[int, float]]) -> Table:
     )
 
 
-def _together(of: dict[str, dict[int, float]]) -> Table:
+def _together(of: dict[str, dict[int, float]]) -> DerivedTable:
     """How much more is done by several at once than by one, in the same time."""
 
     def gained(network: str, count: int) -> Figure:
         return Figure(value=count * of[network][1] / of[network][count])
 
-    return Table(
+    return DerivedTable(
         key="together",
         caption="TestDFSIO: work done by several instances at once, over that of one",
         of="instances at once",
         columns=(Column(title="single link", decimals=3), Column(title="bonded", decimals=3)),
         rows=tuple(
-            Row(label=str(count), cells=(gained(SINGLE, count), gained(BONDED, count)))
+            DerivedRow(label=str(count), cells=(gained(SINGLE, count), gained(BONDED, count)))
             for count in of[SINGLE]
         ),
         notes=(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis.comparison.rounding import share
-from ullage.experiments.studies.base import Column, Figure, Row, Table
-from ullage.experiments.studies.measured import Opened
+from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.measured import AnalysedRun
 from ullage.experiments.studies.within import Term, environments, label, product, workloads
 from ullage.runs.records import WorkloadRecord
 
@@ -16,7 +16,7 @@ THROUGHPUT: Final = "throughput"
 
 
 @dataclass(frozen=True)
-class Series:
+class PipelineByThreads:
     """One pipeline with one source of its input, by threads of its middle stages."""
 
     name: str
@@ -24,13 +24,12 @@ class Series:
     """Threads → key of the workload."""
 
 
-def series(run: Opened) -> list[Series]:
-    """Those of a run."""
-    found: dict[str, dict[int, str]] = {}
+def series(run: AnalysedRun) -> list[PipelineByThreads]:
+    by_name: dict[str, dict[int, str]] = {}
     for kind in PIPELINES:
         for record in workloads(run.folder, kind):
-            found.setdefault(_name(record), {})[_threads(record)] = record.key
-    return [Series(name, dict(sorted(keys.items()))) for name, keys in found.items()]
+            by_name.setdefault(_name(record), {})[_threads(record)] = record.key
+    return [PipelineByThreads(name, dict(sorted(keys.items()))) for name, keys in by_name.items()]
 
 
 def _name(record: WorkloadRecord) -> str:
@@ -45,32 +44,32 @@ def _from_disk(record: WorkloadRecord) -> bool:
     return str(record.parameters["source"]) == "disk"
 
 
-def speedups(run: Opened) -> Table | None:
+def speedups(run: AnalysedRun) -> DerivedTable | None:
     """How many times as fast each is as with its fewest threads, block by block."""
-    found = [each for each in series(run) if len(each.keys) > 1]
-    if not found:
+    pipelines = [pipeline for pipeline in series(run) if len(pipeline.keys) > 1]
+    if not pipelines:
         return None
-    counts = sorted(set().union(*(each.keys for each in found)))
+    counts = sorted(set().union(*(pipeline.keys for pipeline in pipelines)))
     fewest = counts[0]
     compared = [count for count in counts if count != fewest]
     rows = [
-        Row(
-            label=f"{label(run.folder, environment)}, {each.name}",
+        DerivedRow(
+            label=f"{label(run.folder, environment)}, {pipeline.name}",
             cells=tuple(
                 product(
                     run,
                     (
-                        Term(1, environment, each.keys.get(count, ""), THROUGHPUT),
-                        Term(-1, environment, each.keys.get(fewest, ""), THROUGHPUT),
+                        Term(1, environment, pipeline.keys.get(count, ""), THROUGHPUT),
+                        Term(-1, environment, pipeline.keys.get(fewest, ""), THROUGHPUT),
                     ),
                 )
                 for count in compared
             ),
         )
         for environment in environments(run.folder)
-        for each in found
+        for pipeline in pipelines
     ]
-    return Table(
+    return DerivedTable(
         key="speedups-fresh",
         caption=f"Pipelines: times as fast as with {fewest} in each middle stage",
         of="environment, pipeline",
@@ -84,18 +83,18 @@ def speedups(run: Opened) -> Table | None:
     )
 
 
-def bound(run: Opened) -> Table | None:
+def bound(run: AnalysedRun) -> DerivedTable | None:
     """CPU time and time in calls for the disk, of a second of the pipeline."""
-    found = [record for kind in PIPELINES for record in workloads(run.folder, kind)]
-    if not found:
+    records = [record for kind in PIPELINES for record in workloads(run.folder, kind)]
+    if not records:
         return None
-    return Table(
+    return DerivedTable(
         key="bound-fresh",
         caption="What bounds the pipelines: CPUs busy, and time in calls for the disk, in a second",
         of="environment, pipeline, threads",
         columns=(Column(title="CPUs", decimals=3), Column(title="disk", decimals=3)),
         rows=tuple(
-            Row(
+            DerivedRow(
                 label=f"{label(run.folder, environment)}, {_name(record)}, {_threads(record)}",
                 cells=(
                     _busy(run, environment, record, "cpu_seconds"),
@@ -105,7 +104,7 @@ def bound(run: Opened) -> Table | None:
                 ),
             )
             for environment in environments(run.folder)
-            for record in found
+            for record in records
         ),
         notes=(
             "CPU time, and time within calls that read, write and flush, over the time of the "
@@ -116,7 +115,7 @@ def bound(run: Opened) -> Table | None:
     )
 
 
-def _busy(run: Opened, environment: str, record: WorkloadRecord, metric: str) -> Figure:
+def _busy(run: AnalysedRun, environment: str, record: WorkloadRecord, metric: str) -> Figure:
     """Seconds of a kind over those of the pipeline, which are its work over its throughput."""
     terms = (
         Term(1, environment, record.key, metric),

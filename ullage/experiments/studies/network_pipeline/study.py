@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.studies import curves, measured
-from ullage.experiments.studies.base import Figure, Row, Study, StudyPlan, Table
-from ullage.experiments.studies.measured import Opened
+from ullage.experiments.studies.base import DerivedRow, DerivedTable, Figure, Study, StudyPlan
+from ullage.experiments.studies.measured import AnalysedRun
 from ullage.experiments.studies.network_pipeline import creating, derived, pipelines
 
 QUICK: Final = (
@@ -36,7 +36,7 @@ class NetworkPipeline(Study):
     source = "a study of network and pipeline applications in private clouds, 2017"
     needs = ("root", "the image", "`make programs`", "2 CPUs and 6 GiB")
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DerivedTable, ...]:
         """Making instances; TestDFSIO over one link and over two."""
         return derived.tables(self.published)
 
@@ -44,18 +44,18 @@ class NetworkPipeline(Study):
         """The network; pipelines; making instances; in full also Hadoop's files."""
         return QUICK if quick else FULL
 
-    def fresh(self, runs: Mapping[str, Path]) -> tuple[Table, ...]:
+    def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """S5.1, S5.2, S5.4, S5.6 and S5.8, of those that were run."""
-        made: list[Table | None] = []
+        tables: list[DerivedTable | None] = []
         for name, path in runs.items():
             run = measured.opened(path)
-            made += [*_network(run), *_pipelines(run)]
-            made += creating.tables(run, name, self.published)
-            made.append(_files(run, derived.times(self.published)))
-        return tuple(table for table in made if table is not None)
+            tables += [*_network(run), *_pipelines(run)]
+            tables += creating.tables(run, name, self.published)
+            tables.append(_files(run, derived.times(self.published)))
+        return tuple(table for table in tables if table is not None)
 
 
-def _network(run: Opened) -> list[Table | None]:
+def _network(run: AnalysedRun) -> list[DerivedTable | None]:
     """S5.1 and S5.2."""
     netpipe = [c for c in run.analysis.comparisons if run.kind(c) == "netpipe"]
     return [
@@ -82,7 +82,7 @@ def _network(run: Opened) -> list[Table | None]:
     ]
 
 
-def _pipelines(run: Opened) -> list[Table | None]:
+def _pipelines(run: AnalysedRun) -> list[DerivedTable | None]:
     """S5.6."""
     return [
         measured.ratios(
@@ -96,16 +96,21 @@ def _pipelines(run: Opened) -> list[Table | None]:
     ]
 
 
-def _files(run: Opened, there: dict[str, dict[int, float]]) -> Table | None:
+def _files(run: AnalysedRun, there_s: dict[str, dict[int, float]]) -> DerivedTable | None:
     """S5.8 without bonding: how much more several instances do at once than one."""
-    found = [c for c in run.analysis.primary() if run.kind(c) == "testdfsio"]
-    table = measured.ratios(run, found, "files-fresh", "TestDFSIO in several instances at once")
+    comparisons = [c for c in run.analysis.primary() if run.kind(c) == "testdfsio"]
+    table = measured.ratios(
+        run, comparisons, "files-fresh", "TestDFSIO in several instances at once"
+    )
     if table is None:
         return None
-    one = there[derived.SINGLE]
+    single_link = there_s[derived.SINGLE]
     published = tuple(
-        Row(label=f"single link there, {count} at once", cells=(Figure(value=t / one[1]), "–"))
-        for count, t in one.items()
+        DerivedRow(
+            label=f"single link there, {count} at once",
+            cells=(Figure(value=t / single_link[1]), "–"),
+        )
+        for count, t in single_link.items()
     )
     note = "There: the time of so many at once over that of one, on a single link."
     return table.model_copy(
