@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.energy import series
-from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import ChannelSeries, Stretch
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import (

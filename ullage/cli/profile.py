@@ -162,7 +162,7 @@ def profile_command(
         put(save, found.model_dump_json(indent=1).encode())
     predicted = None
     if analysis is not None:
-        from ullage.analysis.profiles.predicting import predict
+        from ullage.analysis.profiles.prediction import predict
 
         predicted = predict(found, analysis)
     _print(found, predicted, of, as_json=as_json)

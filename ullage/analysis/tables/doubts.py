@@ -97,10 +97,7 @@ def _failures(f: Facts) -> Doubt | None:
     rows = f.environment_cell.trials + f.baseline_cell.trials
     if not lost:
         return None
-    many = any(
-        cell.failure_rate > MOST_FAILURES
-        for cell in (f.environment_cell, f.baseline_cell)
-    )
+    many = any(cell.failure_rate > MOST_FAILURES for cell in (f.environment_cell, f.baseline_cell))
     return Doubt(
         code="too-many-failures" if many else "some-failures",
         message=f"{lost:,} of {rows:,} rows hold no figure; "
