@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.figures import Figure, main
-from ullage.analysis.energy.integrate import Integral, integrate
+from ullage.analysis.energy.integral import Integral, integrate
 from ullage.analysis.energy.series import ChannelSeries
 from ullage.runs.readings import Channel, Kind, Opened
 

@@ -26,7 +26,7 @@ from ullage import environments, workloads
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.profiles.model import Prediction, Profile
-from ullage.analysis.profiles.predicting import predict
+from ullage.analysis.profiles.prediction import predict
 from ullage.common.errors import UllageError
 from ullage.common.files import put
 from ullage.common.quantities import Bytes

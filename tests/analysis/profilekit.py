@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ullage.analysis.profiles.model import Profile, Span, Survey, Weight
-from ullage.analysis.profiles.solving import LogSlowdowns
+from ullage.analysis.profiles.solution import LogSlowdowns
 from ullage.runs.records import Resource
 from ullage.stats import Floats
 

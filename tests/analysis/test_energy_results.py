@@ -27,7 +27,7 @@ from tests.analysis.energykit import (
 from ullage.analysis.comparison.energy_model import Energy
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words
-from ullage.analysis.energy.integrate import Missing
+from ullage.analysis.energy.integral import Missing
 from ullage.analysis.energy.trials import TrialEnergy
 from ullage.analysis.energy.trials import metered as energies_of
 from ullage.common import errors

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.energykit import S, channel, counter, fault, opened, reading, series_of, write
-from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import Stretch, read, series
 from ullage.common import errors
 from ullage.common.errors import UllageError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.meterkit import MODEL, S, Shell, enough, made, opened, steady
-from ullage.analysis.energy.integrate import Integral, Missing
+from ullage.analysis.energy.integral import Integral, Missing
 from ullage.analysis.energy.series import Stretch
 from ullage.cli import meter_readings
 from ullage.cli.meter_readings import Window

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.energy import series
-from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import ChannelSeries, Stretch
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import (

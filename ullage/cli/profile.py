@@ -68,7 +68,7 @@ def profile_command(
     as_json: Json = False,
 ) -> None:
     """Measure what a command waits for, and predict its cost elsewhere."""
-    from ullage.analysis.profiles import model, predicting
+    from ullage.analysis.profiles import model, prediction
     from ullage.cli.output import profile as output
     from ullage.common.files import put
     from ullage.experiments.profile.request import ProfileRequest
@@ -100,10 +100,10 @@ def profile_command(
         profile = _measured(request, profiles)
     if save is not None:
         put(save, profile.model_dump_json(indent=1).encode())
-    predicted = None if analysis is None else predicting.predict(profile, analysis)
+    predicted = None if analysis is None else prediction.predict(profile, analysis)
     if as_json:
-        prediction = None if predicted is None else predicted.model_dump(mode="json")
-        print_json({"profile": profile.model_dump(mode="json"), "prediction": prediction})
+        costs = None if predicted is None else predicted.model_dump(mode="json")
+        print_json({"profile": profile.model_dump(mode="json"), "prediction": costs})
     else:
         output.show(profile, predicted, folder)
 

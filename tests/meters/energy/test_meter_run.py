@@ -31,7 +31,7 @@ from tests.meters.energy.meterrunkit import (
 from tests.meters.energy.scripted import Scripted, channel, lines
 from tests.support import enginekit
 from ullage.analysis.energy import series
-from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.cli import doctor
 from ullage.common import errors
 from ullage.common.errors import UllageError

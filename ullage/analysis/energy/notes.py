@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ullage.analysis.comparison.energy_model import EnergyNote
-from ullage.analysis.energy.integrate import Missing
+from ullage.analysis.energy.integral import Missing
 from ullage.analysis.energy.trials import SHARED, Metered, TrialEnergy
 from ullage.common.text import clean
 from ullage.runs.reader import RunFolder

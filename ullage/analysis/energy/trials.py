@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, ChannelSeries, Stretch, read, series
 from ullage.runs.events import Idle, Started, Trial
 from ullage.runs.reader import RunFolder

@@ -99,7 +99,7 @@ class Profile(Record):
     """Of all weights before they were made to add up to 1; above 1 they overlap."""
     normalised: bool
     bursts: float = 0.0
-    """The part of the CPU's weight that no quota shows: see `weighted.in_bursts`."""
+    """The part of the CPU's weight that no quota shows: see `weights.in_bursts`."""
     covariance: tuple[tuple[float, ...], ...]
     """Of the weights, by their order."""
     merged: tuple[str, ...] = ()

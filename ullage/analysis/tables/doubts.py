@@ -44,7 +44,7 @@ def no_verdict(e: Evidence, f: Facts) -> str | None:
         (f.environment_label, f.environment_cell),
         (f.baseline_label, f.baseline_cell),
     ):
-        if cell.trials and cell.failed / cell.trials > MOST_FAILURES:
+        if cell.failure_rate > MOST_FAILURES:
             return f"too many missing figures: {cell.failed:,} of {cell.trials:,} in {label}"
     if e.no_verdict is None and e.counts is not None and _many_alone(e.counts):
         return (
@@ -97,10 +97,7 @@ def _failures(f: Facts) -> Doubt | None:
     rows = f.environment_cell.trials + f.baseline_cell.trials
     if not lost:
         return None
-    many = any(
-        cell.trials and cell.failed / cell.trials > MOST_FAILURES
-        for cell in (f.environment_cell, f.baseline_cell)
-    )
+    many = any(cell.failure_rate > MOST_FAILURES for cell in (f.environment_cell, f.baseline_cell))
     return Doubt(
         code="too-many-failures" if many else "some-failures",
         message=f"{lost:,} of {rows:,} rows hold no figure; "

@@ -1,4 +1,4 @@
-"""Errors of profiles of trials."""
+"""Errors of what is read: tables of others, queries, exports, weighing; and of perf's samples."""
 
 from typing import Final
 
@@ -100,16 +100,16 @@ WEIGH_NO_FIGURE: Final = ErrorKind(
 
 PERF_MISSING: Final = ErrorKind(
     "perf-missing",
-    "perf is not here: what the host's CPUs worked at, function by function, is not told",
+    "perf is not here, so the host's CPUs cannot be profiled",
     "install it: apt-get install linux-perf",
 )
 PERF_DENIED: Final = ErrorKind(
     "perf-denied",
-    "perf may not look at this host ({reason}): what its CPUs worked at is not told",
+    "perf may not look at this host ({reason}), so its CPUs cannot be profiled",
     "run as root, outside of a container, or set kernel.perf_event_paranoid to -1",
 )
 PERF_BROKEN: Final = ErrorKind(
     "perf-broken",
-    "perf gave nothing to trust ({reason}): what the host's CPUs worked at is not told",
+    "perf gave nothing to trust ({reason}), so the host's CPUs cannot be profiled",
     "try `perf record -e cpu-clock -a -- sleep 1`; on Debian, linux-perf fits every kernel",
 )

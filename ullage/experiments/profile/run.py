@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.analysis.profiles.model import COMMAND, Profile, Survey
-from ullage.analysis.profiles.weighted import profile
+from ullage.analysis.profiles.weights import profile
 from ullage.common.errors import (
     PROFILE_BUDGET,
     PROFILE_FAILED,

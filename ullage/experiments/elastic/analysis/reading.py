@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Stretch, read, series
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import (

@@ -18,7 +18,7 @@ from ullage.analysis.profiles.model import (
     Survey,
     Weight,
 )
-from ullage.analysis.profiles.solving import Estimates, LogSlowdowns, interval, not_slowed, solve
+from ullage.analysis.profiles.solution import Estimates, LogSlowdowns, interval, not_slowed, solve
 from ullage.common.errors import PROFILE_NO_FIGURE, PROFILE_NOTHING, UllageError
 from ullage.runs.pairs import Cells, pair
 from ullage.runs.reader import RunFolder

@@ -16,7 +16,7 @@ from tests.analysis.profilekit import made_profile
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis, ResourceSummary
 from ullage.analysis.profiles.model import Prediction
-from ullage.analysis.profiles.predicting import predict
+from ullage.analysis.profiles.prediction import predict
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs.reader import RunFolder

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.profilekit import CROSS, THREE, measured
-from ullage.analysis.profiles.solving import LogSlowdowns, interval, not_slowed, solve
+from ullage.analysis.profiles.solution import LogSlowdowns, interval, not_slowed, solve
 from ullage.stats.interval import TooFewError
 
 shares = st.tuples(*(st.floats(0, 1) for _ in THREE)).filter(lambda drawn: sum(drawn) <= 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.energy import integrals
 from tests.analysis.energykit import S, channel, counter, fault, opened, reading, series_of
-from ullage.analysis.energy.integrate import Integral, Missing, integrate
+from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import Stretch, series
 from ullage.runs.records import Kind
 

@@ -12,7 +12,7 @@ import pytest
 from tests.analysis.profilekit import CROSS, THREE, made_profile, survey
 from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import COMMAND, PROBE, UNDISTURBED, Profile, load
-from ullage.analysis.profiles.weighted import profile
+from ullage.analysis.profiles.weights import profile
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.profile.loads import SECONDS
