@@ -155,7 +155,7 @@ STUDY_NOT_BEGUN: Final = ErrorKind(
 )
 STUDY_OTHER_RUN: Final = ErrorKind(
     "study-other-run",
-    "{path} is a run of the plan {found}, and not of {allowed}",
+    "{path} is a run of the plan {found}, and not of one of {allowed}",
     "`ullage study run {study}` makes the runs of this study; those of its quick and of its full "
     "form, and two of one plan, are shown apart",
 )
