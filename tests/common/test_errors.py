@@ -20,7 +20,7 @@ SOURCES = "\n".join(
 PACKAGE = Path(errors.__file__).parents[2]
 PASSED_ON = {
     "environments/agent/client.py: error.kind",
-    "meters/energy/logger.py: _KINDS[told['error']]",
+    "meters/energy/logger.py: _KINDS[answer['error']]",
     "common/fields.py: kind",
     "common/fields.py: wrong",
 }

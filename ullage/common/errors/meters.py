@@ -56,8 +56,8 @@ ENERGY_READINGS_NONE: Final = ErrorKind(
 )
 ENERGY_FILE_GONE: Final = ErrorKind(
     "energy-file-gone",
-    "the logger {name} {what}, and its file {file} was removed or moved",
-    "what a removed file held is lost; one that was moved holds all: `ullage meter energy FILE`",
+    "the logger {name} {what}, and its file {file} is gone",
+    "a removed file is lost; a file that was moved still has all: `ullage meter energy FILE`",
     ExitCode.GATE_FAILED,
 )
 ENERGY_FILE_REPLACED: Final = ErrorKind(
