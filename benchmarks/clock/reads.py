@@ -18,7 +18,7 @@ def costs(quick: bool) -> list[Figure]:
     costs_by_clock = {cost.clock: cost for cost in lab.cost(options, _quiet).clocks}
 
     def row(clock: ClockReader, over: ClockReader, name: str, peer: str, most: float) -> Figure:
-        ratio = next(it.ratio for it in costs_by_clock[clock].ratios if it.over == over)
+        ratio = next(cost.ratio for cost in costs_by_clock[clock].ratios if cost.over == over)
         return Figure(
             name,
             ratio.median,

@@ -152,7 +152,7 @@ def _profiled(application: Application, root: Path, sizes: Sizes) -> Profile | N
 def _measured(root: Path, keep: Path, only: Sequence[Application], sizes: Sizes) -> None:
     """The run with the applications and the resources."""
     resources = Resources(cpus=1, memory=Bytes(1 << 30))
-    made = tuple(
+    environments = tuple(
         Environment(key, key, _provider(kind), {}, resources, 1)
         for key, kind in ENVIRONMENTS.items()
     )
@@ -170,7 +170,7 @@ def _measured(root: Path, keep: Path, only: Sequence[Application], sizes: Sizes)
         }
     )
     folder = writer.new_folder(keep / "runs", plan.name)
-    asyncio.run(Engine(plan, Matrix("native", made, loads), folder, FaultsOnly()).run())
+    asyncio.run(Engine(plan, Matrix("native", environments, loads), folder, FaultsOnly()).run())
 
 
 class Stocked(Native):

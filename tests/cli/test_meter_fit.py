@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.meterkit import S, Shell, made, opened
+from tests.support.meterkit import S, Shell, opened, record_file
 from ullage.runs.readings import Reading
 
 
@@ -22,11 +22,11 @@ def test_coefficients_of_the_model_from_two_files(meter: Shell, tmp_path: Path) 
     for n, b in zip(instants, level, strict=True):
         cpu.append(Reading(at_ns=n * S, within_ns=1, values={"wall": total}))
         total += b
-    made(tmp_path / "wall.jsonl", opened(), *watts)
+    record_file(tmp_path / "wall.jsonl", opened(), *watts)
     load = opened(power=False).model_copy(
         update={"meter": "model", "options": {"idle_watts": 0.0, "core_watts": 1.0}}
     )
-    made(tmp_path / "load.jsonl", load, *cpu)
+    record_file(tmp_path / "load.jsonl", load, *cpu)
     fitted = meter("fit", "wall.jsonl", "load.jsonl", "--window", "5s")
     assert fitted.code == 0, fitted.stderr
     assert fitted.json["idle_watts"] == pytest.approx(40, abs=1.5)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.meterkit import MODEL, S, Shell, enough, made, opened, steady
+from tests.support.meterkit import MODEL, S, Shell, enough, opened, record_file, steady
 from ullage.analysis.energy.integral import Integral, Missing
 from ullage.analysis.energy.series import Stretch
 from ullage.cli import meter_readings
@@ -26,7 +26,7 @@ def hiccup(tmp_path: Path) -> Path:
     """Twenty seconds with two faults in the middle."""
     faults = [Fault(at_ns=n * S, code="gone", message="unplugged") for n in (110, 111)]
     file = tmp_path / "wall.jsonl"
-    return made(file, opened(), *steady(100, 109), *faults, *steady(112, 120))
+    return record_file(file, opened(), *steady(100, 109), *faults, *steady(112, 120))
 
 
 def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccup: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccu
 def test_parts_of_a_time_that_has_none_are_told_why(meter: Shell, tmp_path: Path) -> None:
     gone = Fault(at_ns=101 * S, code="gone", message="unplugged")
     first, _, last = steady(100, 102)
-    file = made(tmp_path / "wall.jsonl", opened(), first, gone, last)
+    file = record_file(tmp_path / "wall.jsonl", opened(), first, gone, last)
     whole, parts = meter("energy", str(file)), meter("energy", str(file), "--parts")
     assert "wall: no energy of this time: gone: unplugged" in whole.stderr
     assert (parts.code, parts.stdout, parts.stderr) == (1, "", whole.stderr)
@@ -91,7 +91,7 @@ def test_what_is_no_instant_is_told(text: str, hiccup: Path) -> None:
 def test_any_text_is_an_instant_or_told(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
-    file = made(tmp_path_factory.mktemp("m") / "wall.jsonl", opened(), *steady(100, 101))
+    file = record_file(tmp_path_factory.mktemp("m") / "wall.jsonl", opened(), *steady(100, 101))
     try:
         assert meter_readings.instant(text, stretches(file)) >= 0
     except UllageError as error:
@@ -99,7 +99,7 @@ def test_any_text_is_an_instant_or_told(
 
 
 def test_a_meter_opened_anew_is_not_integrated_across(tmp_path: Path) -> None:
-    file = made(
+    file = record_file(
         tmp_path / "wall.jsonl",
         opened(),
         *steady(100, 110),

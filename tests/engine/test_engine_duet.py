@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.enginekit import cut, engine, resumed, run, said
+from tests.support.enginekit import cut, engine, printed, resumed, run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import Bytes
@@ -86,7 +86,9 @@ def test_every_environment_runs_beside_a_baseline_of_its_own(tmp_path: Path) -> 
         for trial in (tested, baseline):
             assert trial.side is not None
             cpus, _ = placement.side(Resources(cpus=1), trial.side)
-            (line,) = [x for x in said(folder, trial)[0].splitlines() if "Cpus_allowed_list" in x]
+            (line,) = [
+                x for x in printed(folder, trial)[0].splitlines() if "Cpus_allowed_list" in x
+            ]
             assert line.split()[1] == ",".join(map(str, cpus))
     assert set(sides.values()) == {1}, "once on each side, in every two blocks"
     assert len(sides) == 8
@@ -100,7 +102,7 @@ def test_only_the_two_are_awake(tmp_path: Path) -> None:
     look = f"sleep 0.1; cd /sys/fs/cgroup; d=$({mine}); cat {states} 2>/dev/null; sleep 0.1"
     _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{look}"]'], extra=DUET)
     for trial in folder.trials:
-        awake = sorted(said(folder, trial)[0].split())
+        awake = sorted(printed(folder, trial)[0].split())
         assert awake in (["FROZEN"] * 4 + ["THAWED"] * 2, ["0"] * 2 + ["1"] * 4), awake
 
 
@@ -254,7 +256,7 @@ def test_generations_of_both_sides(tmp_path: Path) -> None:
     assert {trial.generation for trial in folder.trials} == {0, 1}
     assert len(folder.provisioned) == 2 * 6
     others = [trial for trial in folder.trials if trial.environment == "other"]
-    assert [said(folder, trial) for trial in others] == [["1\n"]] * 4, (
+    assert [printed(folder, trial) for trial in others] == [["1\n"]] * 4, (
         "each side, each making, once"
     )
     assert log_ratios(folder) == {"other": 2, "native~again": 2}, "means of generations"

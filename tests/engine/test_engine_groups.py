@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from tests.support.enginekit import frozen, run, said
+from tests.support.enginekit import frozen, printed, run
 from ullage import workloads
 from ullage.engine import trial as attempt
 from ullage.engine.fleet import Fleet
@@ -93,7 +93,7 @@ def test_every_instance_takes_part_in_one_trial(tmp_path: Path) -> None:
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
         count = 3 if trial.environment == "other" else 1
-        ours = [line for line in said(folder, trial) if line.startswith("ours")]
+        ours = [line for line in printed(folder, trial) if line.startswith("ours")]
         names = [line.split()[1] for line in ours]
         assert names == [f"peer-{i}" for i in range(count)]
         assert len({line.split()[2] for line in ours}) == count, "as many addresses"
@@ -148,7 +148,7 @@ def test_a_service_is_told_to_end_as_it_wants(tmp_path: Path) -> None:
     _, folder = run(tmp_path, [load], blocks=1)
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason
-        (main,) = [text for text in said(folder, trial) if text.startswith("up")]
+        (main,) = [text for text in printed(folder, trial) if text.startswith("up")]
         assert main == "up\nby INT\n"
 
 

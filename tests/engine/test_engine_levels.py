@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.enginekit import cut, engine, resumed, run, said
+from tests.support.enginekit import cut, engine, printed, resumed, run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine import turn as trial_module
@@ -46,7 +46,9 @@ def test_every_generation_has_new_instances_in_the_same_places(tmp_path: Path) -
     assert (outcome.reason, outcome.blocks, outcome.failed) == ("blocks", 6, 0)
     for trial in folder.trials:
         assert trial.generation == trial.block // 2
-        assert said(folder, trial) == [f"{trial.block % 2 + 1}\n"], "an old instance, or its data"
+        assert printed(folder, trial) == [f"{trial.block % 2 + 1}\n"], (
+            "an old instance, or its data"
+        )
     names = ["native-0", "native-again-0", "other-0"]
     assert provisioned(folder) == sorted(itertools.product(names, range(3)))
     places = {(event.instance, str(event.facts["cpus_allowed"])) for event in folder.provisioned}
@@ -218,7 +220,7 @@ def test_iterations_follow_each_other_in_the_same_instance(
     assert (outcome.trials, outcome.failed) == (6, 0)
     for trial in folder.trials:
         assert [role.role for role in trial.roles] == ["main-i00", "main-i01", "main-i02"]
-        assert said(folder, trial) == [f"{3 * trial.block + i}\n" for i in (1, 2, 3)]
+        assert printed(folder, trial) == [f"{3 * trial.block + i}\n" for i in (1, 2, 3)]
         for earlier, following in itertools.pairwise(trial.roles):
             assert earlier.end_ns < following.start_ns
         assert trial.start_ns == trial.roles[0].start_ns
@@ -262,7 +264,7 @@ def test_services_are_there_for_each_iteration(
         for i in range(3):
             server, main = role_by_name[f"server-i{i:02d}"], role_by_name[f"main-i{i:02d}"]
             assert server.start_ns < main.start_ns < main.end_ns < server.end_ns
-        assert said(folder, trial)[1::2] == ["up\n" * i for i in (1, 2, 3)]
+        assert printed(folder, trial)[1::2] == ["up\n" * i for i in (1, 2, 3)]
 
 
 def test_a_clock_is_followed_through_all_iterations(
@@ -307,5 +309,5 @@ def test_both_levels_at_once(tmp_path: Path) -> None:
     _, folder = run(tmp_path, [COUNT], blocks=4, extra="repeat: {instances: 2, iterations: 2}\n")
     for trial in folder.trials:
         first = 2 * (trial.block % 2)
-        assert said(folder, trial) == [f"{first + 1}\n", f"{first + 2}\n"]
+        assert printed(folder, trial) == [f"{first + 1}\n", f"{first + 2}\n"]
     assert len(folder.provisioned) == 6

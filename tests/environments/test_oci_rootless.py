@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("agent_binary")
 
 @pytest.fixture
 def user() -> Iterator[pwd.struct_passwd]:
-    with plainuser.made() as plain_user:
+    with plainuser.account() as plain_user:
         yield plain_user
 
 

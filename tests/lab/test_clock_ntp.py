@@ -87,8 +87,8 @@ def test_a_step_is_seen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
         await self.call("python3", guest.SAMPLER, "set", str(ahead_ns - 5_000_000_000))
 
     monkeypatch.setattr(SkewedGuest, "set_clock", five_seconds_late)
-    (found,) = measure(NtpOptions(observe_s=20), print).intervals
-    steps = [one for one in found.corrections if one.kind == "step"]
+    (interval,) = measure(NtpOptions(observe_s=20), print).intervals
+    steps = [correction for correction in interval.corrections if correction.kind == "step"]
     assert len(steps) == 1
     assert steps[0].size_ns == pytest.approx(5_000_000_000, abs=50_000_000)
 

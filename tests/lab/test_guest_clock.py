@@ -60,9 +60,9 @@ async def _guest(tag: str, agent: Path) -> None:
 
 async def _look(vm: Instance) -> None:
     agent = vm.agent
-    said = agent.clock_claims
-    print(f"\nclock inside: {said.source}, cores within {said.ordered_ns} ns, {said.reasons}")
-    assert not said.shared, "it is another kernel"
+    facts = agent.clock_claims
+    print(f"\nclock inside: {facts.source}, cores within {facts.ordered_ns} ns, {facts.reasons}")
+    assert not facts.shared, "it is another kernel"
     for number in range(TRIALS):
         await vm.freeze()
         await asyncio.sleep(0.2)

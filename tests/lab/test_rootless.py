@@ -30,7 +30,7 @@ blocks: {min: 2, max: 2}
 
 @pytest.fixture
 def user() -> Iterator[pwd.struct_passwd]:
-    with plainuser.made() as user:
+    with plainuser.account() as user:
         yield user
 
 

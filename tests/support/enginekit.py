@@ -117,7 +117,7 @@ def cut(running: Engine, after_trials: int) -> None:
         asyncio.run(interrupted())
 
 
-def said(folder: RunFolder, trial: Trial) -> list[str]:
+def printed(folder: RunFolder, trial: Trial) -> list[str]:
     """What each program of a trial printed, in order."""
     return [(folder.path / str(role.stdout)).read_text() for role in trial.roles]
 

@@ -48,7 +48,7 @@ S = 10**9
 EPOCH = 1_700_000_000 * S
 
 
-def made(file: Path, *records: Record) -> Path:
+def record_file(file: Path, *records: Record) -> Path:
     """A file with these lines."""
     with LineFile(file) as written:
         for line in records:

@@ -19,7 +19,7 @@ PREFIX = "ullage-test-"
 
 
 @contextmanager
-def made() -> Iterator[pwd.struct_passwd]:
+def account() -> Iterator[pwd.struct_passwd]:
     """A user of that kind, with a home, for as long as the test lasts."""
     for name in _abandoned():
         subprocess.run(["userdel", "--force", "--remove", name], check=False, capture_output=True)

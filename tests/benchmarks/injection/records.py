@@ -49,7 +49,7 @@ def resolved(environments: Sequence[Environment], cases: Sequence[Case]) -> Reso
         resources={},
         blocks={"min": 6, "max": 6},
         environments=tuple(records.environment(e, matrix, None) for e in environments),
-        workloads=tuple(records.workload(each) for each in cases),
+        workloads=tuple(records.workload(cell) for cell in cases),
     )
 
 
@@ -63,9 +63,9 @@ class Maker:
         about = About(
             size="made up",
             block=CAMPAIGN,
-            works={each.key: WORK for each in self.cases},
-            units={each.key: "units" for each in self.cases},
-            fixed={each.key: Fixed(seconds=1e-4, trial_seconds=0.2) for each in self.cases},
+            works={cell.key: WORK for cell in self.cases},
+            units={cell.key: "units" for cell in self.cases},
+            fixed={cell.key: Fixed(seconds=1e-4, trial_seconds=0.2) for cell in self.cases},
         )
         self.recording = Recording(about)
 
@@ -77,7 +77,7 @@ class Maker:
         slots = [
             slot
             for number in range(blocks)
-            for slot in schedule.block(7, number, keys, [each.key for each in self.cases])
+            for slot in schedule.block(7, number, keys, [cell.key for cell in self.cases])
         ]
         for slot, wobble in zip(slots, noise(len(slots)), strict=True):
             log = wobble + self.bias.get(slot.environment, 0.0)
