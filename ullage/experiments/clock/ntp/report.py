@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
-from ullage.experiments.clock.ntp import experiment
 from ullage.experiments.clock.ntp.outcome import (
     IntervalOutcome,
     NtpOptions,
@@ -18,6 +17,9 @@ from ullage.experiments.clock.view import Section, View, table
 
 def measure(progress: Bar, options: NtpOptions) -> NtpReport:
     """In guests, one a polling interval. As `ullage.experiments.clock.ntp.experiment.measure`."""
+    # A page is written where no guest can be made.
+    from ullage.experiments.clock.ntp import experiment
+
     total = len(options.intervals_s) * (options.observe_s + 20)
     stage = progress.stage("NTP: an image and guests", total)
 
