@@ -23,7 +23,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.faults import first_fault
-from ullage.runs.events import BlockDone, Event, Finished, Idle, Provisioned, Started, Trial, Warned
+from ullage.runs.events import BlockDone, Event, Finished, Provisioned, Started, Trial, Warned
 from ullage.runs.records import FORMAT, JOURNAL, PLAN, RESOLVED, TRIALS, Resolved, size
 
 _HEAD = 200
@@ -280,11 +280,6 @@ class RunFolder:
     def warnings(self) -> tuple[Warned, ...]:
         """What the engine warned of."""
         return self._of(Warned)
-
-    @cached_property
-    def idles(self) -> tuple[Idle, ...]:
-        """When the host rested for its energy meters."""
-        return self._of(Idle)
 
     @cached_property
     def provisioned(self) -> tuple[Provisioned, ...]:
