@@ -37,7 +37,7 @@ def resumed(folder: Path, repetitions: int, monkeypatch: pytest.MonkeyPatch) -> 
     async def begun() -> None:
         raise BegunError
 
-    monkeypatch.setattr(run, "_worked", begun)
+    monkeypatch.setattr(run, "_work_to_the_end", begun)
     asyncio.run(run.run())
 
 
