@@ -51,10 +51,12 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/programs/ocean
 	$(MAKE) --quiet -C mpi/programs/noise
 
-# These use a CPU each and measure nothing: they take what the compiler and the others leave.
-CROWD := $(addprefix tests/,analysis benchmarks report stats cli/live experiments/studies workloads engine/test_pilot.py \
-  test_benchmarks.py test_contributing.py test_design_map.py test_direction.py test_docs_links.py test_old_folders.py) \
-  $(filter-out tests/cli/test_meter% tests/cli/test_profile%,$(wildcard tests/cli/test_*.py))
+# These use a CPU each and measure nothing: they take what the compiler and the others leave. The first of
+# them need no program of our own, so they begin before those are built.
+READERS := $(addprefix tests/,analysis report stats cli/live test_design_map.py test_direction.py test_docs_links.py \
+  test_old_folders.py) $(filter-out tests/cli/test_meter% tests/cli/test_profile%,$(wildcard tests/cli/test_*.py))
+CROWD := $(addprefix tests/,benchmarks experiments/studies workloads engine/test_pilot.py test_benchmarks.py \
+  test_contributing.py)
 # These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
 CLOCKS := tests/experiments/clock tests/experiments/elastic tests/meters/energy $(wildcard tests/cli/test_meter*.py)
 # UCX, in MPICH, takes every network device that it sees, so these have a network of their own.
@@ -64,14 +66,15 @@ ASIDE := --numprocesses 2 --dist loadfile
 
 .PHONY: test
 test: test-needs ## All tests but the lab (under 15 minutes)
-	$(MAKE) --quiet -j 3 test-crowd test-others
+	$(MAKE) --quiet -j 4 test-readers test-crowd test-others
 
-.PHONY: test-needs test-compiled test-crowd test-others test-clocks test-runs
+.PHONY: test-needs test-compiled test-readers test-crowd test-others test-clocks test-runs
 test-needs: test-packages
 	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
 test-compiled: programs
 	+cargo test --locked --quiet --workspace --no-run
-# Some start our own programs, which a new checkout has to build first.
+test-readers:
+	nice -n 19 scripts/run-tests readers $(ASIDE) $(READERS)
 test-crowd: programs
 	nice -n 19 scripts/run-tests crowd $(ASIDE) $(CROWD)
 test-others: test-compiled
@@ -80,7 +83,7 @@ test-clocks:
 	scripts/run-tests clocks $(ASIDE) $(CLOCKS)
 	unshare --net bash -c 'ip link set lo up && exec scripts/run-tests mpi $(MPI)'
 test-runs:
-	scripts/run-tests runs $(ASIDE) $(addprefix --ignore=,$(CROWD) $(CLOCKS) $(MPI))
+	scripts/run-tests runs $(ASIDE) $(addprefix --ignore=,$(READERS) $(CROWD) $(CLOCKS) $(MPI))
 	+cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
 
 # A file or folder; everything.

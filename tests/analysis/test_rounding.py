@@ -101,7 +101,7 @@ def test_shares(value: float, text: str) -> None:
         (2300.4, "1/s", "2,300 1/s"),
         (3.0, "1", "3"),
         (0.0, "s", "0 s"),
-        (2e-9, "s", "2e-09 s"),
+        (2e-9, "s", "2 ns"),
         (12345.0, "points", "1.234e+04 points"),
         (1500.0, "points", "1500 points"),
     ],
