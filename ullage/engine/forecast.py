@@ -1,0 +1,95 @@
+"""What a plan will do and could say, before it begins: order, time, power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ullage.engine.estimate import Estimate, History, estimate
+from ullage.engine.pilot import (
+    Comparison,
+    Pilot,
+    Suggestion,
+    comparisons,
+    learn,
+    newest,
+    suggest,
+)
+from ullage.plan.matrix import Matrix
+from ullage.plan.schedule import Turn
+from ullage.plan.schema import Plan
+from ullage.runs.reader import RunFolder
+from ullage.stats.planning import Aim, Outlook, expected_units, outlook
+from ullage.stats.stop import StopRule
+from ullage.stats.uncertainty import APART, SHARED
+
+ASSUMED = (0.01, 0.03, 0.1)
+"""Spreads of a pair to reckon with where nothing is known."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """All that is known of a run before it begins."""
+
+    plan: Plan
+    matrix: Matrix
+    time: Estimate
+    order: tuple[Turn, ...]
+    aim: Aim
+    blocks_each: int | None
+    """Blocks whose mean is one unit: those of a generation; None: each block is one."""
+    pilot: Pilot | None
+    counts: tuple[int, ...]
+    """Units to look at: the fewest, those expected and the most."""
+    expected: int | None
+    """Units after which it is expected to end, by the pilot's spreads; None: they are not known."""
+    planned: dict[Comparison, Outlook]
+    """By the pilot's spreads."""
+    assumed: tuple[Outlook, ...]
+    """With spreads to choose from, where no pilot tells any."""
+    suggestion: Suggestion | None
+
+    @property
+    def unit(self) -> str:
+        """What an interval counts."""
+        return "block" if self.blocks_each is None else "generation"
+
+
+def foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> Forecast:
+    """Look ahead. pilot: the run to learn from; None: the newest in `runs` with the same cells."""
+    blocks, every = plan.blocks, plan.repeat.instances
+    time = estimate(plan, matrix, History())
+    # One generation is like none: the interval is about these instances, and counts blocks.
+    blocks_each = every if every is not None and time.blocks_reached // every > 1 else None
+    until = blocks.until.half_width if blocks.until else None
+    least, most = (n // (blocks_each or 1) for n in (blocks.min, time.blocks_reached))
+    rule = StopRule(least, most, until, plan.confidence)
+    compared = comparisons(matrix)
+    # In a duet each comparison, and the A/A too, has trials of the baseline of its own.
+    correlation = APART if plan.design == "duet" else SHARED
+    aim = Aim(rule, plan.margin, len(compared), correlation)
+    folder = pilot or newest(runs, plan, matrix)
+    learned = learn(folder, plan, matrix) if folder is not None else None
+    spreads = learned.spreads if learned is not None else {}
+    units = {
+        comparison: spreads[comparison.key].unit(blocks_each, plan.repeat.iterations)
+        for comparison in compared
+        if comparison.key in spreads
+    }
+    expected = expected_units(units.values(), aim)
+    counts = sorted({least, expected, most})
+    planned = {comparison: outlook(spread, aim, counts) for comparison, spread in units.items()}
+    return Forecast(
+        plan=plan,
+        matrix=matrix,
+        time=time,
+        order=matrix.turns(plan.seed or 0, 0),
+        aim=aim,
+        blocks_each=blocks_each,
+        pilot=learned,
+        counts=tuple(counts),
+        expected=expected if planned else None,
+        planned=planned,
+        assumed=() if planned else tuple(outlook(spread, aim, counts) for spread in ASSUMED),
+        suggestion=suggest(learned, plan) if learned is not None else None,
+    )
