@@ -18,7 +18,7 @@ from ullage.cli.meter_readings import Window
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.host import clock
-from ullage.runs.readings import Closed, Fault
+from ullage.runs.readings import Closed, Fault, Reading
 
 
 @pytest.fixture
@@ -47,6 +47,13 @@ def test_a_time_with_a_hole_has_no_energy_but_its_parts_have(meter: Shell, hiccu
     assert meter("energy", str(hiccup), "--from", "+5s", "--to", "+5s").code == 1
     assert meter("energy", str(hiccup), "--to", "+500s").code == 1
     assert meter("time", str(hiccup)).stdout == "20.000 s\n"
+
+
+def test_a_channel_that_its_meter_has_not_has_no_unit(meter: Shell, tmp_path: Path) -> None:
+    reading = Reading(at_ns=100 * S, within_ns=1000, values={"wall": 50, "attic": 3})
+    file = record_file(tmp_path / "wall.jsonl", opened(), reading)
+    assert "wall 50 W  attic 3\n" in meter("log", str(file)).stdout
+    assert ",attic,3" in meter("log", str(file), "--csv").stdout
 
 
 def test_parts_of_a_time_that_has_none_are_told_why(meter: Shell, tmp_path: Path) -> None:

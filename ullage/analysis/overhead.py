@@ -33,8 +33,9 @@ def summaries(
 ) -> tuple[ResourceSummary, ...]:
     """One summary for each environment × resource that has a primary metric, in the plan's order.
 
-    The ratios are those of SPEC S2.1 (time: environment/baseline, rate: baseline/environment). With
-    one primary comparison it is that one. With several it is the geometric mean of their ratios:
+    The ratios are above 1 where it is worse (time: environment/baseline, rate:
+    baseline/environment). With one primary comparison it is that one. With several it is the
+    geometric mean of their ratios:
     in each block the mean of the log-ratios of all of them, and a t interval over these means (over
     their means by making, where the instances were made several times), so that what the figures of
     a block have in common widens the interval as it must. The result has no test of its own: its

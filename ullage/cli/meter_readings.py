@@ -346,12 +346,16 @@ def _parse(file: Path, number: int, text: bytes) -> Line:
         ) from error
 
 
+def _units(opened: Opened) -> dict[str, str]:
+    """By channel; a reading may name one that its meter has not."""
+    return {channel.name: _UNITS[channel.kind] for channel in opened.channels}
+
+
 def _rows(line: Line, opened: Opened) -> Iterator[tuple[object, ...]]:
-    kinds = {channel.name: channel.kind for channel in opened.channels}
     if isinstance(line, Reading):
+        units = _units(opened)
         for name, value in line.values.items():
-            unit = _UNITS[kinds[name]] if name in kinds else ""
-            when = _time(line.at_ns, opened)
+            unit, when = units.get(name, ""), _time(line.at_ns, opened)
             yield when, line.at_ns, line.within_ns, name, repr(value), unit, "", ""
     elif isinstance(line, Fault):
         when, message = _time(line.at_ns, opened), clean(line.message)
@@ -365,8 +369,8 @@ def _words(line: Line, opened: Opened) -> str | None:
             names = ", ".join(channel.name for channel in line.channels)
             return f"{when}  {clean(line.meter)} opened: {names}"
         case Reading():
-            kinds = {channel.name: channel.kind for channel in opened.channels}
-            values = (f"{n} {v:.10g} {_UNITS[kinds[n]]}" for n, v in line.values.items())
+            units = _units(opened)
+            values = (f"{n} {v:.10g} {units.get(n, '')}".rstrip() for n, v in line.values.items())
             return f"{when}  {'  '.join(values)}"
         case Fault():
             return f"{when}  fault: {clean(line.code)}: {clean(line.message)}"

@@ -1,4 +1,4 @@
-"""Facts about this host that belong beside every figure (rule 4 of the statistics)."""
+"""Facts about this host that belong beside every figure."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Fit(BaseModel):
         return f"fit {self.factor.normalize():f}"
 
     def copies(self, cpus: float, of: int) -> int:
-        """V = ⌊factor · CPUs of the host / CPUs of an instance⌋ (SPEC S2.4), in exact decimals."""
+        """V = ⌊factor · CPUs of the host / CPUs of an instance⌋, in exact decimals."""
         return int(self.factor * of // Decimal(str(cpus)))
 
 

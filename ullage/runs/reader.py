@@ -56,7 +56,7 @@ class Kind(Generic[R, E]):
 
     def find(self, root: Path) -> list[Path]:
         """The folders under `root` (or `root` itself), newest name first."""
-        if is_elastic(root) if self.name == "elastic" else (root / RESOLVED).is_file():
+        if self._has(root):
             return [root]
         if not root.is_dir():
             return []
@@ -65,6 +65,8 @@ class Kind(Generic[R, E]):
 
     def newest(self, root: Path) -> Path:
         """The run that was started last; RUN_NOT_FOUND when there is none."""
+        if self.name == "ordinary" and is_elastic(root):
+            return root  # who reads it says what it is
         folders = self.find(root)
         if not folders:
             raise UllageError(RUN_NOT_FOUND, path=root)

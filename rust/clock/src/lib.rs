@@ -1,5 +1,5 @@
 //! The clock under everything: RVEC, a strictly increasing clock per thread that costs about a
-//! counter read, and what it may promise on this machine (SPEC S4.7).
+//! counter read, and what it may promise on this machine.
 //!
 //! Most callers want [`Clock::get`] once, then [`Clock::now`] (strictly increasing in the thread),
 //! [`Clock::ordered`] (comparable with other threads) or [`Clock::stamp`] (with the reasons, if

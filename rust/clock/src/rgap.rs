@@ -1,4 +1,4 @@
-//! RGAP: another clock's time, by a few messages at the start and none afterwards (SPEC S4.9), with
+//! RGAP: another clock's time, by a few messages at the start and none afterwards, with
 //! a bound on how wrong it may be, and corrected after the fact.
 //!
 //! [`Client`] and [`Server`] decide what to send and when to stop, and touch neither network nor

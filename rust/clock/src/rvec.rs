@@ -1,4 +1,4 @@
-//! RVEC, the strictly increasing clock of one thread (SPEC S4.7): age + (counter − base) × scale.
+//! RVEC, the strictly increasing clock of one thread: age + (counter − base) × scale.
 //!
 //! The elapsed time is folded into the age, and the base moved, when the thread has come to another
 //! core, when the rate has changed, and once a second, when the counter is compared with the bridge

@@ -1,4 +1,4 @@
-//! What one read of each clock costs (SPEC S4.8). A machine that others use too is not twice the
+//! What one read of each clock costs. A machine that others use too is not twice the
 //! same, so only ratios within a round are compared, of rounds that interleave all clocks in random
 //! order; the clock that is measured has its guards on.
 

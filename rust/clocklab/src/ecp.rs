@@ -1,4 +1,4 @@
-//! The ECP test (SPEC S4.8): is elapsed time precise, that is, is even the shortest piece of work
+//! The ECP test: is elapsed time precise, that is, is even the shortest piece of work
 //! told to take time. Two reads with fifteen additions in between, 5,000 times in a run, 100 runs;
 //! with the thread on one core, moving itself, and moved by another thread.
 

@@ -1,5 +1,5 @@
-//! Evaluates the clock of `ullage-clock` on the machine that it runs on (SPEC S4.8), and how
-//! synchronisation scales to more nodes than there are, by simulation (SPEC S4.10).
+//! Evaluates the clock of `ullage-clock` on the machine that it runs on, and how
+//! synchronisation scales to more nodes than there are, by simulation.
 //!
 //! Every unit is a module with `Options` (serde, all fields have defaults), an `Outcome` (serde) and
 //! `run(&options, progress)`, that calls `progress(done, of)` now and then; what may last long

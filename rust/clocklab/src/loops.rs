@@ -1,4 +1,4 @@
-//! How long loops of a known number of instructions take (SPEC S4.8), by RVEC and, around the same
+//! How long loops of a known number of instructions take, by RVEC and, around the same
 //! loop, by `CLOCK_MONOTONIC_RAW` and by a clock with an oscillator of its own, where there is one.
 
 use std::path::Path;

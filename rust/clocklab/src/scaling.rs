@@ -1,4 +1,4 @@
-//! How synchronisation scales to more nodes than there are (SPEC S4.10): flat, in two levels, and by
+//! How synchronisation scales to more nodes than there are: flat, in two levels, and by
 //! trees, simulated with exchange times that were measured.
 //!
 //! The model: node 0 has the time. Who is synchronised serves others, one synchronisation after the

@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 
-/// How many additions [`additions`] makes (SPEC S4.8).
+/// How many additions [`additions`] makes.
 pub const ADDITIONS: u32 = 15;
 
 /// What the additions are, for who reads the outcome.

@@ -72,6 +72,7 @@ def test_elastic_runs_and_others_lie_side_by_side(tmp_path: Path) -> None:
     assert folders.newest(tmp_path).name == "20261122T130000-film"
     assert folders.find(folders.newest(tmp_path)) == [folders.newest(tmp_path)]
     assert find_runs(tmp_path) == [other]
+    assert find_runs(folders.newest(tmp_path)) == [], "it is listed once, as what it is"
     for nowhere in (tmp_path / "none", other):
         with pytest.raises(UllageError) as caught:
             folders.newest(nowhere)

@@ -1,6 +1,6 @@
 """How much longer will a profiled command take in the environments of a run?
 
-O = Σ weight · ratio + rest (SPEC S2.2, with what no resource explains counted as it is). Weights
+O = Σ weight · ratio + rest (what no resource explains counts as it is). Weights
 and ratios were measured apart, so their errors are independent; they are carried through by Monte
 Carlo, each from the Student distribution that its measurement gives (JCGM 101:2008, §6.4.9).
 """

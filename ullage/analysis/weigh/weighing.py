@@ -1,7 +1,7 @@
 """How much does a machine, a node or a system lose, given what it is for?
 
-The overhead method of SPEC S2: the ratios of the resources (above 1 is worse), each times its
-weight; on a node also times the share that an instance has of the node's resource.
+The ratios of the resources (above 1 is worse), each times its weight; on a node also times the
+share that an instance has of the node's resource.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ullage.common.faults import first_fault
 from ullage.common.quantities import many
 from ullage.common.text import clean
+from ullage.engine.program import EARLY_NS
 from ullage.environments.agent.client import Finished
 from ullage.environments.agent.clock import WORST_PPB, ClockMap
 from ullage.environments.agent.frames import FrameError
@@ -195,10 +196,6 @@ def _memory(summaries: Sequence[MachineSummary]) -> dict[str, float | None]:
     }
 
 
-_EARLY_NS: Final = 1_000_000
-"""What is written down about one instant may be read just before it; see `engine/program.py`."""
-
-
 class NotToBelieveError(Exception):
     """What a machine says of its viewers cannot be so."""
 
@@ -312,7 +309,7 @@ class _Way:
 
     def __init__(self, came: Came, zero_ns: int) -> None:
         self._came, self._zero_ns = came, zero_ns
-        self._first_ns, self._last_ns = zero_ns - _EARLY_NS, came.finished.arrived_ns + _EARLY_NS
+        self._first_ns, self._last_ns = zero_ns - EARLY_NS, came.finished.arrived_ns + EARLY_NS
         self.bound_ns = 0
 
     def instant(self, local_ns: int) -> int:
