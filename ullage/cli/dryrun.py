@@ -87,7 +87,7 @@ def _basis(forecast: Forecast) -> list[str]:
     aim, rule, pilot = forecast.aim, forecast.aim.rule, forecast.pilot
     lines = [
         f"power: {many(aim.family, 'primary comparison')}, so the first claim needs a p-value of "
-        f"{aim.level:.2g}; differences and equivalence as below are forecast with a chance of "
+        f"{aim.level:.2g}; differences and equivalence as below are found with a chance of "
         f"{_percent(POWER)}"
     ]
     if rule.max_blocks < LEAST_PAIRS:

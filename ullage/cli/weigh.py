@@ -47,7 +47,7 @@ def weigh_command(
         list[str] | None,
         typer.Option(
             "--share",
-            help="WeighedPart of a node's resource that each instance has: `disk=0.25`, or"
+            help="Part of a node's resource that each instance has: `disk=0.25`, or"
             " `ENVIRONMENT:disk=25%`; may be repeated.",
             show_default=False,
         ),

@@ -178,10 +178,10 @@ class Settings(Fields):
 
 
 class EnvironmentPlan(BaseModel):
-    """One environment. The fields of `Settings` and of its provider are kept as they are written:
-    they are checked once, with the values of the factors in place.
-    """
+    """One environment. Fields not named here belong to its provider."""
 
+    # Those, and the ones of `Settings`, are kept as they are written: they are checked once, with
+    # the values of the factors in place.
     model_config = ConfigDict(extra="allow", frozen=True)
 
     provider: str = Field(description="`native`, `oci`, `lxc`, `qemu`")
@@ -202,6 +202,8 @@ class EnvironmentPlan(BaseModel):
         """Editors see the fields of `Settings` among the others."""
         reference = handler(core_schema)
         settings = handler.resolve_ref_schema(handler(Settings.__pydantic_core_schema__))
+        # Left out, they are the plan's.
+        settings["properties"]["resources"].pop("default")
         handler.resolve_ref_schema(reference)["properties"].update(settings["properties"])
         return reference
 

@@ -264,7 +264,7 @@ def tabular(
     rows: Iterable[Iterable[str]],
     notes: Iterable[str] = (),
 ) -> bytes:
-    """A `tabular` for booktabs. heads: LaTeX; found: rows as they are; notes: comments above."""
+    """A `tabular` for booktabs. heads: LaTeX; rows: as they are; notes: comments above."""
     lines = [
         "% needs \\usepackage{booktabs}",
         *(f"% {note}" for note in notes),

@@ -1,4 +1,4 @@
-//! Facts, promise and rate as JSON, for the bindings; `ullage.host.clock_model` reads the same in Python.
+//! Facts, promise and rate as JSON, for the bindings; `ullage.common.clock_model` reads the same in Python.
 //!
 //! A number that nobody knows is `null`.
 

@@ -41,7 +41,7 @@ def stands(raw: Floats, every_s: float) -> int:
 
 
 def renewed(raw: Floats, period: int) -> NDArray[np.int64]:
-    """The readings that count of values that stand for `each`: where they are new, and the last."""
+    """The readings that count, of values that each stand for `period`: where new, and the last."""
     starts = np.concatenate(([0], np.flatnonzero(np.diff(raw) != 0) + 1))
     ends = np.append(starts[1:], raw.size)
     indices = [np.arange(a, b, period) for a, b in zip(starts, ends, strict=True)]

@@ -64,7 +64,7 @@ class Evidence:
     no_ratio: bool = False
     """It is zeros or negative figures that forbid the verdict."""
     fieller: bool = False
-    """Fieller's method might say something of them, and was not criteria."""
+    """Fieller's method might say something of them, and was not asked."""
     unbounded: bool = False
     """There are too few values to bound the quantile that was asked for."""
     mixed: bool = False

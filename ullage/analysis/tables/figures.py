@@ -156,7 +156,7 @@ def _check_option(
 ) -> list[str]:
     """One `--better` for metrics of different kinds is refused, or said where units do not tell.
 
-    told: places of the figures whose direction is only the option's.
+    by_option: places of the figures whose direction is only the option's.
     """
     for at in by_option:
         better, usual = figures[at].better, figures[at].usual

@@ -52,7 +52,7 @@ ENERGY_LOGGER_SEVERAL: Final = ErrorKind(
 ENERGY_READINGS_NONE: Final = ErrorKind(
     "energy-readings-none",
     "{file}: {reason}",
-    "`ullage meter start METER --to FILE` writes readings; `ullage meter list` shows their files",
+    "`ullage meter start METER --to FILE` writes readings; `ullage meter list` shows the files",
 )
 ENERGY_FILE_GONE: Final = ErrorKind(
     "energy-file-gone",

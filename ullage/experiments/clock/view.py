@@ -39,8 +39,10 @@ def span(ns: float | None) -> str:
 
 
 def figure(value: float) -> str:
-    """As `digits`, but a whole number has none after the point."""
-    return f"{value:,.0f}" if float(f"{value:.2f}").is_integer() else digits(value)
+    """As `digits`, but a whole number has none after the point, and no number more than two."""
+    if float(f"{value:.2f}").is_integer():
+        return f"{value:,.0f}"
+    return digits(value) if abs(value) >= 1 else f"{value:.2f}"
 
 
 def ratio(interval: MedianInterval) -> str:

@@ -59,7 +59,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """MetricSeries of one metric, what they tell, and the labels by which they are chosen."""
+    """Series of one metric, what they tell, and the labels by which they are chosen."""
 
     metric: str
     unit: Unit
@@ -190,7 +190,9 @@ class PrometheusOptions(OutsideOptions):
     @field_validator("url")
     @classmethod
     def _plain(cls, url: str) -> str:
-        checked_url(url, "http://127.0.0.1:8080/metrics")
+        checked_url(
+            url, "http://127.0.0.1:8080/metrics", "they would be written down beside the readings"
+        )
         return url
 
     @model_validator(mode="after")

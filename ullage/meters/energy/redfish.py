@@ -179,7 +179,7 @@ class RedfishOptions(OutsideOptions):
     @field_validator("url")
     @classmethod
     def _plain(cls, url: str) -> str:
-        parts = checked_url(url, "https://bmc.example")
+        parts = checked_url(url, "https://bmc.example", "that is `username` and `password_file`")
         if parts.path.rstrip("/") or parts.query or parts.fragment:
             raise ValueError("no path: it is https://bmc.example and then always /redfish/v1")
         return url

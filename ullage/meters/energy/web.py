@@ -29,15 +29,18 @@ from ullage.meters.energy.remote import faults
 _HUNG_UP: Final = (RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
-def checked_url(url: str, example: str) -> SplitResult:
-    """The parts of a web address without a user; ValueError when it is none."""
+def checked_url(url: str, example: str, instead: str) -> SplitResult:
+    """The parts of a web address without a user; ValueError when it is none.
+
+    instead: what there is for who wants to name a user.
+    """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
         raise ValueError(f"an address such as {example}")
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("an address without spaces and other signs")
     if "@" in parts.netloc:
-        raise ValueError("no user and password, which would stand in the run folder")
+        raise ValueError(f"no user and password in it: {instead}")
     return parts
 
 

@@ -151,7 +151,7 @@ def _bytes_at(samples: Sequence[DeviceCounters], instant: float) -> float:
 def yarn_applications(log: str, node: str, files: int) -> list[str]:
     """The two applications of a job, write and read: YARN ran them, with a map task for each file.
 
-    said: the log of the job; node: that of the NodeManager, which was not asked by the job. It must
+    log: that of the job; node: that of the NodeManager, which was not asked by the job. It must
     have started a container for each map task, for the reducer and for who watches over them.
     """
     if local := _LOCAL.search(log):

@@ -197,7 +197,7 @@ class Sysbench(Workload[S]):
 
 
 def in_place_of_time(data: Any, limit: str) -> Any:
-    """Let the limit `other` take the place of the default `time_s`; refuse both together."""
+    """Let `limit` take the place of the default `time_s`; refuse both together."""
     if isinstance(data, dict) and data.get(limit) is not None:
         if data.get("time_s") is not None:
             raise ValueError(f"give time_s or {limit}, not both")

@@ -213,9 +213,10 @@ def allocations(seconds: Mapping[str, Sequence[float]], middle: Mapping[str, str
 
 
 def waits(waits_by_label: Mapping[str, tuple[Sequence[float], int]], patience_s: float) -> Drawing:
-    """Share of all requests that were sent to a node within a time. found: sorted waits, requests.
+    """Share of all requests that were sent to a node within a time.
 
-    Who never was is missing at the right end: the line ends below 100 %.
+    waits_by_label: the waits, sorted, and the number of requests. Who never
+    was is missing at the right end: the line ends below 100 %.
     """
     labels = list(waits_by_label)
     rows: list[DataRow] = []

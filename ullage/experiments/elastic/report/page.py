@@ -186,7 +186,7 @@ def _against(comparison: Against | None) -> Section | None:
 
 
 def _how(content: Report) -> str:
-    """How the verdicts were content."""
+    """How the verdicts were made."""
     rate = share(1 - content.summary.confidence)
     return unbroken(
         "Above 1×, or above 0, is worse. Ratios and differences are taken repetition by "
