@@ -186,9 +186,7 @@ def test_a_logger_whose_file_was_removed_is_told(meter: Shell, tmp_path: Path) -
     for command in ("energy", "time", "log"):
         refused = meter(command)
         assert refused.code == 1
-        words = (
-            f"error[{code}]: the logger model still runs, and its file {logger.file} is gone"
-        )
+        words = f"error[{code}]: the logger model still runs, and its file {logger.file} is gone"
         assert words in refused.stderr
     ended = meter("stop")
     assert ended.code == 1
