@@ -42,10 +42,10 @@ int64_t largest_chunk(int64_t memory) {
 static void add(Run *run, int type, int *number, const Row *row) {
     const int64_t chunk = row->chunk == LARGEST ? largest_chunk(run->options.memory) : row->chunk;
     const Pattern pattern = {.number = (*number)++,
-                          .type = type,
-                          .chunk = chunk,
-                          .call = row->call == 0 ? chunk : row->call,
-                          .units = row->units};
+                             .type = type,
+                             .chunk = chunk,
+                             .call = row->call == 0 ? chunk : row->call,
+                             .units = row->units};
     if (run->options.types[type]) {
         run->patterns[run->count++] = pattern;
         run->units += pattern.units;
