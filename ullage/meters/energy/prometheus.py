@@ -14,8 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ullage.common.text import clean
 from ullage.meters.energy.base import READ_DEADLINE_S, FaultError
-from ullage.meters.energy.remote import OutsideMeter, OutsideOptions
-from ullage.meters.energy.web import WebServer, body, checked_url
+from ullage.meters.energy.remote import OutsideMeter, OutsideOptions, WebServer, body, checked_url
 from ullage.runs.readings import Channel, Method, Observer, Scope
 
 

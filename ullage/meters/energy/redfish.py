@@ -21,12 +21,14 @@ from ullage.meters.energy.base import READ_DEADLINE_S, FaultError, MeterOptions
 from ullage.meters.energy.remote import (
     OutsideMeter,
     OutsideOptions,
+    WebServer,
     believable,
+    body,
+    checked_url,
     power,
     quoted,
     secret,
 )
-from ullage.meters.energy.web import WebServer, body, checked_url
 from ullage.runs.readings import Channel
 
 ROOT: Final = "/redfish/v1/"
