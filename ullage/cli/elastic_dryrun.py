@@ -41,7 +41,7 @@ class Duration:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class TimeForecast:
     """All that is known of a run before it begins."""
 
     task: Task
@@ -73,7 +73,7 @@ def show(task: Task, *, runs: Path, as_json: bool) -> None:
         stderr.print(f"[yellow]warning:[/] {escape(doubt)}", soft_wrap=True)
 
 
-def forecast(task: Task, runs: Path) -> Forecast:
+def forecast(task: Task, runs: Path) -> TimeForecast:
     """Look ahead. runs: where an earlier run of the plan may tell how long one takes.
 
     PLAN_BAD_FIELD of a policy's field, which is wrong on any host.
@@ -86,7 +86,7 @@ def forecast(task: Task, runs: Path) -> Forecast:
             raise error
     keys = [environment.key for environment in environments]
     time = _time(plan, environments, runs)
-    return Forecast(
+    return TimeForecast(
         task=task,
         order=tuple(slot.environment for slot in schedule.block(plan.seed or 0, 0, keys, ["film"])),
         time=time,
@@ -227,7 +227,7 @@ def _earlier(plan: ElasticPlan, runs: Path) -> tuple[str | None, dict[tuple[str,
     return None, {}
 
 
-def _lines(outlook: Forecast) -> list[str]:
+def _lines(outlook: TimeForecast) -> list[str]:
     plan, number = outlook.task.plan, outlook.task.plan.repetitions
     count = len(outlook.task.environments)
     lines = [
@@ -289,7 +289,7 @@ def _environment(plan: ElasticPlan, environment: Environment) -> str:
     return ", ".join(parts)
 
 
-def _duration(outlook: Forecast) -> str:
+def _duration(outlook: TimeForecast) -> str:
     time = outlook.time
     if time is None:
         return "time: not known, as the trace cannot be read"
@@ -312,7 +312,7 @@ def _parity(row: Parity) -> str:
     return f"not equal, as the plan has it: {row.nuisance}: {values}"
 
 
-def as_dict(outlook: Forecast) -> dict[str, Any]:
+def as_dict(outlook: TimeForecast) -> dict[str, Any]:
     """All of it, for `--json`."""
     plan, time = outlook.task.plan, outlook.time
     return {

@@ -8,11 +8,11 @@ from ullage.analysis.comparison.model import Comparison, CurvePoint
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
-from ullage.experiments.studies.measured import AnalysedRun
+from ullage.experiments.studies.measured import StudiedRun
 
 
 def table(
-    run: AnalysedRun,
+    run: StudiedRun,
     comparisons: Sequence[Comparison],
     key: str,
     caption: str,

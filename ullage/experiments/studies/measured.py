@@ -20,7 +20,7 @@ from ullage.runs.reader import RunFolder, stamp
 
 
 @dataclass(frozen=True)
-class AnalysedRun:
+class StudiedRun:
     folder: RunFolder
     analysis: Analysis
 
@@ -36,12 +36,12 @@ class AnalysedRun:
 
 
 @lru_cache(maxsize=8)
-def _opened(path: Path, _stamp: str) -> AnalysedRun:
+def _opened(path: Path, _stamp: str) -> StudiedRun:
     folder = RunFolder.open(path)
-    return AnalysedRun(folder, overhead.analyse(folder))
+    return StudiedRun(folder, overhead.analyse(folder))
 
 
-def opened(path: Path) -> AnalysedRun:
+def opened(path: Path) -> StudiedRun:
     """A run and its analysis, made once; raises what opening a run folder raises."""
     return _opened(path, stamp(path))
 
@@ -96,7 +96,7 @@ class PublishedColumns:
 
 
 def ratios(
-    run: AnalysedRun,
+    run: StudiedRun,
     comparisons: Iterable[Comparison],
     key: str,
     caption: str,
@@ -127,7 +127,7 @@ def ratios(
     )
 
 
-def energies(run: AnalysedRun, key: str, caption: str) -> DerivedTable | None:
+def energies(run: StudiedRun, key: str, caption: str) -> DerivedTable | None:
     """Energy and power of each cell, by how and of what they were told; None without a meter."""
     if not run.analysis.energy:
         return None

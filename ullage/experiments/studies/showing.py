@@ -131,7 +131,7 @@ def notes(table: DerivedTable) -> list[str]:
     return [*table.notes, *(f"{sign}: {reason}." for reason, sign in why.items())]
 
 
-def tabulated(table: DerivedTable) -> views.Table:
+def page_table(table: DerivedTable) -> views.Table:
     """As it is shown, its notes below."""
     titles = [head(column) for column in table.columns]
     figures = {
@@ -186,6 +186,6 @@ def _print(tables: Iterable[DerivedTable], console: CleanConsole) -> None:
     for table in tables:
         console.print(f"\n[bold]{escape(table.caption)}[/]", soft_wrap=True)
         if table.rows:
-            console.print(views.rich_table(tabulated(table)))
+            console.print(views.rich_table(page_table(table)))
         for note in notes(table):
             console.print(escape(note), soft_wrap=True)

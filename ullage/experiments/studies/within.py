@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ullage.analysis.comparison.words import blocks
 from ullage.experiments.studies.base import Figure
-from ullage.experiments.studies.measured import AnalysedRun
+from ullage.experiments.studies.measured import StudiedRun
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import WorkloadRecord
@@ -28,7 +28,7 @@ class Term:
     metric: str
 
 
-def product(run: AnalysedRun, terms: Sequence[Term], scale: float = 1.0) -> Figure:
+def product(run: StudiedRun, terms: Sequence[Term], scale: float = 1.0) -> Figure:
     """scale · ∏ metric^power, with Student's t over the logs of the blocks.
 
     All terms of a block were measured within it, so what they have in common cancels. Only blocks

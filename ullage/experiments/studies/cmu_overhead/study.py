@@ -84,7 +84,7 @@ class CmuOverhead(Study):
     def _published(self) -> derived.Published:
         return derived.Published(self.published)
 
-    def _published_columns(self, run: measured.AnalysedRun) -> measured.PublishedColumns:
+    def _published_columns(self, run: measured.StudiedRun) -> measured.PublishedColumns:
         """The published ratios of their Debian guests for the same setting; – where there is none.
 
         Their settings are ours in threads, block size and placement, and in nothing else.
@@ -118,7 +118,7 @@ def _of(
         return Figure(value=None, why="nothing was published for this setting")
 
 
-def _weighed(run: measured.AnalysedRun, published: derived.Published) -> tuple[DerivedTable, ...]:
+def _weighed(run: measured.StudiedRun, published: derived.Published) -> tuple[DerivedTable, ...]:
     """Machines, and nodes of several instances, with the study's weights."""
     try:
         weighing = weigh(run.folder, run.analysis, WeighRequest(WEIGHTS))

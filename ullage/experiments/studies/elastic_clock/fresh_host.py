@@ -55,12 +55,12 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     return [streams, _parts(run, of["provisioning"], read), allocations]
 
 
-def _telling_metrics(run: measured.AnalysedRun, c: Comparison) -> tuple[str, ...]:
+def _telling_metrics(run: measured.StudiedRun, c: Comparison) -> tuple[str, ...]:
     """What of a streaming workload says something: a number of viewers that was given does not."""
     return STREAMS if run.parameters(c)["viewers"] is None else ("server_cpu_per_stream",)
 
 
-def _published_columns(run: measured.AnalysedRun, read: Read) -> measured.PublishedColumns:
+def _published_columns(run: measured.StudiedRun, read: Read) -> measured.PublishedColumns:
     """Published clients of the same technique with one instance, as a ratio to the native ones."""
     clients = {
         row["technique"]: float(row["clients_total"])
@@ -79,7 +79,7 @@ def _published_columns(run: measured.AnalysedRun, read: Read) -> measured.Publis
 
 
 def _parts(
-    run: measured.AnalysedRun, comparisons: list[Comparison], read: Read
+    run: measured.StudiedRun, comparisons: list[Comparison], read: Read
 ) -> DerivedTable | None:
     """S4.2 with its parts, which were defined there and never reported: medians, in seconds."""
     if not comparisons:

@@ -59,7 +59,7 @@ class FlashEnergy(Study):
         )
         return tuple(filter(None, (table, energy)))
 
-    def _published_columns(self, run: measured.AnalysedRun) -> measured.PublishedColumns:
+    def _published_columns(self, run: measured.StudiedRun) -> measured.PublishedColumns:
         """Published ratios of the same test, hard disk = 1, above 1 worse; two processes."""
         rates = {
             (row["image_disk"], row["swap_disk"]): row

@@ -25,7 +25,7 @@ from typing import Final
 
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure
-from ullage.experiments.studies.measured import AnalysedRun
+from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.within import Term, environments, label, product, workloads
 from ullage.runs.records import WorkloadRecord
 
@@ -46,7 +46,7 @@ class KernelByRanks:
     ranks: int
 
 
-def kernels(run: AnalysedRun) -> list[KernelByRanks]:
+def kernels(run: StudiedRun) -> list[KernelByRanks]:
     """Those of a run that it has in both forms."""
     keys: dict[str, dict[int, str]] = {}
     for record in (*workloads(run.folder, NAS), *workloads(run.folder, QUEENS)):
@@ -67,7 +67,7 @@ def _name(record: WorkloadRecord) -> str:
     return f"{str(parameters['kernel']).upper()} {parameters['class']}"
 
 
-def tables(run: AnalysedRun) -> list[DerivedTable]:
+def tables(run: StudiedRun) -> list[DerivedTable]:
     """A row for each kernel, the one that communicates least first; none where there are none.
 
     The first table has what each environment is slower by, the second what messages add to that.
@@ -108,18 +108,18 @@ def tables(run: AnalysedRun) -> list[DerivedTable]:
     ]
 
 
-def _others(run: AnalysedRun) -> list[str]:
+def _others(run: StudiedRun) -> list[str]:
     return [key for key in environments(run.folder) if key != run.analysis.baseline]
 
 
-def _columns(run: AnalysedRun) -> tuple[Column, ...]:
+def _columns(run: StudiedRun) -> tuple[Column, ...]:
     first = Column(title=f"share in {run.analysis.baseline_label}", unit="%", decimals=1)
     others = (Column(title=label(run.folder, key), decimals=3) for key in _others(run))
     return (first, *others)
 
 
 def _rows(
-    run: AnalysedRun, shares: list[tuple[Figure, KernelByRanks]], *, together: bool
+    run: StudiedRun, shares: list[tuple[Figure, KernelByRanks]], *, together: bool
 ) -> tuple[DerivedRow, ...]:
     return tuple(
         DerivedRow(
@@ -134,7 +134,7 @@ def _label(kernel: KernelByRanks) -> str:
     return f"{kernel.name}, {kernel.ranks} ranks"
 
 
-def communicated(run: AnalysedRun, kernel: KernelByRanks) -> Figure:
+def communicated(run: StudiedRun, kernel: KernelByRanks) -> Figure:
     """The share of a kernel's time that is communication, in the baseline; in per cent."""
     baseline = run.analysis.baseline
     efficiency = product(
@@ -152,7 +152,7 @@ def communicated(run: AnalysedRun, kernel: KernelByRanks) -> Figure:
     return Figure(value=100 * (1 - efficiency.value), low=low, high=high, why=efficiency.why)
 
 
-def _slower(run: AnalysedRun, kernel: KernelByRanks, key: str, *, together: bool) -> Figure:
+def _slower(run: StudiedRun, kernel: KernelByRanks, key: str, *, together: bool) -> Figure:
     """An environment's time over the baseline's; or that over the same on one rank."""
     baseline = run.analysis.baseline
     terms = [

@@ -57,7 +57,7 @@ class MpiDegradation(Study):
         return tuple(table for table in tables if table is not None)
 
 
-def _messages(run: measured.AnalysedRun) -> DerivedTable | None:
+def _messages(run: measured.StudiedRun) -> DerivedTable | None:
     """S3.1 and S3.2: degradation by message size, a column for each environment and NIC model."""
     comparisons = [
         c
@@ -69,7 +69,7 @@ def _messages(run: measured.AnalysedRun) -> DerivedTable | None:
     )
 
 
-def _round_trips(run: measured.AnalysedRun) -> DerivedTable | None:
+def _round_trips(run: measured.StudiedRun) -> DerivedTable | None:
     """S3.3: the distribution of round trips."""
     comparisons = [c for c in run.analysis.comparisons if run.kind(c) == PING and c.metric == "rtt"]
     return curves.table(

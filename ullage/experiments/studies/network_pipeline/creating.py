@@ -16,13 +16,13 @@ from ullage.experiments.studies.base import (
     Figure,
     Read,
 )
-from ullage.experiments.studies.measured import AnalysedRun
+from ullage.experiments.studies.measured import StudiedRun
 
 CREATE, DELETE = "allocation_time", "release_time"
 _WORDS: Final = {CREATE: "make", DELETE: "remove"}
 
 
-def tables(run: AnalysedRun, plan: str, read: Read) -> list[DerivedTable | None]:
+def tables(run: StudiedRun, plan: str, read: Read) -> list[DerivedTable | None]:
     """Times by number of instances, then how each compares with the baseline.
 
     Two plans of the study make instances, so the name of the plan is a part of the tables' keys.
@@ -42,7 +42,7 @@ def tables(run: AnalysedRun, plan: str, read: Read) -> list[DerivedTable | None]
 
 
 def _times(
-    run: AnalysedRun, comparisons: list[Comparison], key: str, published: CsvRows
+    run: StudiedRun, comparisons: list[Comparison], key: str, published: CsvRows
 ) -> DerivedTable:
     """Medians, in seconds; a column for each number of instances."""
     of = {(c.environment, _count(run, c), c.metric): c for c in comparisons}
@@ -81,7 +81,7 @@ def _times(
     )
 
 
-def _count(run: AnalysedRun, c: Comparison) -> int:
+def _count(run: StudiedRun, c: Comparison) -> int:
     return int(run.parameters(c)["count"])
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure
-from ullage.experiments.studies.measured import AnalysedRun
+from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.within import Term, environments, label, product, workloads
 from ullage.runs.records import WorkloadRecord
 
@@ -24,7 +24,7 @@ class PipelineByThreads:
     """Threads → key of the workload."""
 
 
-def series(run: AnalysedRun) -> list[PipelineByThreads]:
+def series(run: StudiedRun) -> list[PipelineByThreads]:
     by_name: dict[str, dict[int, str]] = {}
     for kind in PIPELINES:
         for record in workloads(run.folder, kind):
@@ -44,7 +44,7 @@ def _from_disk(record: WorkloadRecord) -> bool:
     return str(record.parameters["source"]) == "disk"
 
 
-def speedups(run: AnalysedRun) -> DerivedTable | None:
+def speedups(run: StudiedRun) -> DerivedTable | None:
     """How many times as fast each is as with its fewest threads, block by block."""
     pipelines = [pipeline for pipeline in series(run) if len(pipeline.keys) > 1]
     if not pipelines:
@@ -83,7 +83,7 @@ def speedups(run: AnalysedRun) -> DerivedTable | None:
     )
 
 
-def bound(run: AnalysedRun) -> DerivedTable | None:
+def bound(run: StudiedRun) -> DerivedTable | None:
     """CPU time and time in calls for the disk, of a second of the pipeline."""
     records = [record for kind in PIPELINES for record in workloads(run.folder, kind)]
     if not records:
@@ -115,7 +115,7 @@ def bound(run: AnalysedRun) -> DerivedTable | None:
     )
 
 
-def _busy(run: AnalysedRun, environment: str, record: WorkloadRecord, metric: str) -> Figure:
+def _busy(run: StudiedRun, environment: str, record: WorkloadRecord, metric: str) -> Figure:
     """Seconds of a kind over those of the pipeline, which are its work over its throughput."""
     terms = (
         Term(1, environment, record.key, metric),

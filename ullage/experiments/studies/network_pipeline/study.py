@@ -8,7 +8,7 @@ from typing import Final
 
 from ullage.experiments.studies import curves, measured
 from ullage.experiments.studies.base import DerivedRow, DerivedTable, Figure, Study, StudyPlan
-from ullage.experiments.studies.measured import AnalysedRun
+from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.network_pipeline import creating, derived, pipelines
 
 QUICK: Final = (
@@ -55,7 +55,7 @@ class NetworkPipeline(Study):
         return tuple(table for table in tables if table is not None)
 
 
-def _network(run: AnalysedRun) -> list[DerivedTable | None]:
+def _network(run: StudiedRun) -> list[DerivedTable | None]:
     """S5.1 and S5.2."""
     netpipe = [c for c in run.analysis.comparisons if run.kind(c) == "netpipe"]
     return [
@@ -82,7 +82,7 @@ def _network(run: AnalysedRun) -> list[DerivedTable | None]:
     ]
 
 
-def _pipelines(run: AnalysedRun) -> list[DerivedTable | None]:
+def _pipelines(run: StudiedRun) -> list[DerivedTable | None]:
     """S5.6."""
     return [
         measured.ratios(
@@ -96,7 +96,7 @@ def _pipelines(run: AnalysedRun) -> list[DerivedTable | None]:
     ]
 
 
-def _files(run: AnalysedRun, there_s: dict[str, dict[int, float]]) -> DerivedTable | None:
+def _files(run: StudiedRun, there_s: dict[str, dict[int, float]]) -> DerivedTable | None:
     """S5.8 without bonding: how much more several instances do at once than one."""
     comparisons = [c for c in run.analysis.primary() if run.kind(c) == "testdfsio"]
     table = measured.ratios(
