@@ -103,3 +103,14 @@ def test_a_helper_outlives_the_terminals_ctrl_c(tmp_path: Path) -> None:
 def test_the_tail_is_the_last_lines_that_say_something() -> None:
     assert tail("one\n\n two \nthree\n\nfour\n") == "two; three; four"
     assert len(tail("x" * 5000)) == 600
+
+
+def test_whoever_inherits_the_output_does_not_hold_us() -> None:
+    """asyncio's `wait` returns only when the pipes are closed as well (Python 3.11)."""
+    script = "sleep 60 & echo $! >&2; exec sleep 60"
+
+    async def scenario() -> None:
+        with pytest.raises(CommandError, match="no answer after 0.5 s"):
+            await asyncio.wait_for(run(["sh", "-c", script], timeout_s=0.5), 30)
+
+    asyncio.run(scenario())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 from collections.abc import Sequence
 from typing import Final
 
+from ullage.common import processes
 from ullage.common.errors import HOST_MISSING, UllageError
 
 SHARE: Final = 0.1
@@ -74,10 +74,7 @@ async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) 
         raise CommandError(program, None, f"no answer after {timeout_s:g} s") from None
     finally:
         # Also when we are cancelled: nobody else would ever wait for it.
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await processes.end(process)
     if process.returncode != 0:
         reason = tail(err.decode(errors="replace")) or f"exit status {process.returncode}"
         raise CommandError(program, process.returncode, reason)

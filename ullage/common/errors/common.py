@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ullage.common.errors.kind import ErrorKind
+from ullage.common.errors.kind import ErrorKind, ExitCode
 
 LIST_DUPLICATE: Final = ErrorKind(
     "list-duplicate",
@@ -13,6 +13,18 @@ LIST_BAD_INTERFACE: Final = ErrorKind(
     "list-bad-interface",
     "the {what} {name} does not keep the interface: {fault}",
     "`Add a {what}` in CONTRIBUTING.md shows a complete one",
+)
+PROCESS_STUCK: Final = ErrorKind(
+    "process-stuck",
+    "process {pid} has not ended within {seconds:g} s, although it was killed",
+    "it is frozen or hangs in the kernel (state D); see `ps -o pid,stat,wchan,args -p {pid}`",
+    ExitCode.SOME_CELLS_FAILED,
+)
+STEP_TOO_LATE: Final = ErrorKind(
+    "step-too-late",
+    "{step} has not ended within {seconds:g} s and was left alone",
+    "`ullage clean` removes what may still be there",
+    ExitCode.SOME_CELLS_FAILED,
 )
 WORKLOAD_FILES_TOO_SMALL: Final = ErrorKind(
     "workload-files-too-small",

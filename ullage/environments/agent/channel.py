@@ -28,6 +28,8 @@ from ullage.host import clock
 
 PATIENCE_S: Final = 30.0
 """How long an answer that should come at once may take: a busy guest in emulation is slow."""
+_CLOSE_S: Final = 5.0
+"""An aborted stream is closed at once; nobody waits for one that is not."""
 _READ: Final = 256 * 1024
 _GIVE_BACK: Final = 256 * 1024
 """Credit is given back in lots of this size, so that small outputs cost no frames."""
@@ -203,7 +205,9 @@ class Channel:
         for waiter in [*waiters, self.greeted, self._clock_news]:
             if not waiter.done():
                 waiter.set_exception(error)
-        self._writer.close()
+        # At once: what is still to be sent to a peer that does not read would hold the end up.
+        if not self._writer.is_closing():
+            self._writer.transport.abort()
         return error
 
     async def close(self) -> None:
@@ -211,8 +215,9 @@ class Channel:
         self.fail("its channel was closed on this side")
         self._pump_task.cancel()
         await asyncio.wait((self._pump_task,))
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
 
     def _write(self, frame: bytes) -> None:
         if self.failure is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ullage.common import errors
+from ullage.common import errors, processes
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.environments.agent.frames import MAX_BODY
@@ -64,16 +62,15 @@ class Transport:
         return self._tail
 
     async def end(self) -> None:
-        """Wait for its end a moment, then kill it with its process group."""
+        """Wait for its end a moment, then kill it with its process group. PROCESS_STUCK."""
         try:
-            await asyncio.wait_for(self._process.wait(), _LEAVE_S)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            await self._process.wait()
-        # Someone it left behind may still hold the pipe: take what is there, and go.
-        await asyncio.wait((self._listener,), timeout=_LEAVE_S)
-        self._listener.cancel()
+            if not await processes.ended(self._process, _LEAVE_S):
+                await processes.kill(self._process, group=True)
+            # Someone it left behind may still hold the pipe: take what is there, and go.
+            await asyncio.wait((self._listener,), timeout=_LEAVE_S)
+        finally:
+            self._listener.cancel()
+            processes.let_go(self._process)
 
     async def _listen(self, stream: asyncio.StreamReader, path: Path | None) -> None:
         stored = 0
