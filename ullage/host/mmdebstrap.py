@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ullage.common import processes
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import IMAGE_BUILD_FAILED, UllageError
 
@@ -48,6 +49,10 @@ echo ullage > etc/hostname
 printf '127.0.0.1 localhost\\n::1 localhost\\n' > etc/hosts
 chmod 644 etc/resolv.conf etc/hostname etc/hosts
 """
+
+
+_LEAVE_S: Final = 30.0
+"""So long may it take its mounts down."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +237,8 @@ async def _run(*argv: str, work: Path, on_progress: Callable[[str], None]) -> tu
             # All of them: mmdebstrap alone would wait for its child's work first. As root their
             # mounts go with their namespace; else they must have the time to take them down.
             os.killpg(process.pid, signal.SIGKILL if os.geteuid() == 0 else signal.SIGTERM)
-            await process.wait()
+            await processes.ended(process, _LEAVE_S)
+            await processes.end(process, group=True)
 
 
 def _key(signed_by: str) -> str | None:

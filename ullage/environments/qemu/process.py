@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from typing import Final
 
 from qemu.qmp import QMPClient, QMPError
 
+from ullage.common import processes
 from ullage.common.commands import needed
 from ullage.common.errors import VM_FAILED, VM_NEVER_BOOTED, UllageError
 from ullage.common.text import printable
@@ -27,6 +27,8 @@ PACKAGE: Final = "qemu-system-x86"
 _START_PATIENCE_S: Final = 120.0
 """Many that start at once on few CPUs take long; one that ends is seen at once."""
 _QMP_PATIENCE_S: Final = 30.0
+_CLOSE_S: Final = 5.0
+"""Once QEMU is gone its sockets and pipes close at once; nobody waits for those that do not."""
 _CONSOLE_STORED: Final = 1 << 20
 _TAIL: Final = 4096
 _SHOWN: Final = 600
@@ -153,16 +155,19 @@ class QemuProcess:
 
     async def kill(self) -> None:
         """End QEMU, its VM and our ends of its sockets; does nothing when they are gone."""
-        if self.running:  # else its id may be another's by now
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        await self._process.wait()
-        with contextlib.suppress(QMPError, OSError, EOFError):
-            await self._qmp.disconnect()
-        if self._port is not None:
-            self._port.close()
-            self._port = None
-        await asyncio.wait(self._listeners)
+        try:
+            await processes.kill(self._process, group=True)
+        finally:
+            with contextlib.suppress(QMPError, OSError, EOFError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_S):
+                    await self._qmp.disconnect()
+            if self._port is not None:
+                self._port.close()
+                self._port = None
+            await asyncio.wait(self._listeners, timeout=_CLOSE_S)
+            for listener in self._listeners:
+                listener.cancel()
+            processes.let_go(self._process)
 
     async def _execute(self, command: str) -> None:
         try:
@@ -173,9 +178,7 @@ class QemuProcess:
 
     async def _ended_soon(self) -> bool:
         """True when QEMU is gone; its sockets close a moment before it can be waited for."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), 0.5)
-        return not self.running
+        return await processes.ended(self._process, 0.5)
 
     async def _failure(self, step: str, error: BaseException) -> UllageError:
         reason = str(error) or type(error).__name__

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ullage.common import processes
 from ullage.common.commands import needed, tail
 from ullage.common.errors import PERF_BROKEN, PERF_DENIED, PERF_MISSING, UllageError
 from ullage.common.files import put
@@ -230,12 +231,11 @@ class Sampler:
         if not self._over():
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGINT)
-            try:
-                await asyncio.wait_for(self.process.wait(), _END_S)
-            except TimeoutError:
-                self.process.kill()
-                await self.process.wait()
-        self.control.close()
+            await processes.ended(self.process, _END_S)
+        try:
+            await processes.end(self.process)
+        finally:
+            self.control.close()
 
     def _files(self) -> list[Path]:
         return sorted(self.directory.glob("now.*"))
@@ -284,10 +284,7 @@ class Sampler:
         except TimeoutError as error:
             raise _broken("perf script does not end") from error
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+            await processes.end(process)
         if process.returncode != 0:
             raise _broken(f"perf script ended with {process.returncode}")
 
@@ -352,8 +349,7 @@ async def _start_recording(
             lambda: control.answers() or process.returncode is not None, "no answer", _READY_S
         )
     except BaseException:
-        process.kill()
-        await process.wait()
+        await processes.end(process)
         raise
     if process.returncode is not None:
         raise _refusal(procfs.whole(log))

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import re
-import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ullage.common import processes
 from ullage.common.cleanup import Undo
 from ullage.common.commands import needed, run
 from ullage.common.errors import CLOCK_NTP_FAILED, UllageError
@@ -241,12 +241,10 @@ def _free_port(address: str) -> int:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _PATIENCE_S)
-            return
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    await processes.ended(process, _PATIENCE_S)
+    await processes.end(process)
 
 
 def _sweep(tag: str) -> None:

@@ -16,6 +16,7 @@ from urllib.error import HTTPError, URLError
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ullage.common import processes
 from ullage.common.errors import (
     ELASTIC_FRONT_DIED,
     ELASTIC_FRONT_NOT_STARTED,
@@ -160,8 +161,7 @@ class Front:
         if self._process is None:
             return
         self.tell(quit=True)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _QUIT_S)
+        await processes.ended(self._process, _QUIT_S)
         await self._kill()
 
     async def give_up(self) -> None:
@@ -169,9 +169,7 @@ class Front:
         self._quitting = True
         if self.up:
             assert self._process is not None
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+            await processes.end(self._process)
 
     async def _line(self) -> _Line | None:
         """The next line that can be understood; None at the end of its output."""
@@ -190,13 +188,8 @@ class Front:
         """See that it is gone; how it ended."""
         process = self._process
         assert process is not None
-        if process.returncode is None:
-            with contextlib.suppress(TimeoutError):  # its output ends a moment before it does
-                await asyncio.wait_for(process.wait(), 1.0)
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-        return ended(await process.wait())
+        await processes.ended(process, 1.0)  # its output ends a moment before it does
+        return ended(await processes.end(process))
 
     def _last_words(self) -> str:
         return last_words(self.folder / FRONT_STDERR)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ullage.common import processes
 from ullage.common.errors import ELASTIC_VIEWERS_FAILED, UllageError
 from ullage.common.files import put
 from ullage.common.text import printable
@@ -114,7 +113,5 @@ class Viewers:
 
     async def kill(self) -> None:
         """See that they are gone, with all their processes."""
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, 9)
-            await self._process.wait()
+        if self._process is not None:
+            await processes.end(self._process, group=True)
