@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
+from ullage.common import cleanup, errors
 from ullage.common.cleanup import Undo
+from ullage.common.errors import UllageError
 
 
 class Steps:
@@ -138,3 +141,30 @@ def test_a_clean_up_that_fails_alone_is_told() -> None:
 
     with pytest.raises(OSError, match="c"):
         asyncio.run(scenario())
+
+
+def test_a_step_that_hangs_is_left_alone_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that does not let itself be cancelled."""
+    monkeypatch.setattr(cleanup, "STEP_S", 0.05)
+    monkeypatch.setattr(cleanup, "CANCELLED_S", 0.05)
+
+    async def scenario() -> None:
+        let_go = asyncio.Event()
+
+        async def hangs() -> None:
+            while not let_go.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await let_go.wait()
+
+        steps = Steps()
+        undo = steps.undo()
+        undo.push(hangs)
+        with pytest.raises(UllageError, match="hangs has not ended within") as caught:
+            await asyncio.wait_for(undo.aclose(), 30)
+        assert caught.value.kind is errors.STEP_TOO_LATE
+        assert steps.called == ["c", "b", "a"]
+        let_go.set()
+        await undo.aclose()
+        assert steps.called[3:] == ["at last"]
+
+    asyncio.run(scenario())

@@ -110,7 +110,7 @@ def test_whoever_inherits_the_output_does_not_hold_us() -> None:
     script = "sleep 60 & echo $! >&2; exec sleep 60"
 
     async def scenario() -> None:
-        with pytest.raises(CommandError, match="no answer after 0.5 s"):
+        with pytest.raises(CommandError, match=r"no answer after 0\.5 s"):
             await asyncio.wait_for(run(["sh", "-c", script], timeout_s=0.5), 30)
 
     asyncio.run(scenario())

@@ -34,6 +34,13 @@ from ullage.workloads import command
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
+FLOOD = """
+kill -STOP $PPID
+for end in /proc/$PPID/fd/*; do
+    case $(readlink $end) in pipe:*) cat /dev/zero >$end & ;; esac
+done 2>/dev/null
+wait
+"""
 TRUE = 'name: command, argv: ["true"]'
 Edit = Callable[[str], str]
 
@@ -214,6 +221,20 @@ def test_a_destroy_that_fails_leaves_nothing(
     assert folder.finished is not None
     assert "not-removed" in {warned.code for warned in folder.warnings}
     assert leftovers.find(broken.tag, own=True) == []
+
+
+def test_a_program_that_stops_its_agent_and_floods_its_pipe_holds_nobody(tmp_path: Path) -> None:
+    """As root inside can; it was there for ever, and so was the controller."""
+    flood = tmp_path / "flood.sh"
+    flood.write_text(FLOOD)
+    load = f'name: command, argv: ["sh", "{flood}"]'
+    hostile = engine(tmp_path, load, blocks=1)
+    outcome = asyncio.run(asyncio.wait_for(hostile.run(), 300))
+    folder = RunFolder.open(hostile.folder)
+    assert (outcome.reason, outcome.failed, len(folder.trials)) == ("blocks", 3, 3)
+    codes = {trial.reason.code for trial in folder.trials if trial.reason}
+    assert codes == {errors.AGENT_LOST.code}
+    assert leftovers.find(hostile.tag, own=True) == []
 
 
 # --- instances ------------------------------------------------------------------------------------

@@ -124,11 +124,12 @@ def _measured(request: "ProfileRequest", profiles: Path) -> "Profile":
 
     from ullage.cli.live.terminal import RunProgress
     from ullage.common.signals import interruptible
+    from ullage.engine.session import left
     from ullage.experiments.profile import run as running
 
     with RunProgress(request.repeat) as progress:
         try:
-            return interruptible(running.run(request, profiles, progress))
+            return interruptible(running.run(request, profiles, progress), left)
         except CancelledError:
             stderr.print(escape("interrupted: there are no weights"), soft_wrap=True)
             raise typer.Exit(ExitCode.INTERRUPTED) from None

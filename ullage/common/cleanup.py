@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import ParamSpec
+from typing import Final, ParamSpec
+
+from ullage.common.errors import STEP_TOO_LATE, UllageError
+
+STEP_S: Final = 120.0
+"""So long may one step take; each has limits of its own, which are shorter."""
+CANCELLED_S: Final = 5.0
+"""So long may a step that is given up take to notice."""
 
 P = ParamSpec("P")
 
@@ -18,7 +25,7 @@ class Undo:
     """
 
     def __init__(self, at_last: Callable[[], object] | None = None) -> None:
-        self._steps: list[Callable[[], Awaitable[object]]] = []
+        self._steps: list[tuple[str, Callable[[], Awaitable[object]]]] = []
         self._at_last = at_last
         """Done each time that nothing is left."""
         self._closing = asyncio.Lock()
@@ -26,7 +33,8 @@ class Undo:
 
     def push(self, step: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
         """One step more; it may be called again when it has failed."""
-        self._steps.append(lambda: step(*args, **kwargs))
+        name = step if step is not asyncio.to_thread else args[0]
+        self._steps.append((getattr(name, "__name__", "a step"), lambda: step(*args, **kwargs)))
 
     def callback(self, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """The same of an ordinary function."""
@@ -34,7 +42,7 @@ class Undo:
         async def call() -> None:
             step(*args, **kwargs)
 
-        self._steps.append(call)
+        self._steps.append((getattr(step, "__name__", "a step"), call))
 
     def pop_all(self) -> Undo:
         """All of it as another one's; nothing is left here."""
@@ -45,17 +53,18 @@ class Undo:
     async def aclose(self) -> None:
         """Take every step, whatever becomes of the others; those that fail stay.
 
-        Raises what the first of them raised, or that we were cancelled meanwhile.
+        Raises what the first of them raised, STEP_TOO_LATE where that has not ended within STEP_S,
+        or that we were cancelled meanwhile.
         """
         async with self._closing:
             errors: list[BaseException] = []
-            for step in reversed(tuple(self._steps)):
+            for name, step in reversed(tuple(self._steps)):
                 try:
-                    await step()
+                    await _within_limit(name, step())
                 except BaseException as error:  # of whatever kind: the others come first
                     errors.append(error)
                 else:
-                    self._steps.remove(step)
+                    self._steps.remove((name, step))
             if not self._steps and self._at_last is not None:
                 self._at_last()
             if errors:
@@ -76,3 +85,29 @@ class Undo:
         except Exception:
             if error is None:
                 raise
+
+
+async def _within_limit(name: str, step: Awaitable[object]) -> None:
+    """Wait for it; what is late is cancelled, and left alone if it does not even notice that."""
+    task = asyncio.ensure_future(step)
+    try:
+        await asyncio.wait({task}, timeout=STEP_S)
+    except asyncio.CancelledError:
+        await _given_up(task)
+        raise
+    if not task.done():
+        await _given_up(task)
+        raise UllageError(STEP_TOO_LATE, step=name, seconds=STEP_S)
+    task.result()
+
+
+async def _given_up(task: asyncio.Future[object]) -> None:
+    task.cancel()
+    task.add_done_callback(_forget)
+    await asyncio.wait({task}, timeout=CANCELLED_S)
+
+
+def _forget(task: asyncio.Future[object]) -> None:
+    """Its error is nobody's any more."""
+    if not task.cancelled():
+        task.exception()

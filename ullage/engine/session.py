@@ -13,12 +13,23 @@ from pathlib import Path
 from typing import ClassVar
 
 from ullage.common.signals import to_the_end
+from ullage.common.text import printable
 from ullage.engine import resolved
 from ullage.engine.resolved import DIVERGED
 from ullage.host import claims, clock, leftovers, paths
 from ullage.runs.events import HOST_SHARED, Started, Warned
 from ullage.runs.records import Record
 from ullage.runs.writer import Journal, now_ns
+
+
+def left() -> str:
+    """What this process has made and not removed, in one line: for who must end at once."""
+    mine = [
+        f"{leftover.kind} {leftover.name}"
+        for leftover in leftovers.find(own=True)
+        if leftover.tag and claims.claimed_here(leftover.tag)
+    ]
+    return printable(", ".join(mine) or "nothing", 4000)
 
 
 class Session(ABC):

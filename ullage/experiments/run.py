@@ -13,6 +13,7 @@ from ullage.common.quantities import many
 from ullage.common.signals import interruptible
 from ullage.engine.engine import Engine
 from ullage.engine.progress import Outcome, Progress
+from ullage.engine.session import left
 from ullage.plan.matrix import Matrix
 from ullage.plan.schema import Plan
 from ullage.runs.reader import RunFolder, typed
@@ -24,7 +25,7 @@ def run_plan(
     """Run it in `folder`, which has its plan. None: it was interrupted, and the user told so."""
     engine = Engine(plan, cells, folder, progress, resume=resume)
     try:
-        return interruptible(engine.run())
+        return interruptible(engine.run(), left)
     except asyncio.CancelledError:
         stderr.print(
             escape(f"interrupted; take it up with: ullage run --resume {typed(folder)}"),

@@ -18,7 +18,7 @@ from ullage.common.files import put
 from ullage.common.signals import interruptible
 from ullage.common.yamlfile import YamlFile
 from ullage.engine.resolved import diverged, programs
-from ullage.engine.session import Session
+from ullage.engine.session import Session, left
 from ullage.environments.agent import client
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
@@ -135,7 +135,7 @@ def run_plan(task: Task, folder: Path, progress: Progress, *, resume: bool) -> E
     """Run it in `folder`, which has its plan; where it was interrupted, the user is told so."""
     run = Run(task, folder, progress, resume=resume)
     try:
-        outcomes = interruptible(run.run())
+        outcomes = interruptible(run.run(), left)
     except asyncio.CancelledError:
         again = typed(folder)
         stderr.print(
