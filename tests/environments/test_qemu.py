@@ -16,6 +16,7 @@ from ullage.common import errors
 from ullage.common.cleanup import Undo
 from ullage.common.errors import UllageError
 from ullage.environments.agent.client import AgentClient, Command
+from ullage.environments.agent.frames import CREDIT
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu import build, guest
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder
@@ -367,6 +368,28 @@ def test_a_real_vm_boots(tmp_path: Path, tag: str, agent_binary: Path) -> None:
     assert not processes_of(tag)
     assert Group.find(tag).directories == []
     assert not any((tmp_path / "data-0").iterdir())
+
+
+@pytest.mark.root
+def test_a_vm_that_reads_nothing_any_more_is_removed(
+    tmp_path: Path, tag: str, agent_binary: Path
+) -> None:
+    async def live() -> None:
+        provider = Qemu(options(accel="tcg", network="user"))
+        await provider.check()
+        built = await image.build(())
+        instance = await provider.create(spec_for(tmp_path, tag, built, agent_binary))
+        os.kill(only(Group.find(tag, "vm-0").pids()), signal.SIGSTOP)
+        sending = asyncio.create_task(instance.agent.put(b"x" * (CREDIT - 4096), "/data/x"))
+        await asyncio.sleep(0.1)
+        assert not sending.done()
+        await asyncio.wait_for(instance.destroy(), 60)
+        with pytest.raises(UllageError):
+            await sending
+
+    asyncio.run(live())
+    assert not processes_of(tag)
+    assert Group.find(tag).directories == []
 
 
 async def look_inside(instance: Instance) -> None:

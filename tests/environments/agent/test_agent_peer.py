@@ -14,6 +14,7 @@ from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.environments.agent import channel
 from ullage.environments.agent import clock as agent_clock
+from ullage.environments.agent import files
 from ullage.environments.agent import process as agentprocess
 from ullage.environments.agent.client import AgentClient, AgentError, Command
 from ullage.environments.agent.frames import CREDIT, Kind, encode_clock
@@ -259,6 +260,34 @@ def test_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(asyncio.IncompleteReadError):
         play(script, use)
+
+
+@pytest.mark.parametrize("op", ["put", "get"])
+def test_a_byte_now_and_then_is_not_for_ever(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "TRANSFER_S", 0.3)
+
+    ended: list[str] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        number = await peer.request(op)
+        while not ended:
+            await asyncio.sleep(0.02)
+            if op == "put":
+                peer.send("credit", bytes=1)
+            else:
+                peer.data(Kind.FILE, number, b"x")
+
+    async def use(client: AgentClient) -> None:
+        size = CREDIT + 1000
+        work = client.put(b"x" * size, "/data/x") if op == "put" else client.get("/data/x", size)
+        with pytest.raises(UllageError) as caught:
+            await asyncio.wait_for(work, 20)
+        assert caught.value.kind is errors.AGENT_SLOW
+        assert not client.closed
+        ended.append(op)
+
+    play(script, use)
 
 
 def test_a_file_that_changes_on_the_way_in() -> None:

@@ -121,6 +121,12 @@ AGENT_SILENT: Final = ErrorKind(
     "the instance may be hung or starved; look at its console log",
     ExitCode.SOME_CELLS_FAILED,
 )
+AGENT_SLOW: Final = ErrorKind(
+    "agent-slow",
+    "{op} of {path} at {agent} has not ended within {seconds:.0f} s, the limit for {size}",
+    "the instance or its channel is starved, or does not want the file; look at its console log",
+    ExitCode.SOME_CELLS_FAILED,
+)
 AGENT_REFUSED: Final = ErrorKind(
     "agent-refused",
     "the agent of {agent} could not {op}: {reason} ({error})",

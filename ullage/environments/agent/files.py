@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -16,28 +16,42 @@ from ullage.environments.agent.channel import AgentError, Call, Channel, Exchang
 from ullage.environments.agent.frames import Data, FrameError, Kind, Message
 
 Piece = bytes | memoryview
+T = TypeVar("T")
 
 GET_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a file that comes from inside, where nobody says how long it may be."""
 
+TRANSFER_S: Final = 60.0
+TRANSFER_BYTES_PER_S: Final = 512 * 1024
+"""A file has TRANSFER_S and the time that its bytes take at this rate: a port of a busy emulated
+guest carries some ten times as much."""
 _CHUNK: Final = 128 * 1024
 
 
 async def put(channel: Channel, data: bytes | Path, path: str, mode: int) -> None:
-    """Write a file inside, from bytes or from a file here. AGENT_CORRUPT unless it is whole."""
+    """Write a file inside, from bytes or from a file here. AGENT_CORRUPT unless it is whole.
+
+    AGENT_SLOW when it takes longer than a file of its size may.
+    """
     if isinstance(data, bytes):
-        await _put(channel, _slices(data), len(data), path, mode)
+        whole = _put(channel, _slices(data), len(data), path, mode)
+        await _in_time(whole, "put", path, len(data), channel)
         return
     with await asyncio.to_thread(data.open, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        await _put(channel, _reads(file, size), size, path, mode)
+        whole = _put(channel, _reads(file, size), size, path, mode)
+        await _in_time(whole, "put", path, size, channel)
 
 
 async def get(channel: Channel, path: str, limit: int) -> bytes:
-    """Read a file inside. AgentError when it cannot be read or is longer than `limit` bytes."""
+    """Read a file inside. AgentError when it cannot be read or is longer than `limit` bytes.
+
+    AGENT_SLOW when it takes longer than a file of `limit` bytes may.
+    """
     exchange = _Get(limit + 1)  # the agent stops there without a word
     channel.request(exchange, path=path, limit=limit + 1)
-    await channel.answer(exchange, exchange.future)
+    whole = channel.answer(exchange, exchange.future)
+    await _in_time(whole, "get", path, limit, channel)
     if not exchange.whole:
         raise _corrupt(channel, path)
     if len(exchange.data) > limit:
@@ -60,6 +74,23 @@ async def _put(
     written_sha256, _ = await channel.answer(done, done.future)
     if written_sha256 != digest.hexdigest():
         raise _corrupt(channel, path)
+
+
+async def _in_time(work: Awaitable[T], op: str, path: str, size: int, channel: Channel) -> T:
+    """What it comes to: a peer that moves a byte now and then may not hold us for ever."""
+    limit_s = TRANSFER_S + size / TRANSFER_BYTES_PER_S
+    try:
+        async with asyncio.timeout(limit_s):
+            return await work
+    except TimeoutError:
+        raise UllageError(
+            errors.AGENT_SLOW,
+            op=op,
+            path=path,
+            agent=channel.agent,
+            seconds=limit_s,
+            size=exact_bytes(size),
+        ) from None
 
 
 def _corrupt(channel: Channel, path: str) -> UllageError:
