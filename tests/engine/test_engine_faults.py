@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import subprocess
 import sys
 import time
@@ -24,11 +25,12 @@ from ullage.engine.team import Team, perform
 from ullage.environments import placement
 from ullage.environments.agent import process
 from ullage.environments.agent.client import AgentClient
+from ullage.environments.agent.frames import Message
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeInstance
 from ullage.host import leftovers
 from ullage.plan.matrix import Case
-from ullage.runs.events import Reason
+from ullage.runs.events import Reason, Usage
 from ullage.runs.reader import RunFolder
 from ullage.workloads import command
 
@@ -326,6 +328,41 @@ def test_what_a_trial_leaves_running_is_ended(tmp_path: Path) -> None:
     assert printed == ["1\n"] * 9
     messages = [warned.message for warned in folder.warnings if warned.code == "left-running"]
     assert len(messages) == 3, "once for each instance"
+
+
+@pytest.mark.parametrize(
+    ("lie", "word"),
+    [
+        ({"user_s": 18e9}, "1.8e\\+10 s of CPU time in"),
+        ({"max_rss_bytes": 2**62}, "4.61e\\+18 bytes"),
+    ],
+)
+def test_what_no_program_can_have_used_is_not_believed(
+    lie: dict[str, Any], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of one that took no time: 18 billion CPU seconds in a microsecond."""
+    real = process._usage
+
+    def lying(rusage: Message) -> Usage:
+        return real(rusage).model_copy(update=lie)
+
+    monkeypatch.setattr(process, "_usage", lying)
+    _, folder = run(tmp_path, [TRUE], blocks=1)
+    reasons = [trial.reason for trial in folder.trials]
+    assert [reason.code for reason in reasons if reason] == ["limit-not-held"] * 3
+    assert all(reason and re.search(word, reason.message) for reason in reasons)
+    assert all(not trial.metrics for trial in folder.trials)
+
+
+def test_a_child_that_holds_the_output_takes_nothing_from_the_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ullage.engine.program.LAG_NS", 250_000_000)  # as it is
+    _, folder = run(tmp_path, ['name: command, argv: ["sh", "-c", "sleep 5 & exit 0"]'], blocks=1)
+    assert [trial.reason for trial in folder.trials] == [None] * 3
+    assert all(float(str(trial.metrics["seconds"])) < 0.9 for trial in folder.trials)
+    held = [warned.message for warned in folder.warnings if warned.code == "output-held"]
+    assert len(held) == 3, "once for each instance"
 
 
 # --- figures --------------------------------------------------------------------------------------

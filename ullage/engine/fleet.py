@@ -66,6 +66,9 @@ class Fleet:
     _untidy: set[str] = field(default_factory=set)
     """Instances of which it was said that a trial left processes; they are ended each time."""
 
+    _held: set[str] = field(default_factory=set)
+    """Instances of which it was said that others held a program's output."""
+
     def __post_init__(self) -> None:
         self.needs = Needs(self.matrix)
 
@@ -256,6 +259,16 @@ class Fleet:
             self._untidy.add(instance.name)
             self.warn(
                 "left-running", f"processes outlived a trial in {instance.name}: {outlived}, ended"
+            )
+
+    def tell_held(self, name: str, instance: Instance, seconds: float) -> None:
+        """Warn once of each instance where others held a program's output after its end."""
+        if instance.name not in self._held:
+            self._held.add(instance.name)
+            self.warn(
+                "output-held",
+                f"processes held the output of {name} in {instance.name} for {seconds:.2f} s after "
+                "its end, which was heard so much later",
             )
 
     async def give_up(self, instance: Instance, why: str) -> None:

@@ -18,7 +18,7 @@ from ullage.common.text import printable
 from ullage.engine import figures, trial_clocks
 from ullage.engine.figures import Figures
 from ullage.engine.launcher import Launcher
-from ullage.engine.program import Part, TrialFailedError
+from ullage.engine.program import LAG_NS, Part, TrialFailedError
 from ullage.engine.team import Team, context, workspace
 from ullage.environments import Instance
 from ullage.environments.agent.client import Command, Finished, Process
@@ -104,11 +104,19 @@ class Attempt:
         for part in self.rounds[-1]:
             if not part.task.service:
                 part.check(instant_ns)
+                self._tell_held(part)
+            elif part.own:
+                part.check_usage()
         outputs = self._outputs()
         self.figures.append([figures.parse(self.case, of_team) for of_team in outputs])
         self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
+
+    def _tell_held(self, part: Part) -> None:
+        held_ns = part.finished.held_ns if part.finished else 0
+        if held_ns > LAG_NS:
+            self.fleet.tell_held(part.name, part.instance, held_ns / 1e9)
 
     async def conclude(self, own: trial_clocks.Own) -> None:
         """What all of it comes to, once the last iteration is over."""

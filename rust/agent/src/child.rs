@@ -1,6 +1,7 @@
 //! One child from its request to its `exit` answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::channel::Channel;
 use crate::children::{Children, Ended, Ending};
@@ -115,13 +116,13 @@ impl Nursery {
             stderr: forked.stderr,
         };
         let kill_rest = || drop(self.children.signal(id, libc::SIGKILL));
-        let ended = output.carry(&child.ending, kill_rest);
+        let (ended, held) = output.carry(&child.ending, kill_rest);
         let timed_out = self.children.remove(id);
-        exit(id, start_ns, timed_out, &ended)
+        exit(id, start_ns, timed_out, &ended, held)
     }
 }
 
-fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended) -> Response {
+fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended, held: Duration) -> Response {
     let exited = libc::WIFEXITED(ended.status);
     Response::Exit {
         id,
@@ -130,6 +131,7 @@ fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended) -> Response {
         timed_out,
         start_ns,
         end_ns: ended.end.ns,
+        held_ns: u64::try_from(held.as_nanos()).unwrap_or(u64::MAX),
         reasons: time::names(ended.end.reasons),
         rusage: ended.usage,
     }

@@ -29,9 +29,10 @@ struct Stream<'a> {
 }
 
 impl Output {
-    /// Carries until the child has ended and its output is whole. `kill_rest` is called when
-    /// somebody else keeps the output open for longer than the grace.
-    pub fn carry(&self, ending: &Ending, kill_rest: impl FnOnce()) -> Ended {
+    /// Carries until the child has ended and its output is whole; with its end, for how long after
+    /// that was seen the output was still open. `kill_rest` is called when somebody else keeps it
+    /// open for longer than the grace.
+    pub fn carry(&self, ending: &Ending, kill_rest: impl FnOnce()) -> (Ended, Duration) {
         let mut raw = Raw::new(CHUNK);
         let mut open = vec![
             Stream {
@@ -43,12 +44,12 @@ impl Output {
                 fd: &self.stderr,
             },
         ];
-        let mut grace_ends: Option<Instant> = None;
+        let mut seen: Option<Instant> = None;
         while !open.is_empty() {
-            if grace_ends.is_none() && ending.get().is_some() {
-                grace_ends = Some(Instant::now() + GRACE);
+            if seen.is_none() && ending.get().is_some() {
+                seen = Some(Instant::now());
             }
-            let left = grace_ends.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = seen.map(|seen| GRACE.saturating_sub(seen.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
                 kill_rest();
                 self.empty(&open, &mut raw);
@@ -62,7 +63,8 @@ impl Output {
                 Some(State::Quiet) | None => true,
             });
         }
-        ending.wait()
+        let held = seen.map_or(Duration::ZERO, |seen| seen.elapsed());
+        (ending.wait(), held)
     }
 
     /// The last bytes of pipes that others may go on writing to: what is there now, and no more.

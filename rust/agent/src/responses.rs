@@ -31,6 +31,8 @@ pub enum Response {
         timed_out: bool,
         start_ns: u64,
         end_ns: u64,
+        /// So long after the end was the output still open.
+        held_ns: u64,
         reasons: Vec<&'static str>,
         rusage: Usage,
     },

@@ -322,6 +322,11 @@ fn a_detached_grandchild_does_not_hold_up_the_exit() {
         ran_ns < 900_000_000,
         "the end is the program's own: {ran_ns}"
     );
+    let held_ns = run.exit["held_ns"].as_u64().expect("how long it waited");
+    assert!(
+        held_ns > 900_000_000 && ran_ns + held_ns < took.as_nanos() as u64,
+        "it says how long it waited: {held_ns}"
+    );
 }
 
 #[test]

@@ -60,6 +60,8 @@ class Finished:
     """Read in the child just before `execve`."""
     end_ns: int
     """Read when `wait4` returned."""
+    held_ns: int
+    """So long after that the agent waited, as others held the program's output."""
     late_ns: int
     """How long after the agreed instant it started."""
     start_local_ns: int
@@ -111,6 +113,8 @@ class Process(Exchange):
         self._trouble: Exception | None = None
         self._deadline_ns = 0
         self._late_ns = 0
+        self.requested_ns = 0
+        """When it was asked for, on the controller's own clock."""
 
     def send(self, at_ns: int | None) -> None:
         """Ask the agent to run it; at an instant of the controller's clock, or now."""
@@ -124,7 +128,7 @@ class Process(Exchange):
         }
         if at_ns is not None:
             fields["at_ns"] = self._clock_map().to_agent(at_ns)
-        now = clock.ordered_ns()
+        now = self.requested_ns = clock.ordered_ns()
         self._deadline_ns = max(now, at_ns or now) + round(command.timeout_s * 1e9)
         self.id = self._channel.request(self, **fields)
 
@@ -370,6 +374,7 @@ def _finished(message: Message, clock_map: ClockMap, late_ns: int, arrived_ns: i
         timed_out=message.fields.get("timed_out") is True,
         start_ns=start.ns,
         end_ns=end.ns,
+        held_ns=message.optional_integer("held_ns", 0, LATEST_NS - 1) or 0,
         late_ns=late_ns,
         start_local_ns=message.integer("start_ns"),
         end_local_ns=message.integer("end_ns"),
