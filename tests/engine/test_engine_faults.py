@@ -365,6 +365,47 @@ def test_a_child_that_holds_the_output_takes_nothing_from_the_figure(
     assert len(held) == 3, "once for each instance"
 
 
+# --- certain failures -----------------------------------------------------------------------------
+def test_a_cell_that_only_fails_alike_is_skipped_and_named(tmp_path: Path) -> None:
+    """Its trials are all in the journal, without a figure; those of the others go on."""
+    counter = tmp_path / "tried"
+    fails = f'name: command, argv: ["sh", "-c", "echo >>{counter}; exit 7"]'
+    fine = 'name: command, argv: ["sleep", "0.01"]'
+    _, folder = run(tmp_path, [fails + ", as: fails", fine + ", as: fine"], blocks=8)
+    cells = {cell: [t for t in folder.trials if t.workload == cell] for cell in ("fails", "fine")}
+    assert [trial.status for trial in cells["fine"]] == ["ok"] * 24
+    assert len(counter.read_text()) == 3 * 5, "five times in each environment"
+    for environment in ("native", "native~again", "other"):
+        codes = [
+            trial.reason.code
+            for trial in cells["fails"]
+            if trial.environment == environment and trial.reason
+        ]
+        assert codes == ["not-valid"] * 5 + ["skipped"] * 3
+    assert all(not trial.metrics for trial in cells["fails"])
+    skipped = [w.message for w in folder.warnings if w.code == "cell-skipped"]
+    assert len(skipped) == 3, "once for each environment"
+    assert all("5 trials in a row failed alike, not-valid: " in message for message in skipped)
+
+
+def test_failures_that_are_not_alike_are_tried_to_the_end(tmp_path: Path) -> None:
+    counter = tmp_path / "tried"
+    script = f"echo >>{counter}; exit $(($(wc -l <{counter}) % 4))"
+    _, folder = run(tmp_path, [f'name: command, argv: ["sh", "-c", "{script}"]'], blocks=8)
+    codes = [trial.reason.code for trial in folder.trials if trial.reason]
+    assert codes == ["not-valid"] * 18
+    assert "cell-skipped" not in {warned.code for warned in folder.warnings}
+
+
+@pytest.mark.parametrize("program", ["no-such-program", "/etc/passwd", "./nothing"])
+def test_a_program_that_is_not_there_is_not_tried(program: str, tmp_path: Path) -> None:
+    _, folder = run(tmp_path, [f'name: command, argv: ["{program}"]'], blocks=2)
+    reasons = [trial.reason for trial in folder.trials]
+    assert [reason.code for reason in reasons if reason] == ["not-there"] * 6
+    assert all(not trial.roles for trial in folder.trials)
+    assert [w.code for w in folder.warnings].count("not-there") == 3
+
+
 # --- figures --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("factor", [0.5, 2.0, 1e9])
 def test_a_guests_clock_is_not_believed(

@@ -13,11 +13,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from ullage.common.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.common.text import instance_name, printable
 from ullage.engine import trial_clocks
-from ullage.engine.team import Team, make_workspace, perform
+from ullage.engine.team import Team, cannot_start, make_workspace, perform
 from ullage.environments import Instance, InstanceSpec, placement
 from ullage.environments.placement import Side
 from ullage.environments.provisioning.allocate import Node
@@ -28,9 +29,48 @@ from ullage.meters.perf.sampler import Sampler, started
 from ullage.plan.instances import HOST, Kind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
-from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised
+from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised, Trial
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import Conducted
+
+MOST_ALIKE: Final = 5
+"""After so many trials of a cell in a row that failed for the same reason, word for word, it is
+certain that the next would too: they are skipped."""
+
+SKIPPED: Final = "skipped"
+"""The reason of a trial that was not tried."""
+
+
+class AlikeFailures:
+    """Cells whose trials fail alike, one after another."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], tuple[Reason, int]] = {}
+        """Environment and workload → why the last trial failed, and how many in a row did so."""
+
+    def note(self, trial: Trial) -> Reason | None:
+        """Count it; why the next ones are skipped, when this one decided it."""
+        cell, reason = (trial.environment, trial.workload), trial.reason
+        if reason is None:
+            self._last.pop(cell, None)
+            return None
+        if reason.code == SKIPPED:
+            return None
+        before, count = self._last.get(cell, (reason, 0))
+        self._last[cell] = reason, count + 1 if before == reason else 1
+        return self.verdict(*cell) if self._last[cell][1] == MOST_ALIKE else None
+
+    def verdict(self, environment: str, workload: str) -> Reason | None:
+        """Why the cell's trials are skipped; None: they are not."""
+        reason, count = self._last.get((environment, workload), (None, 0))
+        if reason is None or count < MOST_ALIKE:
+            return None
+        alike = f"{MOST_ALIKE} trials in a row failed alike, {reason.code}: {reason.message}"
+        return Reason(code=SKIPPED, message=printable(alike, 2000))
+
+    def forget(self) -> None:
+        """All instances are others now: they may do better."""
+        self._last.clear()
 
 
 @dataclass
@@ -66,6 +106,9 @@ class Fleet:
     _untidy: set[str] = field(default_factory=set)
     """Instances of which it was said that a trial left processes; they are ended each time."""
 
+    _looked: set[tuple[str, str]] = field(default_factory=set)
+    """Environments and workloads whose programs were looked for."""
+    _alike: AlikeFailures = field(default_factory=AlikeFailures)
     _held: set[str] = field(default_factory=set)
     """Instances of which it was said that others held a program's output."""
 
@@ -120,6 +163,7 @@ class Fleet:
         await asyncio.gather(*(self._destroy(key) for key in keys))
         self.generation = generation
         self._unmade.clear()
+        self._alike.forget()
         async with asyncio.TaskGroup() as group:
             for key in keys:
                 group.create_task(self._make_anew(key))
@@ -159,9 +203,34 @@ class Fleet:
         return self._instances[environment][0]
 
     def obstacle(self, environment: str, case: Case) -> Reason | None:
-        """Why the case cannot run there: an instance could not be made anew, or not be prepared."""
+        """Why the case cannot run there.
+
+        An instance could not be made anew or not be prepared, a program is not there, or too many
+        trials failed alike.
+        """
         unmade = (self._unmade.get(key) for key in self._keys_of(environment, case))
-        return next(filter(None, unmade), None) or self._broken.get((environment, case.key))
+        return (
+            next(filter(None, unmade), None)
+            or self._broken.get((environment, case.key))
+            or self._alike.verdict(environment, case.key)
+        )
+
+    async def preflight(self, environment: str, case: Case, teams: Sequence[Team]) -> None:
+        """Before a case's first trial in instances: are its programs there at all?"""
+        cell = (environment, case.key)
+        if cell in self._looked:
+            return
+        self._looked.add(cell)
+        if reason := await cannot_start(teams[0], case, self.seed):
+            self._broken[cell] = reason
+            self.warn("not-there", f"{case.key} in {environment} has no figures: {reason.message}")
+
+    def note(self, trials: Iterable[Trial]) -> None:
+        """How they ended; a cell that only fails is given up, which is said once."""
+        for trial in trials:
+            if verdict := self._alike.note(trial):
+                cell = f"{trial.workload} in {trial.environment}"
+                self.warn("cell-skipped", f"the rest of {cell} is skipped: {verdict.message}")
 
     def _keys_of(self, environment: str, case: Case) -> list[str]:
         """Keys of the environments whose instances a trial needs, its own first."""
@@ -333,6 +402,7 @@ class Fleet:
             if environment.key not in self.matrix.keys:
                 continue
             self._broken.pop((environment.key, case.key), None)
+            self._looked.discard((environment.key, case.key))
             for team in self._teams(environment, case):
                 reason = await perform(team, case, self.seed, case.workload.prepare)
                 if reason:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ullage.common.text import printable, slug
 from ullage.environments import Instance
-from ullage.environments.agent.client import Command
+from ullage.environments.agent.client import AgentError, Command
 from ullage.runs.events import Reason
 from ullage.workloads.base import Context, Place, Role, Task
 
@@ -93,6 +93,36 @@ def context(team: Team, case: Case, seed: int) -> Context:
         workspace=workspace(team.instance, case),
         workspaces={role: workspace(player, case) for role, player in players.items()},
     )
+
+
+_CAN_START: Final = 'case $1 in */*) test -f "$1" && test -x "$1" ;; *) command -v "$1" ;; esac'
+
+
+async def cannot_start(team: Team, case: Case, seed: int) -> Reason | None:
+    """Which program of a trial is not there, or must not be executed; None: all can start.
+
+    Nothing of the workload is run for that.
+    """
+    players = team.players(case.workload.roles(case.parameters))
+    where = context(team, case, seed)
+    for task in case.workload.tasks(case.parameters, where):
+        if task.role not in players:
+            continue
+        instance, program = players[task.role], task.argv[0]
+        look = Command(
+            argv=("sh", "-c", _CAN_START, "sh", program),
+            env=dict(task.env),
+            cwd=task.cwd or where.workspaces[task.role],
+            timeout_s=30,
+        )
+        try:
+            found, _, _ = await instance.agent.run(look)
+        except AgentError:
+            continue  # without a shell, or the directory: the trial itself will tell
+        if found.status != 0:
+            message = f"{program} is not in {instance.name}, or cannot be executed there"
+            return Reason(code="not-there", message=printable(message, 2000))
+    return None
 
 
 async def perform(

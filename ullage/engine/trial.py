@@ -75,6 +75,7 @@ class Attempt:
     async def wake(self) -> None:
         self._refuse_broken()
         self.teams = await self.fleet.teams(self.slot.environment, self.case, self.slot.side)
+        await self.fleet.preflight(self.slot.environment, self.case, self.teams)
         self._refuse_broken()  # what had died is made again, and prepared again
 
     def _refuse_broken(self) -> None:

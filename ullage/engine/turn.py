@@ -76,6 +76,7 @@ async def run(
         _trial(attempt, began, epoch_ns, readings)
         for attempt, readings in zip(attempts, meters, strict=True)
     ]
+    fleet.note(trials)
     if fleet.sampler:
         for watch, attempt, done in zip(watches, attempts, trials, strict=False):
             fleet.sampler.note(watch, attempt.folder, done.start_ns, done.end_ns)
