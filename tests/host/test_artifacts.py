@@ -61,6 +61,27 @@ def test_other_bytes_are_refused_and_not_kept(
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [("LARGEST", "it is longer than 4B"), ("FETCH_S", "it has not come within")],
+)
+def test_what_never_ends_is_not_fetched(
+    limit: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return b"a jar"
+
+        read = read1
+
+    monkeypatch.setattr(artifacts, limit, 4 if limit == "LARGEST" else -1.0)
+    monkeypatch.setattr(urllib.request, "urlopen", lambda url, **_: Endless())
+    with pytest.raises(UllageError, match=reason) as caught:
+        asyncio.run(stage([jar()], tmp_path / "root"))
+    assert caught.value.kind is errors.ARTIFACT_UNREACHABLE
+    assert not any((tmp_path / "cache/artifacts").iterdir())
+
+
 def test_no_network_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any, **__: Any) -> None:
         raise OSError("no route to host")

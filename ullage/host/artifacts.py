@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,9 +17,13 @@ from typing import BinaryIO, Final
 
 from ullage.common.errors import ARTIFACT_CHANGED, ARTIFACT_UNREACHABLE, UllageError
 from ullage.common.files import sha256_of
+from ullage.common.quantities import exact_bytes
 from ullage.host.paths import cache_dir
 
 _TIMEOUT_S: Final = 60.0
+LARGEST: Final = 256 << 20
+"""Bytes. What it is is known only when all of it is there: until then it may be anything."""
+FETCH_S: Final = 900.0
 _PIECE: Final = 1 << 20
 
 
@@ -82,11 +87,18 @@ def _fetched(artifact: Artifact) -> Path:
 
 
 def _download(url: str, file: BinaryIO) -> str:
-    """Write what the address holds; its SHA-256."""
-    digest = hashlib.sha256()
+    """Write what the address holds, up to LARGEST and for FETCH_S; its SHA-256."""
+    digest, size, until = hashlib.sha256(), 0, time.monotonic() + FETCH_S
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310  https alone
-            while piece := answer.read(_PIECE):
+            while piece := answer.read1(
+                _PIECE
+            ):  # `read` waits for all of a piece, however it drips
+                size += len(piece)
+                if size > LARGEST:
+                    raise OSError(f"it is longer than {exact_bytes(LARGEST)}")
+                if time.monotonic() > until:
+                    raise OSError(f"it has not come within {FETCH_S:g} s")
                 digest.update(piece)
                 file.write(piece)
     except (OSError, HTTPException) as error:
