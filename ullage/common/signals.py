@@ -38,11 +38,12 @@ def interruptible(work: Coroutine[Any, Any, T], left: Callable[[], str]) -> T:
     linger.daemon = True
 
     async def guarded() -> T:
-        wish.task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work)
+        wish.task = task
         wish.loop = asyncio.get_running_loop()
         wish.take_up()
         try:
-            return await wish.task
+            return await task
         finally:
             linger.start()
 

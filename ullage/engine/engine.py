@@ -265,8 +265,8 @@ class Engine(Session):
 
     async def _tear_down(self) -> None:
         """Remove everything, in order where that works, by its tag where not."""
-        await self.metering.stop()
         try:
+            await self.metering.stop()
             if self.fleet:
                 self.progress.step("removing the environments")
                 await self.fleet.stop()

@@ -180,7 +180,10 @@ class Fleet:
     async def stop(self) -> None:
         """Remove everything that `start` made; warn of what cannot be removed, and go on."""
         if self.sampler:
-            await self.sampler.stop()
+            try:
+                await self.sampler.stop()
+            except (UllageError, OSError) as error:
+                self.warn("not-removed", f"perf could not be ended in order: {error}")
         await asyncio.gather(
             *(self._put_away(i) for instances in self._instances.values() for i in instances)
         )

@@ -52,6 +52,7 @@ def finished(**fields: Any) -> Finished:
         timed_out=False,
         start_ns=ZERO - SECOND,
         end_ns=ZERO + 9 * SECOND,
+        held_ns=0,
         late_ns=5,
         start_local_ns=0,
         end_local_ns=0,

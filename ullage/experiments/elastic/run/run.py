@@ -326,8 +326,8 @@ class Run(Session):
 
     async def _tear_down(self) -> None:
         """Remove everything, in order where that works, by its tag where not."""
-        await self.metering.stop()
         try:
+            await self.metering.stop()
             if self.network is not None:
                 await self.network.destroy()
         finally:
