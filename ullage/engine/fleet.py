@@ -351,7 +351,7 @@ class Fleet:
     async def _put_away(self, instance: Instance) -> None:
         try:
             await instance.destroy()
-        except (UllageError, OSError) as error:
+        except Exception as error:  # whatever a provider's programs do: the others go too
             self.warn("not-removed", f"{instance.name} could not be removed in order: {error}")
 
     async def cleanup(self) -> None:

@@ -146,15 +146,18 @@ class Attempt:
 
         Where that does not end it, its instance goes: what stays would load the trials after this.
         """
-        for part in self.rounds[-1] if self.rounds else ():
-            if part.process and not part.finished and part.instance.alive:
-                try:
-                    await part.process.kill(9)
-                    part.finished = await asyncio.wait_for(part.process.wait(), KILLED_S)
-                except (UllageError, TimeoutError) as error:
-                    if part.process.running and part.instance.alive:
-                        why = error.message if isinstance(error, UllageError) else _stays(part)
-                        await self.fleet.give_up(part.instance, why)
+        await asyncio.gather(*(self._stop(part) for part in (self.rounds or [[]])[-1]))
+
+    async def _stop(self, part: Part) -> None:
+        if part.process is None or part.finished or not part.instance.alive:
+            return
+        try:
+            await part.process.kill(9)
+            part.finished = await asyncio.wait_for(part.process.wait(), KILLED_S)
+        except (UllageError, TimeoutError) as error:
+            if part.process.running and part.instance.alive:
+                why = error.message if isinstance(error, UllageError) else _stays(part)
+                await self.fleet.give_up(part.instance, why)
 
     def spans(self) -> list[Span | None]:
         """First start and last end of each iteration's work; None where none of it ended."""

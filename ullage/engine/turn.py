@@ -69,9 +69,12 @@ async def run(
                 meters = await _rounds(attempts, iterations)
             await _all_at_once(attempts, Attempt.conclude, own)
         _judge_overlap(attempts)
-    finally:
-        await asyncio.gather(*(attempt.stop() for attempt in attempts))
-        await fleet.freeze([team for attempt in attempts for team in attempt.teams])
+    except asyncio.CancelledError:
+        raise  # the run ends: its instances are removed next, with all that runs in them
+    except BaseException:
+        await _rest(fleet, attempts)
+        raise
+    await _rest(fleet, attempts)
     trials = [
         _trial(attempt, began, epoch_ns, readings)
         for attempt, readings in zip(attempts, meters, strict=True)
@@ -82,6 +85,12 @@ async def run(
             fleet.sampler.note(watch, attempt.folder, done.start_ns, done.end_ns)
         await fleet.sampler.settle()
     return trials
+
+
+async def _rest(fleet: Fleet, attempts: Sequence[Attempt]) -> None:
+    """End what is left of the programs, and freeze the instances."""
+    await asyncio.gather(*(attempt.stop() for attempt in attempts))
+    await fleet.freeze([team for attempt in attempts for team in attempt.teams])
 
 
 def _scene(*attempts: Attempt) -> Scene:
