@@ -35,6 +35,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.quantities import Delay, Seconds
+from ullage.common.sums import BrokenSumError, Chain
 from ullage.common.text import clean
 from ullage.host import clock
 from ullage.meters.energy import logger as background
@@ -294,12 +295,13 @@ def print_log(file: Path, form: Form, logger: Logger | None, *, follow: bool) ->
     if form == "csv":
         writer.writerow(COLUMNS)
     opened: Opened | None = None
+    chain = Chain()
     for number, text in enumerate(_lines(file, logger, follow=follow), start=1):
         if form == "json":
             sys.stdout.write(f"{text.decode(errors='replace')}\n")
             line = None
         else:
-            line = _parse(file, number, text)
+            line = _parse(file, number, text, chain)
         if isinstance(line, Opened):
             opened = line
         if line is not None and opened is not None:
@@ -337,10 +339,10 @@ def _closed(lines: list[bytes]) -> bool:
     return bool(lines) and b'"event":"closed"' in lines[-1]
 
 
-def _parse(file: Path, number: int, text: bytes) -> Line:
+def _parse(file: Path, number: int, text: bytes, chain: Chain) -> Line:
     try:
-        return _LINE.validate_json(text)
-    except ValidationError as error:
+        return _LINE.validate_json(chain.opened(text))
+    except (ValidationError, BrokenSumError) as error:
         raise UllageError(
             ENERGY_READINGS_BAD, path=file, line=number, reason="it is no line of a meter"
         ) from error

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ullage.cli.options import FormatOption, Json, OutOption, RunArgument, RunsOption
+from ullage.cli.options import FormatOption, Json, OutOption, ReadOnly, RunArgument, RunsOption
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import EXPORT_NO_TABLE, UllageError
 from ullage.runs import RUNS
@@ -52,6 +52,7 @@ def show_command(
     ] = False,
     runs: RunsOption = RUNS,
     as_json: Json = False,
+    read_only: ReadOnly = False,
 ) -> None:
     """Print the answer of a run, and its table."""
     from ullage.analysis import sentences, trialfacts
@@ -60,7 +61,7 @@ def show_command(
     from ullage.analysis.energy import words
     from ullage.report import energy_table, export
 
-    folder, analysis = _analysed(run, runs, "show")
+    folder, analysis = _analysed(run, runs, "show", read_only=read_only)
     if as_json:
         print_json(analysis.model_dump(mode="json"))
         return
@@ -91,12 +92,14 @@ def report_command(
         typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
     ] = None,
     runs: RunsOption = RUNS,
+    read_only: ReadOnly = False,
 ) -> None:
     """Write the HTML report of a run (again)."""
     from ullage.report import page
 
-    folder, analysis = _analysed(run, runs, "report")
-    stdout.print(escape(str(page.write(folder, analysis, out))), soft_wrap=True)
+    folder, analysis = _analysed(run, runs, "report", read_only=read_only)
+    file = page.write(folder, analysis, out, read_only=read_only)
+    stdout.print(escape(str(file)), soft_wrap=True)
     if charts:
         from ullage.report.pictures import export_charts
 
@@ -104,17 +107,21 @@ def report_command(
             stdout.print(escape(str(file)), soft_wrap=True)
 
 
-def _analysed(run: Path | None, runs: Path, command: str) -> "tuple[RunFolder, Analysis]":
-    """The run (None: the newest in `runs`) with its derived tables written, and its analysis.
+def _analysed(
+    run: Path | None, runs: Path, command: str, *, read_only: bool
+) -> "tuple[RunFolder, Analysis]":
+    """The run (None: the newest in `runs`), and its analysis.
 
-    command: what is asked for; `ullage elastic` has it under the same name.
+    command: what is asked for; `ullage elastic` has it under the same name. Its derived tables are
+    written, if its folder is ours to write in.
     """
     from ullage.analysis import overhead
-    from ullage.runs import parquet
+    from ullage.runs import derived, parquet
     from ullage.runs.reader import RunFolder, chosen
 
     folder = RunFolder.open(chosen(run, runs), command)
-    parquet.write(folder)
+    if not read_only and derived.is_own(folder.path):
+        parquet.write(folder)
     return folder, overhead.analyse(folder)
 
 
@@ -136,6 +143,7 @@ def export_command(
         bool, typer.Option("--energy", help="The table of energies instead of the results.")
     ] = False,
     runs: RunsOption = RUNS,
+    read_only: ReadOnly = False,
 ) -> None:
     """Write a run's results as a table, or a picture for a paper."""
     from ullage.common.files import give
@@ -145,7 +153,7 @@ def export_command(
     refuse_picture(picture, form)
     if energy and form in PICTURES:
         raise UllageError(EXPORT_NO_TABLE, form=form)
-    folder, analysis = _analysed(run, runs, "export")
+    folder, analysis = _analysed(run, runs, "export", read_only=read_only)
     if energy:
         data = energy_table.export(analysis, form)
     elif form in PICTURES:
@@ -163,6 +171,7 @@ def query_command(
     ],
     runs: RunsOption = RUNS,
     as_json: Json = False,
+    read_only: ReadOnly = False,
 ) -> None:
     """Ask all runs at once, in DuckDB's SQL."""
     from ullage.runs import parquet
@@ -171,7 +180,7 @@ def query_command(
         left_out = escape(f"left out {path}: {error.message}")
         stderr.print(f"[yellow]warning:[/] {left_out}", soft_wrap=True)
 
-    answer = parquet.query(sql, runs, leave_out)
+    answer = parquet.query(sql, runs, leave_out, read_only=read_only)
     if as_json:
         print_json(answer.to_pylist())
         return

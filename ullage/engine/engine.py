@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from ullage import __version__
@@ -220,6 +220,7 @@ class Engine(Session):
                 seed=self.seed + number,
                 iterations=self.plan.repeat.iterations,
             )
+            trials = await asyncio.to_thread(self._with_digests, trials)
             self.journal.append(*trials)
             self.metering.check()
             for done in trials:
@@ -230,6 +231,14 @@ class Engine(Session):
             self.spent_s += seconds
             self._look_for_others()
             self.journal.append(BlockDone(block=number, epoch_ns=now_ns(), seconds=seconds))
+
+    def _with_digests(self, trials: Sequence[Trial]) -> list[Trial]:
+        """With what tells later whether their raw outputs are as they were."""
+        digests = self.journal.digests
+        return [
+            trial.model_copy(update={"files": digests(self.folder / TRIALS / trial.trial)})
+            for trial in trials
+        ]
 
     def _generation(self, block: int) -> int:
         return schedule.generation(block, self.plan.repeat.instances)

@@ -15,8 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from ullage.common.errors import ARTIFACT_CHANGED, ARTIFACT_UNREACHABLE, UllageError
-from ullage.common.files import sha256_of
-from ullage.host.paths import cache_dir
+from ullage.common.files import cache_dir, sha256_of
 
 _TIMEOUT_S: Final = 60.0
 _PIECE: Final = 1 << 20

@@ -38,6 +38,11 @@ RUN_CHANGED: Final = ErrorKind(
     "put it back as it was, or start a new run; only `max` and `budget` of `blocks:` may change, "
     "of an elastic plan `repetitions`, to no fewer than it has done, and `budgets:`",
 )
+RUN_NOT_OURS: Final = ErrorKind(
+    "run-not-ours",
+    "{path} cannot be taken up: {reason}",
+    "take it up as its owner; of what others gave you, read a copy, or run its plan anew",
+)
 RUN_IN_USE: Final = ErrorKind(
     "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"
 )

@@ -300,6 +300,7 @@ class Run(Session):
             self._look_for_others()
             began = time.monotonic()
             outcome = await Repetition(setting, environment, number, order).run()
+            place = folders.repetition_folder(self.folder, key, number)
             self.journal.append(
                 RepetitionDone(
                     environment=key,
@@ -308,6 +309,7 @@ class Run(Session):
                     seconds=time.monotonic() - began,
                     status=outcome.status,
                     reason=outcome.reason,
+                    files=await asyncio.to_thread(self.journal.digests, place),
                 )
             )
             self._look_for_others()
