@@ -7,11 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 from scipy import special
 
-from ullage.common.console import print_json, stdout
+from ullage.common.console import escape, print_json, stdout
 from ullage.common.quantities import format_seconds, many
 from ullage.engine import pilot as pilots
 from ullage.engine.estimate import Estimate

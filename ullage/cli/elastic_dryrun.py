@@ -10,9 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.markup import escape
-
-from ullage.common.console import print_json, stderr, stdout
+from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
 from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.environments import placement

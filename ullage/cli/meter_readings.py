@@ -36,7 +36,7 @@ from ullage.common.errors import (
 )
 from ullage.common.quantities import Delay, Seconds
 from ullage.common.sums import BrokenSumError, Chain
-from ullage.common.text import clean
+from ullage.common.text import clean, inert, one_line
 from ullage.host import clock
 from ullage.meters.energy import logger as background
 from ullage.meters.energy.logger import Logger
@@ -298,7 +298,7 @@ def print_log(file: Path, form: Form, logger: Logger | None, *, follow: bool) ->
     chain = Chain()
     for number, text in enumerate(_lines(file, logger, follow=follow), start=1):
         if form == "json":
-            sys.stdout.write(f"{text.decode(errors='replace')}\n")
+            sys.stdout.write(f"{one_line(text.decode(errors='replace'))}\n")
             line = None
         else:
             line = _parse(file, number, text, chain)
@@ -306,9 +306,9 @@ def print_log(file: Path, form: Form, logger: Logger | None, *, follow: bool) ->
             opened = line
         if line is not None and opened is not None:
             if form == "csv":
-                writer.writerows(_rows(line, opened))
+                writer.writerows(map(inert, row) for row in _rows(line, opened))
             elif words := _words(line, opened):
-                sys.stdout.write(f"{words}\n")
+                sys.stdout.write(f"{one_line(words)}\n")
         if follow:
             sys.stdout.flush()
 
@@ -358,7 +358,7 @@ def _rows(line: Line, opened: Opened) -> Iterator[tuple[object, ...]]:
         units = _units(opened)
         for name, value in line.values.items():
             unit, when = units.get(name, ""), _time(line.at_ns, opened)
-            yield when, line.at_ns, line.within_ns, name, repr(value), unit, "", ""
+            yield when, line.at_ns, line.within_ns, name, value, unit, "", ""
     elif isinstance(line, Fault):
         when, message = _time(line.at_ns, opened), clean(line.message)
         yield when, line.at_ns, "", "", "", "", clean(line.code), message

@@ -1,24 +1,30 @@
-"""Commands that read what runs left: list, show, report, export, query.
+"""Commands that read what runs left: list, show, report, export, query, verify.
 
 What reads, analyses and draws is imported by the command that needs it.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.cli.options import FormatOption, Json, OutOption, ReadOnly, RunArgument, RunsOption
-from ullage.common.console import print_json, stderr, stdout
-from ullage.common.errors import EXPORT_NO_TABLE, UllageError
+from ullage.common.console import escape, print_json, stderr, stdout
+from ullage.common.errors import EXPORT_NO_TABLE, ExitCode, UllageError
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
     from ullage.analysis.comparison.model import Analysis
     from ullage.runs.reader import RunFolder
+
+
+UNVERIFIED: Final = (
+    "unverified: this run is from before journals had checksums, so nobody can tell whether it was"
+    " changed"
+)
 
 
 def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
@@ -38,6 +44,7 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     for run in ordinary:
         counts = (str(run.blocks), str(run.trials), str(run.failed))
         ended = escape(run.problem) if run.problem else run.finished or "not finished"
+        ended += ", unverified" if run.unverified else ""
         table.add_row(escape(run.path), *counts, ended)
     for elastic_run in elastic:
         ended = elastic_run.problem or "elastic: `ullage elastic show` has it"
@@ -62,6 +69,8 @@ def show_command(
     from ullage.report import energy_table, export
 
     folder, analysis = _analysed(run, runs, "show", read_only=read_only)
+    if not folder.summed:
+        stderr.print(UNVERIFIED, soft_wrap=True)
     if as_json:
         print_json(analysis.model_dump(mode="json"))
         return
@@ -190,11 +199,37 @@ def query_command(
     stdout.print(table)
 
 
+def verify_command(run: RunArgument = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
+    """Say whether all that a run left is as it was written.
+
+    By the checksums in its folder. They are no seal: who wants to deceive makes new ones.
+    """
+    from ullage.common.quantities import many
+    from ullage.runs.reader import named, newest_run
+    from ullage.runs.verify import State, verify
+
+    path = newest_run(runs) if run is None else named(run, runs)
+    checked = verify(path)
+    if as_json:
+        print_json([file.model_dump(mode="json") for file in checked])
+    else:
+        for file in checked:
+            if file.state != "holds":
+                detail = f": {file.detail}" if file.detail else ""
+                stdout.print(escape(f"{file.state} {file.file}{detail}"), soft_wrap=True)
+        count = Counter(file.state for file in checked)
+        counts = ", ".join(f"{count[state]} {state}" for state in get_args(State) if count[state])
+        stderr.print(f"{many(len(checked), 'file')}: {counts}")
+    if any(file.state in ("changed", "missing") for file in checked):
+        raise typer.Exit(ExitCode.GATE_FAILED)
+
+
 RESULTS: Final[dict[str, Callable[..., None]]] = {
     "list": list_command,
     "show": show_command,
     "report": report_command,
     "export": export_command,
     "query": query_command,
+    "verify": verify_command,
 }
 """Command → what it does."""

@@ -163,6 +163,8 @@ class Started(Record):
     boot_id: str
     clock: ClockSaid | None = None
     """The controller's own: the global one."""
+    files: Digests = Field(default={})
+    """What it was given, as it was then: the plan."""
 
 
 class Provisioned(Record):

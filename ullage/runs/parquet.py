@@ -401,7 +401,8 @@ def query(
             result = connection.sql(sql)
             return pa.table({}) if result is None else result.to_arrow_table()
         except duckdb.Error as error:
-            raise UllageError(QUERY_FAILED, reason=str(error).strip()) from error
+            reason = " ".join(str(error).split())
+            raise UllageError(QUERY_FAILED, reason=reason) from error
 
 
 def _fresh(path: Path, *, read_only: bool) -> dict[str, Path]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from ullage.common import sums
 from ullage.common.errors import (
@@ -107,6 +108,11 @@ class Journal:
                     digests[str(file.relative_to(self.folder))] = digest(file, self.folder)
         return digests
 
+    def given(self) -> Digests:
+        """Of what the user gave: the plan, and what lies beside it before anything was measured."""
+        names = sorted(path.name for path in self.folder.glob("*") if path.suffix in _GIVEN)
+        return {name: digest(self.folder / name, self.folder) for name in names}
+
     def close(self) -> None:
         """Give the folder free."""
         os.close(self._fd)
@@ -146,6 +152,9 @@ class Journal:
         if cut:
             os.fsync(self._fd)
         return sums.sum_of(last) or ""
+
+
+_GIVEN: Final = (".yaml", ".txt")
 
 
 def _open_own(folder: Path) -> int:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from rich.markup import escape
-
 from ullage.analysis.comparison.rounding import share
-from ullage.common.console import stderr, stdout
+from ullage.common.console import escape, stderr, stdout
 from ullage.common.files import put
 from ullage.common.quantities import format_seconds, many
 from ullage.common.text import clean

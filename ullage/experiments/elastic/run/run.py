@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from rich.markup import escape
-
-from ullage.common.console import print_json, stderr
+from ullage.common.console import escape, print_json, stderr
 from ullage.common.errors import RUN_CHANGED, ExitCode, UllageError
 from ullage.common.files import put
 from ullage.common.signals import interruptible
