@@ -22,7 +22,8 @@ from tests.runs.sealedrun import sealed_run
 from ullage.analysis.energy import series
 from ullage.common.errors import UllageError
 from ullage.meters.energy.recorder import LineFile
-from ullage.runs.reader import RunFolder
+from ullage.runs.events import Event, Finished
+from ullage.runs.reader import ORDINARY, Lines, last_end
 from ullage.runs.readings import Channel, Closed, Opened, Reading
 from ullage.runs.records import JOURNAL, RESOLVED
 
@@ -58,15 +59,17 @@ class Subject:
 
 
 def journal(run: Path) -> Subject:
-    def is_cut() -> bool:
-        folder = RunFolder.open(run)
-        return folder.truncated or folder.finished is None
+    def lines() -> Lines[Event]:
+        return ORDINARY.read_lines(run, JOURNAL, ORDINARY.event)
 
-    return Subject(JOURNAL, run / JOURNAL, lambda: RunFolder.open(run).events, is_cut)
+    def is_cut() -> bool:
+        return lines().torn or last_end(lines().records, Finished) is None
+
+    return Subject(JOURNAL, run / JOURNAL, lambda: lines().records, is_cut)
 
 
 def resolved(run: Path) -> Subject:
-    return Subject(RESOLVED, run / RESOLVED, lambda: RunFolder.open(run).resolved, lambda: False)
+    return Subject(RESOLVED, run / RESOLVED, lambda: ORDINARY.read_resolved(run), lambda: False)
 
 
 def meter(run: Path) -> Subject:
@@ -133,7 +136,7 @@ def main() -> None:
     parser.add_argument("--flips", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
         run = sealed_run(Path(place), blocks=1)
         for make, share in ((journal, 1.0), (resolved, 0.1), (meter, 0.1)):
             subject = make(run)
@@ -145,7 +148,10 @@ def main() -> None:
             ):
                 counts = outcomes(subject, changes)
                 told = ", ".join(f"{counts.pop(name, 0):,} {name}" for name in OUTCOMES)
-                print(f"{subject.name}: {title}: {told}; {sum(counts.values()):,} tracebacks")
+                print(
+                    f"{subject.name}: {title}: {told}; {sum(counts.values()):,} tracebacks",
+                    flush=True,
+                )
                 for name, count in counts.items():
                     print(f"  {count:,} {name}")
 
