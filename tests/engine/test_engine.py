@@ -14,6 +14,7 @@ from ullage.common.errors import UllageError
 from ullage.engine.engine import Engine
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import JOURNAL
+from ullage.runs.verify import verify
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
@@ -175,7 +176,7 @@ def test_a_full_disk_stops_the_run_and_it_can_be_resumed(tmp_path: Path) -> None
         checked, cells, folder = prepare(small, [noisy], blocks=4)
         with pytest.raises(UllageError) as caught:
             asyncio.run(Engine(checked, cells, folder, Quiet()).run())
-        assert caught.value.kind is errors.RUN_DISK_FULL
+        assert caught.value.kind is errors.RUN_DISK_LOW
         before = RunFolder.open(folder)
         assert all(trial.status == "ok" for trial in before.trials)
         subprocess.run([*mount[:3], "-o", "remount,size=8m", str(small)], check=True)
@@ -185,6 +186,24 @@ def test_a_full_disk_stops_the_run_and_it_can_be_resumed(tmp_path: Path) -> None
         assert after.trials[: len(before.trials)] == before.trials
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_run_takes_no_more_of_the_disk_than_its_plan_allows(tmp_path: Path) -> None:
+    noisy = 'name: command, argv: ["head", "-c", "60000", "/dev/zero"]'
+    checked, cells, folder = prepare(tmp_path, [noisy], blocks=4, extra="outputs: 300KiB\n")
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(Engine(checked, cells, folder, Quiet()).run())
+    assert caught.value.kind is errors.RUN_OUTPUTS_FULL
+    before = RunFolder.open(folder)
+    assert 0 < len(before.trials) < 12
+    assert before.finished is not None
+    assert "its plan allows 300KiB" in before.finished.message
+    more = checked.model_copy(update={"outputs": 10_000_000})
+    asyncio.run(Engine(more, cells, folder, Quiet(), resume=True).run())
+    after = RunFolder.open(folder)
+    assert len(after.trials) == 12
+    assert after.trials[: len(before.trials)] == before.trials
+    assert {checked.state for checked in verify(folder)} == {"holds"}
 
 
 def test_several_instances_start_together(tmp_path: Path) -> None:

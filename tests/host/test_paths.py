@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ullage.common import files
 from ullage.host import paths
 
 
@@ -40,6 +41,6 @@ def test_places_of_a_plain_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert paths.state_root() == Path("/run/user/1000/ullage")
     assert paths.data_root() == Path("/home/u/.local/state/ullage/data")
-    assert paths.cache_dir() == Path("/cache/ullage")
+    assert files.cache_dir() == Path("/cache/ullage")
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     assert paths.state_root() == Path("/home/u/.local/state/ullage/run")

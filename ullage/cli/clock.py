@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 
 import typer
-from rich.markup import escape
 
 from ullage.cli.options import Json
-from ullage.common.console import stderr, stdout
+from ullage.common.console import escape, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.common.files import put
 

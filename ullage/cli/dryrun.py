@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 from scipy import special
 
-from ullage.common.console import print_json, stdout
-from ullage.common.quantities import format_seconds, many
+from ullage.common.console import escape, print_json, stdout
+from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.engine import pilot as pilots
 from ullage.engine.estimate import Estimate
 from ullage.engine.forecast import Forecast, foresee
@@ -38,6 +38,7 @@ def show(
     if forecast.matrix.meters:
         stdout.print(escape(_meters(forecast)), soft_wrap=True)
     stdout.print(_time(forecast.time, plan))
+    stdout.print(escape(disk(plan.outputs, runs)), soft_wrap=True)
     for line in _basis(forecast):
         stdout.print(escape(line), soft_wrap=True)
     if forecast.planned or forecast.assumed:
@@ -79,6 +80,17 @@ def _time(expected: Estimate, plan: Plan) -> str:
     return (
         f"time: {format_seconds(expected.least_s)} for {many(plan.blocks.min, 'block')}, at most "
         f"{format_seconds(expected.seconds(reached))} for {reached:,}{cut}; {source}"
+    )
+
+
+def disk(most: int, runs: Path) -> str:
+    """What the run may take of it, and whether that is there."""
+    place = next(path for path in (runs.absolute(), *runs.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    short = "" if free >= most else ": it would end earlier, before a trial that finds no room"
+    return (
+        f"disk: at most {format_bytes(most)} (`outputs:`), then it stops and can be taken up; "
+        f"{format_bytes(free)} are free here{short}"
     )
 
 
@@ -214,6 +226,7 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
         ],
         "idle_s": idle_s(forecast.plan),
         "seed": forecast.plan.seed,
+        "outputs_bytes": forecast.plan.outputs,
         "order": [[slot.workload, slot.environment] for turn in forecast.order for slot in turn],
         "provision_s": time.provision_s,
         "block_s": time.block_s,

@@ -10,9 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.markup import escape
-
-from ullage.common.console import print_json, stderr, stdout
+from ullage.cli.dryrun import disk
+from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
 from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.environments import placement
@@ -64,7 +63,7 @@ def show(task: Task, *, runs: Path, as_json: bool) -> None:
     if as_json:
         print_json(as_dict(outlook))
         return
-    for line in _lines(outlook):
+    for line in (*_lines(outlook), disk(task.plan.budgets.outputs, runs)):
         stdout.print(escape(line), soft_wrap=True)
     for error in outlook.lacks:
         message = f"{error.message}; {error.hint}" if error.hint else error.message

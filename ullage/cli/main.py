@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from rich.markup import escape
 from typer.core import TyperGroup
 from typer.main import get_group
 
@@ -22,7 +21,7 @@ from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption
 from ullage.cli.profile import profile_command
 from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
-from ullage.common.console import print_json, stderr, stdout
+from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.runs import RUNS
 
@@ -179,7 +178,8 @@ def image_build(
             {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}
         )
     else:
-        stdout.print(escape(f"{built.digest}\n{built.root}"), soft_wrap=True)
+        stdout.print(escape(built.digest), soft_wrap=True)
+        stdout.print(escape(str(built.root)), soft_wrap=True)
 
 
 @app.command("run")

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from ullage.cli.options import Json
-from ullage.common.console import print_json, stderr, stdout
+from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import (
     ENERGY_FILE_GONE,
     ENERGY_LOGGER_BAD_NAME,

@@ -35,7 +35,8 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.quantities import Delay, Seconds
-from ullage.common.text import clean
+from ullage.common.sums import BrokenSumError, Chain
+from ullage.common.text import clean, inert, one_line
 from ullage.host import clock
 from ullage.meters.energy import logger as background
 from ullage.meters.energy.logger import Logger
@@ -294,19 +295,20 @@ def print_log(file: Path, form: Form, logger: Logger | None, *, follow: bool) ->
     if form == "csv":
         writer.writerow(COLUMNS)
     opened: Opened | None = None
+    chain = Chain()
     for number, text in enumerate(_lines(file, logger, follow=follow), start=1):
         if form == "json":
-            sys.stdout.write(f"{text.decode(errors='replace')}\n")
+            sys.stdout.write(f"{one_line(text.decode(errors='replace'))}\n")
             line = None
         else:
-            line = _parse(file, number, text)
+            line = _parse(file, number, text, chain)
         if isinstance(line, Opened):
             opened = line
         if line is not None and opened is not None:
             if form == "csv":
-                writer.writerows(_rows(line, opened))
+                writer.writerows(map(inert, row) for row in _rows(line, opened))
             elif words := _words(line, opened):
-                sys.stdout.write(f"{words}\n")
+                sys.stdout.write(f"{one_line(words)}\n")
         if follow:
             sys.stdout.flush()
 
@@ -337,10 +339,10 @@ def _closed(lines: list[bytes]) -> bool:
     return bool(lines) and b'"event":"closed"' in lines[-1]
 
 
-def _parse(file: Path, number: int, text: bytes) -> Line:
+def _parse(file: Path, number: int, text: bytes, chain: Chain) -> Line:
     try:
-        return _LINE.validate_json(text)
-    except ValidationError as error:
+        return _LINE.validate_json(chain.opened(text))
+    except (ValidationError, BrokenSumError) as error:
         raise UllageError(
             ENERGY_READINGS_BAD, path=file, line=number, reason="it is no line of a meter"
         ) from error
@@ -356,7 +358,7 @@ def _rows(line: Line, opened: Opened) -> Iterator[tuple[object, ...]]:
         units = _units(opened)
         for name, value in line.values.items():
             unit, when = units.get(name, ""), _time(line.at_ns, opened)
-            yield when, line.at_ns, line.within_ns, name, repr(value), unit, "", ""
+            yield when, line.at_ns, line.within_ns, name, value, unit, "", ""
     elif isinstance(line, Fault):
         when, message = _time(line.at_ns, opened), clean(line.message)
         yield when, line.at_ns, "", "", "", "", clean(line.code), message

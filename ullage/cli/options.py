@@ -16,6 +16,10 @@ RunArgument = Annotated[
     ),
 ]
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
+ReadOnly = Annotated[
+    bool,
+    typer.Option("--read-only", help="Write nothing into run folders: what is derived is cached."),
+]
 PlanArgument = Annotated[Path | None, typer.Argument(help="The plan.", show_default=False)]
 ResumeOption = Annotated[
     Path | None,

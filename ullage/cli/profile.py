@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from ullage.cli.options import Json, RunsOption
-from ullage.common.console import print_json, stderr
+from ullage.common.console import escape, print_json, stderr
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.runs import RUNS
 

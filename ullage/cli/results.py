@@ -1,24 +1,30 @@
-"""Commands that read what runs left: list, show, report, export, query.
+"""Commands that read what runs left: list, show, report, export, query, verify.
 
 What reads, analyses and draws is imported by the command that needs it.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from ullage.cli.options import FormatOption, Json, OutOption, RunArgument, RunsOption
-from ullage.common.console import print_json, stderr, stdout
-from ullage.common.errors import EXPORT_NO_TABLE, UllageError
+from ullage.cli.options import FormatOption, Json, OutOption, ReadOnly, RunArgument, RunsOption
+from ullage.common.console import escape, print_json, stderr, stdout
+from ullage.common.errors import EXPORT_NO_TABLE, ExitCode, UllageError
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
     from ullage.analysis.comparison.model import Analysis
     from ullage.runs.reader import RunFolder
+
+
+UNVERIFIED: Final = (
+    "unverified: this run is from before journals had checksums, so nobody can tell whether it was"
+    " changed"
+)
 
 
 def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
@@ -38,6 +44,7 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     for run in ordinary:
         counts = (str(run.blocks), str(run.trials), str(run.failed))
         ended = escape(run.problem) if run.problem else run.finished or "not finished"
+        ended += ", unverified" if run.unverified else ""
         table.add_row(escape(run.path), *counts, ended)
     for elastic_run in elastic:
         ended = elastic_run.problem or "elastic: `ullage elastic show` has it"
@@ -52,6 +59,7 @@ def show_command(
     ] = False,
     runs: RunsOption = RUNS,
     as_json: Json = False,
+    read_only: ReadOnly = False,
 ) -> None:
     """Print the answer of a run, and its table."""
     from ullage.analysis import sentences, trialfacts
@@ -60,7 +68,9 @@ def show_command(
     from ullage.analysis.energy import words
     from ullage.report import energy_table, export
 
-    folder, analysis = _analysed(run, runs, "show")
+    folder, analysis = _analysed(run, runs, "show", read_only=read_only)
+    if not folder.summed:
+        stderr.print(UNVERIFIED, soft_wrap=True)
     if as_json:
         print_json(analysis.model_dump(mode="json"))
         return
@@ -91,12 +101,14 @@ def report_command(
         typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
     ] = None,
     runs: RunsOption = RUNS,
+    read_only: ReadOnly = False,
 ) -> None:
     """Write the HTML report of a run (again)."""
     from ullage.report import page
 
-    folder, analysis = _analysed(run, runs, "report")
-    stdout.print(escape(str(page.write(folder, analysis, out))), soft_wrap=True)
+    folder, analysis = _analysed(run, runs, "report", read_only=read_only)
+    file = page.write(folder, analysis, out, read_only=read_only)
+    stdout.print(escape(str(file)), soft_wrap=True)
     if charts:
         from ullage.report.pictures import export_charts
 
@@ -104,17 +116,21 @@ def report_command(
             stdout.print(escape(str(file)), soft_wrap=True)
 
 
-def _analysed(run: Path | None, runs: Path, command: str) -> "tuple[RunFolder, Analysis]":
-    """The run (None: the newest in `runs`) with its derived tables written, and its analysis.
+def _analysed(
+    run: Path | None, runs: Path, command: str, *, read_only: bool
+) -> "tuple[RunFolder, Analysis]":
+    """The run (None: the newest in `runs`), and its analysis.
 
-    command: what is asked for; `ullage elastic` has it under the same name.
+    command: what is asked for; `ullage elastic` has it under the same name. Its derived tables are
+    written, if its folder is ours to write in.
     """
     from ullage.analysis import overhead
-    from ullage.runs import parquet
+    from ullage.runs import derived, parquet
     from ullage.runs.reader import RunFolder, chosen
 
     folder = RunFolder.open(chosen(run, runs), command)
-    parquet.write(folder)
+    if not read_only and derived.is_own(folder.path):
+        parquet.write(folder)
     return folder, overhead.analyse(folder)
 
 
@@ -136,6 +152,7 @@ def export_command(
         bool, typer.Option("--energy", help="The table of energies instead of the results.")
     ] = False,
     runs: RunsOption = RUNS,
+    read_only: ReadOnly = False,
 ) -> None:
     """Write a run's results as a table, or a picture for a paper."""
     from ullage.common.files import give
@@ -145,7 +162,7 @@ def export_command(
     refuse_picture(picture, form)
     if energy and form in PICTURES:
         raise UllageError(EXPORT_NO_TABLE, form=form)
-    folder, analysis = _analysed(run, runs, "export")
+    folder, analysis = _analysed(run, runs, "export", read_only=read_only)
     if energy:
         data = energy_table.export(analysis, form)
     elif form in PICTURES:
@@ -163,6 +180,7 @@ def query_command(
     ],
     runs: RunsOption = RUNS,
     as_json: Json = False,
+    read_only: ReadOnly = False,
 ) -> None:
     """Ask all runs at once, in DuckDB's SQL."""
     from ullage.runs import parquet
@@ -171,7 +189,7 @@ def query_command(
         left_out = escape(f"left out {path}: {error.message}")
         stderr.print(f"[yellow]warning:[/] {left_out}", soft_wrap=True)
 
-    answer = parquet.query(sql, runs, leave_out)
+    answer = parquet.query(sql, runs, leave_out, read_only=read_only)
     if as_json:
         print_json(answer.to_pylist())
         return
@@ -181,11 +199,37 @@ def query_command(
     stdout.print(table)
 
 
+def verify_command(run: RunArgument = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
+    """Say whether all that a run left is as it was written.
+
+    By the checksums in its folder. They are no seal: who wants to deceive makes new ones.
+    """
+    from ullage.common.quantities import many
+    from ullage.runs.reader import named, newest_run
+    from ullage.runs.verify import State, verify
+
+    path = newest_run(runs) if run is None else named(run, runs)
+    checked = verify(path)
+    if as_json:
+        print_json([file.model_dump(mode="json") for file in checked])
+    else:
+        for file in checked:
+            if file.state != "holds":
+                detail = f": {file.detail}" if file.detail else ""
+                stdout.print(escape(f"{file.state} {file.file}{detail}"), soft_wrap=True)
+        count = Counter(file.state for file in checked)
+        counts = ", ".join(f"{count[state]} {state}" for state in get_args(State) if count[state])
+        stderr.print(f"{many(len(checked), 'file')}: {counts}")
+    if any(file.state in ("changed", "missing") for file in checked):
+        raise typer.Exit(ExitCode.GATE_FAILED)
+
+
 RESULTS: Final[dict[str, Callable[..., None]]] = {
     "list": list_command,
     "show": show_command,
     "report": report_command,
     "export": export_command,
     "query": query_command,
+    "verify": verify_command,
 }
 """Command → what it does."""

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.cli.options import Json, RunsOption
-from ullage.common.console import print_json, stderr, stdout
+from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import ExitCode
 from ullage.runs import RUNS
 

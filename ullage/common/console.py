@@ -12,10 +12,11 @@ import os
 import sys
 from typing import Any
 
+from rich import markup
 from rich.console import Console
 from rich.text import Text
 
-from ullage.common.text import whole
+from ullage.common.text import one_line, whole
 
 
 class CleanConsole(Console):
@@ -32,6 +33,11 @@ class CleanConsole(Console):
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
+
+
+def escape(text: str) -> str:
+    """Somebody else's text for a place in a line of ours: no markup, and no line of its own."""
+    return markup.escape(one_line(text))
 
 
 def _console(*, to_stderr: bool) -> CleanConsole:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from ullage.common.sums import BrokenSumError
 from ullage.common.text import printable
 
 
-def first_fault(error: ValidationError) -> str:
+def first_fault(error: ValidationError | BrokenSumError) -> str:
     """`FIELD: what is wrong with it`, of the first; without the input, which may be long and a
     guest's."""
+    if isinstance(error, BrokenSumError):
+        return str(error)
     fault = error.errors(include_url=False, include_input=False)[0]
     if fault["type"] == "union_tag_invalid":  # its own message repeats the input
         kind = fault["ctx"]["discriminator"].strip("'")

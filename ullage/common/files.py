@@ -8,6 +8,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,20 +17,36 @@ from typing import Final
 
 
 def put(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all; an OSError names it, not the temporary one."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    """Write a file whole or not at all; an OSError names it, not the temporary one.
+
+    It is written under a name that nobody can guess, in a folder that stays the same even if
+    another gets its name meanwhile; a link in the file's place is replaced, not followed.
+    """
+    temporary = f".{secrets.token_hex(16)}.tmp"
     try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.rename(file)
+        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from None
+    try:
+        _write_new(temporary, data, folder)
+        os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            os.unlink(temporary, dir_fd=folder)
         if isinstance(error, OSError):
             error.filename, error.filename2 = str(file), None
         raise
+    finally:
+        os.close(folder)
+
+
+def _write_new(name: str, data: bytes, folder: int) -> None:
+    """A file that was not there, on the disk when this returns."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o666, dir_fd=folder), "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def give(data: bytes, out: Path | None) -> None:
@@ -124,6 +141,8 @@ def _line(path: Path) -> str:
 
 
 _BLOCK: Final = 1 << 16
+_MOST: Final = 1 << 28
+"""Bytes of a few lines."""
 
 
 def append(fd: int, file: Path, lines: bytes, *, wait: bool = False) -> None:
@@ -142,6 +161,17 @@ def append(fd: int, file: Path, lines: bytes, *, wait: bool = False) -> None:
         raise
 
 
+def last_lines(fd: int, count: int) -> list[bytes]:
+    """The last of them without their ends; the very last is what stands after the last newline."""
+    start = os.fstat(fd).st_size
+    data = b""
+    while start > 0 and data.count(b"\n") < count and len(data) < _MOST:
+        size = min(start, max(_BLOCK, len(data)))
+        start -= size
+        data = os.pread(fd, size, start) + data
+    return data.split(b"\n")[-count:]
+
+
 def cut_torn_end(fd: int) -> bool:
     """Take away what a killed writer, or a machine without power, has left of a line.
 
@@ -158,3 +188,17 @@ def cut_torn_end(fd: int) -> bool:
     if whole != end:
         os.ftruncate(fd, whole)
     return whole != end
+
+
+def cache_dir() -> Path:
+    """Where this user's images, downloads and what is derived are kept between runs."""
+    if configured := os.environ.get("ULLAGE_CACHE_DIR"):
+        return Path(configured)
+    if os.geteuid() == 0:
+        return Path("/var/cache/ullage")
+    return home("XDG_CACHE_HOME", ".cache") / "ullage"
+
+
+def home(variable: str, otherwise: str) -> Path:
+    """A place of this user, which may be set by that variable."""
+    return Path(os.environ.get(variable) or Path.home() / otherwise)

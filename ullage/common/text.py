@@ -6,6 +6,7 @@ terminal or to look like something else.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -80,6 +81,28 @@ def _visible(character: str) -> str:
         return character
     code = ord(character)
     return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
+
+
+def one_line(text: str) -> str:
+    """The same within a line: what would begin another one, or a column, is shown by name too."""
+    return whole(text).translate(_BREAKS)
+
+
+_BREAKS: Final = {ord(character): 0x2400 + ord(character) for character in _KEPT}
+
+
+_FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠﹦﹢﹣﹫]")
+
+
+def inert(value: object) -> object:
+    """A cell of a table for spreadsheets: text that would be a formula gets a quote before it.
+
+    It is one after spaces and breaks too, and to some with the wide forms of the signs.
+    """
+    if not isinstance(value, str):
+        return value
+    flat = one_line(value)
+    return f"'{flat}" if _FORMULA.match(value) else flat
 
 
 def printable(text: str, limit: int) -> str:

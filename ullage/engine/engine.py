@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from ullage import __version__
@@ -30,6 +30,7 @@ from ullage.runs.events import BlockDone, Finished, Provisioned, Synchronised, T
 from ullage.runs.pairs import primary_log_ratios
 from ullage.runs.reader import RunFolder, sessions
 from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
+from ullage.runs.room import Room
 from ullage.runs.writer import Journal, now_ns
 from ullage.stats.stop import StopRule
 
@@ -53,6 +54,7 @@ class Engine(Session):
         self.parity: tuple[Parity, ...] = ()
         self.image: ImageRecord | None = None
         self.fleet: Fleet | None = None
+        self.room: Room
         self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
 
     async def run(self) -> Outcome:
@@ -61,6 +63,7 @@ class Engine(Session):
             self._take_up()
             if over := self._over():
                 return self._outcome(over)
+            self.room = Room(self.folder, self.plan.outputs)
             await self._work_to_the_end()
         return self._outcome(self.reason)
 
@@ -212,15 +215,19 @@ class Engine(Session):
             self.progress.step(f"making all instances anew, after {many(number, 'block')}")
             await fleet.renew(self._generation(number))
         for turn in todo:
+            self.room.check()
+            folders = [self.journal.trial_folder(slot.trial) for slot in turn]
             trials = await run_turn(
                 fleet,
                 self.matrix.case(turn[0].workload),
                 turn,
-                [self.journal.trial_folder(slot.trial) for slot in turn],
+                folders,
                 seed=self.seed + number,
                 iterations=self.plan.repeat.iterations,
             )
+            trials = await asyncio.to_thread(self._with_digests, trials)
             self.journal.append(*trials)
+            self.room.add(*folders)
             self.metering.check()
             for done in trials:
                 self.trials[done.trial] = done
@@ -230,6 +237,14 @@ class Engine(Session):
             self.spent_s += seconds
             self._look_for_others()
             self.journal.append(BlockDone(block=number, epoch_ns=now_ns(), seconds=seconds))
+
+    def _with_digests(self, trials: Sequence[Trial]) -> list[Trial]:
+        """With what tells later whether their raw outputs are as they were."""
+        digests = self.journal.digests
+        return [
+            trial.model_copy(update={"files": digests(self.folder / TRIALS / trial.trial)})
+            for trial in trials
+        ]
 
     def _generation(self, block: int) -> int:
         return schedule.generation(block, self.plan.repeat.instances)

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ullage.common.files import put
-from ullage.host.paths import cache_dir
+from ullage.common.files import cache_dir, put
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Plan
 from ullage.runs.events import Trial

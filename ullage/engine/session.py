@@ -86,6 +86,7 @@ class Session(ABC):
                 resumed=resumed,
                 boot_id=claims.boot_id(),
                 clock=resolved.own_clock(),
+                files=self.journal.given(),
             )
         )
         claims.claim(self.tag, str(self.folder))

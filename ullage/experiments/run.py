@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from rich.markup import escape
-
-from ullage.common.console import print_json, stderr, stdout
+from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import ExitCode
 from ullage.common.quantities import many
 from ullage.common.signals import interruptible

@@ -16,9 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from ullage.common.errors import ARTIFACT_CHANGED, ARTIFACT_UNREACHABLE, UllageError
-from ullage.common.files import sha256_of
+from ullage.common.files import cache_dir, sha256_of
 from ullage.common.quantities import exact_bytes
-from ullage.host.paths import cache_dir
 
 _TIMEOUT_S: Final = 60.0
 LARGEST: Final = 256 << 20

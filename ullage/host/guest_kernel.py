@@ -23,7 +23,7 @@ from typing import Final
 
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import GUEST_KERNEL_UNUSABLE, UllageError
-from ullage.host.paths import cache_dir
+from ullage.common.files import cache_dir
 
 META_PACKAGE: Final = "linux-image-amd64"
 MODULES: Final = (

@@ -25,11 +25,10 @@ from ullage.common.errors import (
     IMAGE_LACKS_PACKAGE,
     UllageError,
 )
-from ullage.common.files import difference, file_lock, is_held, manifest, sha256_of
+from ullage.common.files import cache_dir, difference, file_lock, is_held, manifest, sha256_of
 from ullage.host import disks, mmdebstrap
 from ullage.host.artifacts import Artifact, stage
 from ullage.host.disks import DiskFormat
-from ullage.host.paths import cache_dir
 from ullage.runs.records import ImageRecord
 
 BASE_PACKAGES: Final = ("iproute2", "iputils-ping", "procps")

@@ -12,6 +12,8 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from ullage.common.files import home
+
 TAG: Final = re.compile(r"u[0-9a-f]{7}")
 """A run's tag. Use `fullmatch`."""
 
@@ -24,7 +26,7 @@ def state_root() -> Path:
         return Path("/run/ullage")
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(runtime) / "ullage"
-    return _home("XDG_STATE_HOME", ".local/state") / "ullage" / "run"
+    return home("XDG_STATE_HOME", ".local/state") / "ullage" / "run"
 
 
 def data_root() -> Path:
@@ -33,16 +35,7 @@ def data_root() -> Path:
         return Path(configured)
     if os.geteuid() == 0:
         return Path("/var/lib/ullage/data")
-    return _home("XDG_STATE_HOME", ".local/state") / "ullage" / "data"
-
-
-def cache_dir() -> Path:
-    """Where images and downloads are kept between runs."""
-    if configured := os.environ.get("ULLAGE_CACHE_DIR"):
-        return Path(configured)
-    if os.geteuid() == 0:
-        return Path("/var/cache/ullage")
-    return _home("XDG_CACHE_HOME", ".cache") / "ullage"
+    return home("XDG_STATE_HOME", ".local/state") / "ullage" / "data"
 
 
 def state_dir(tag: str) -> Path:
@@ -68,7 +61,3 @@ def new_tag() -> str:
         tag = "u" + secrets.token_hex(4)[:7]
         if not state_dir(tag).exists() and not data_dir(tag).exists():
             return tag
-
-
-def _home(variable: str, otherwise: str) -> Path:
-    return Path(os.environ.get(variable) or Path.home() / otherwise)

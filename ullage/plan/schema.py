@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import (
     BaseModel,
     BeforeValidator,
+    ByteSize,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -31,10 +32,11 @@ from ullage.common.fields import (
     check_names,
     checked,
 )
-from ullage.common.quantities import Delay, Fraction, Seconds, Share
+from ullage.common.quantities import Bytes, Delay, Fraction, Seconds, Share
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
 from ullage.runs.records import Correction, Design, Price
+from ullage.runs.room import OUTPUTS
 
 MOST: Final = 256
 MOST_FACTOR: Final = 1000
@@ -270,6 +272,12 @@ class Plan(Fields):
     idle: Delay | None = Field(
         None,
         description="how long the host rests before the first block, for its idle power: `10s`",
+    )
+    outputs: Bytes = Field(
+        ByteSize(OUTPUTS),
+        gt=0,
+        description="of the disk, raw outputs and all: a run that has more stops before its next"
+        " trial, and can be taken up",
     )
     seed: int | None = Field(None, ge=0, description="of the order; drawn when absent")
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.causes import causes
@@ -20,8 +19,9 @@ from ullage.analysis.comparison.model import Analysis, Comparison, Cost
 from ullage.analysis.comparison.rounding import quantity, ratio
 from ullage.analysis.comparison.words import SIDE_BY_SIDE, briefly, correction, name, settles
 from ullage.analysis.details import details, run_facts
+from ullage.common.console import escape
 from ullage.common.errors import EXPORT_NO_PICTURE, EXPORT_UNKNOWN_FORMAT, UllageError
-from ullage.common.text import nearest, whole
+from ullage.common.text import inert, nearest, whole
 from ullage.report import views
 from ullage.report.views import tabulate
 from ullage.runs.records import FORMAT
@@ -233,13 +233,6 @@ def _money(cost: Cost | None) -> dict[str, Any]:
         "cost_ratio_low": ratio.low if ratio else None,
         "cost_ratio_high": ratio.high if ratio else None,
     }
-
-
-def inert(value: object) -> object:
-    """Text that a spreadsheet would take for a formula gets a quote before it."""
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return f"'{value}"
-    return value
 
 
 def _latex(analysis: Analysis) -> bytes:

@@ -25,6 +25,7 @@ from ullage.report import (
 from ullage.report.charts import barrel, forest, lanes
 from ullage.report.charts.text import unbroken
 from ullage.report.views import Mark, Specs
+from ullage.runs import derived
 from ullage.runs.reader import RunFolder
 
 NAME: Final = "report.html"
@@ -32,9 +33,14 @@ LONG, TOO_LONG = 600, 2000
 """An answer of more characters is set smaller; of still more, it is folded under its count."""
 
 
-def write(folder: RunFolder, analysis: Analysis, out: Path | None = None) -> Path:
-    """Write the page to `out`, or to `report.html` in the run folder, whole or not at all."""
-    file = out or folder.path / NAME
+def write(
+    folder: RunFolder, analysis: Analysis, out: Path | None = None, *, read_only: bool = False
+) -> Path:
+    """Write the page to `out`, or to `report.html` in the run folder, whole or not at all.
+
+    For a folder of somebody else, or with `read_only`, it goes into this user's cache.
+    """
+    file = out or derived.place(folder.path, read_only=read_only) / NAME
     put(file, render(folder, analysis).encode())
     return file
 

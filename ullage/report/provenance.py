@@ -13,6 +13,7 @@ from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.comparison.words import correction
 from ullage.analysis.details import run_facts
 from ullage.common.quantities import format_bytes, format_seconds
+from ullage.common.regular import open_regular
 from ullage.common.text import clean
 from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
@@ -252,8 +253,8 @@ def _energy_meters(folder: RunFolder) -> Table:
 def plan(run: Path) -> Fold:
     """The plan of the run in that folder, as it was written."""
     try:
-        with (run / PLAN).open(encoding="utf-8", errors="replace") as file:
-            text = clean(file.read(MOST_TEXT + 1), MOST_TEXT)
+        with open_regular(run / PLAN) as file:
+            text = clean(file.read(4 * MOST_TEXT + 4).decode(errors="replace"), MOST_TEXT)
     except OSError:
         text = f"{PLAN} is not in the run folder."
     return Fold("The plan", text=text)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from ullage.analysis.trialfacts import TrialFacts
+from ullage.common.console import escape
 from ullage.report.charts import forest
 from ullage.report.charts.text import as_json
 

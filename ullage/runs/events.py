@@ -6,7 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ullage.runs.records import Curve, Difference, Metered, Nanoseconds, Place, Record, Scalar
+from ullage.runs.records import (
+    Count,
+    Curve,
+    Difference,
+    Digests,
+    Metered,
+    Nanoseconds,
+    Place,
+    Record,
+    Scalar,
+)
 
 HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
@@ -17,11 +27,11 @@ class Usage(Record):
 
     user_s: float
     system_s: float
-    max_rss_bytes: int
-    minor_faults: int = 0
-    major_faults: int = 0
-    voluntary_switches: int = 0
-    involuntary_switches: int = 0
+    max_rss_bytes: Count
+    minor_faults: Count = 0
+    major_faults: Count = 0
+    voluntary_switches: Count = 0
+    involuntary_switches: Count = 0
 
 
 class RoleRecord(Record):
@@ -71,9 +81,9 @@ class InstanceClock(Record):
     """An instance's clock during one trial."""
 
     shared: bool
-    looks: tuple[int, ...]
+    looks: tuple[Place, ...]
     """Numbers of the `synchronised` events that it was told by: before, and after."""
-    messages: int
+    messages: Place
     took_ns: Nanoseconds
     hard_ns: Nanoseconds
     """No instant of its programs is further off, either way."""
@@ -131,6 +141,8 @@ class Trial(Record):
     """Instance → its clock; empty when the trial did not come to its end."""
     meters: Metered = Field(default={})
     """What was seen during the trial."""
+    files: Digests = Field(default={})
+    """Its raw outputs, as they were when it ended; those of older runs are not known."""
 
     @property
     def host(self) -> dict[str, float]:
@@ -144,13 +156,15 @@ class Started(Record):
     event: Literal["started"] = "started"
     epoch_ns: Nanoseconds
     start_ns: Nanoseconds
-    pid: int
+    pid: Place
     tag: str
     """Of this session: what it makes outside the run folder carries it."""
     resumed: bool
     boot_id: str
     clock: ClockSaid | None = None
     """The controller's own: the global one."""
+    files: Digests = Field(default={})
+    """What it was given, as it was then: the plan."""
 
 
 class Provisioned(Record):
@@ -188,7 +202,7 @@ class Synchronised(Record):
     sure_ns: Nanoseconds
     """The same in 99.9 % of all cases, if paths are alike."""
     rtt_ns: Nanoseconds
-    messages: int
+    messages: Place
     took_ns: Nanoseconds
     reasons: tuple[str, ...]
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from ullage.common.errors import UllageError
 from ullage.runs.reader import RunFolder, find_runs, first_start
 from ullage.runs.records import Record
@@ -30,6 +32,8 @@ class RunSummary(Record):
     """The reason of the end; None: interrupted without an end, or still running."""
     problem: str | None = None
     """Why the folder cannot be read."""
+    unverified: bool = Field(default=False, exclude=True)
+    """It is from before journals had checksums."""
 
 
 def list_runs(root: Path) -> list[RunSummary]:
@@ -53,6 +57,7 @@ def _summary(path: Path) -> RunSummary:
         ok=ok,
         failed=len(folder.trials) - ok,
         finished=folder.finished.reason if folder.finished else None,
+        unverified=not folder.summed,
     )
 
 

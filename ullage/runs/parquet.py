@@ -12,12 +12,16 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ullage.common import sums
 from ullage.common.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
+from ullage.common.files import put
+from ullage.common.regular import digest, read_regular
+from ullage.runs import derived
 from ullage.runs.events import (
     BlockDone,
     Finished,
@@ -28,10 +32,11 @@ from ullage.runs.events import (
     Trial,
     Warned,
 )
-from ullage.runs.reader import RunFolder, find_runs, stamp
-from ullage.runs.records import FORMAT, Metric
+from ullage.runs.reader import ORDINARY, RunFolder, find_runs, stamp
+from ullage.runs.records import FORMAT, Digests, Metric, Record
 
 Row = dict[str, Any]
+_TABLES: Final = "tables.json"
 
 _TEXT, _INT, _LONG, _FLOAT, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 
@@ -331,22 +336,48 @@ _OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
 """DuckDB fetches extensions from a server: not here."""
 
 
-def write(folder: RunFolder) -> dict[str, Path]:
+class Tables(Record):
+    """`tables.json`: what the tables beside it were made of, and what they held then."""
+
+    format: Literal[2] = FORMAT
+    run: str
+    stamp: str
+    """Of the folder; see `runs.reader.stamp`."""
+    files: Digests
+
+
+def write(folder: RunFolder, place: Path | None = None) -> dict[str, Path]:
     """Write `samples`, `events`, `meters` and `clocks` of a run; returns name → file.
 
-    Each is written under a temporary name and renamed. TABLES_NOT_WRITTEN when that fails.
+    place: a folder for them, else the run's own. Each is there whole or not at all.
+    TABLES_NOT_WRITTEN when that fails, RUN_BAD_FORMAT for numbers that no table holds.
     """
-    return {name: _put(folder, name, rows(folder)) for name, rows in ROWS.items()}
+    place = place or folder.path
+    try:
+        files = {name: _put(folder, name, rows(folder), place) for name, rows in ROWS.items()}
+        digests = {file.name: digest(file, place) for file in files.values()}
+        tables = Tables(run=folder.path.name, stamp=folder.stamp, files=digests)
+        put(place / _TABLES, sums.sealed(tables.model_dump_json(indent=1).encode()))
+    except OSError as error:
+        raise UllageError(
+            TABLES_NOT_WRITTEN, path=folder.path, reason=error.strerror or str(error)
+        ) from error
+    return files
 
 
 def query(
-    sql: str, root: Path, on_bad_run: Callable[[Path, UllageError], None] | None = None
+    sql: str,
+    root: Path,
+    on_bad_run: Callable[[Path, UllageError], None] | None = None,
+    *,
+    read_only: bool = False,
 ) -> Any:
     """Run SQL over the views `samples`, `events`, `meters` and `clocks` of all runs under `root`.
 
     Returns a `pyarrow.Table`. Tables that are missing or older than their journal are made first.
     RUN_NOT_FOUND without any run, QUERY_FAILED with DuckDB's own words. A run that cannot be read
-    raises its error, unless `on_bad_run` is there to be told: then it is left out.
+    raises its error, unless `on_bad_run` is there to be told: then it is left out. read_only: the
+    tables of no run are put into its folder.
     """
     # Only queries need them; to load them takes as long as to write the tables of many runs.
     import duckdb  # noqa: PLC0415
@@ -355,7 +386,7 @@ def query(
     files: dict[str, list[str]] = {name: [] for name in SCHEMAS}
     for path in find_runs(root):
         try:
-            for name, file in _fresh(path).items():
+            for name, file in _fresh(path, read_only=read_only).items():
                 files[name].append(str(file))
         except UllageError as error:
             if on_bad_run is None:
@@ -370,35 +401,29 @@ def query(
             result = connection.sql(sql)
             return pa.table({}) if result is None else result.to_arrow_table()
         except duckdb.Error as error:
-            raise UllageError(QUERY_FAILED, reason=str(error).strip()) from error
+            reason = " ".join(str(error).split())
+            raise UllageError(QUERY_FAILED, reason=reason) from error
 
 
-def _fresh(path: Path) -> dict[str, Path]:
+def _fresh(path: Path, *, read_only: bool) -> dict[str, Path]:
     """The tables of a run, made now unless they are of the journal as it stands."""
-    files = {name: path / f"{name}.parquet" for name in SCHEMAS}
-    if all(_is_current(path, file) for file in files.values()):
-        return files
-    return write(RunFolder.open(path))
+    place = derived.place(path, read_only=read_only)
+    files = {name: place / f"{name}.parquet" for name in SCHEMAS}
+    return files if _are_current(path, place) else write(RunFolder.open(path), place)
 
 
-def _is_current(path: Path, file: Path) -> bool:
+def _are_current(path: Path, place: Path) -> bool:
+    """Are they of this folder, of what stands in it now, and as they were written?"""
     try:
-        metadata = pq.read_schema(file).metadata or {}
-    except (OSError, pa.ArrowInvalid):
+        record = sums.opened(read_regular(place / _TABLES, root=place))
+        tables = Tables.model_validate_json(record)
+        files = {f"{name}.parquet": digest(place / f"{name}.parquet", place) for name in SCHEMAS}
+    except (OSError, ValueError):  # Pydantic's own is one, and that of a checksum
         return False
-    return all(metadata.get(key) == value for key, value in _metadata(path, stamp(path)).items())
+    return (tables.run, tables.stamp, tables.files) == (path.name, stamp(path), files)
 
 
-def _metadata(path: Path, stamped: str) -> dict[bytes, bytes]:
-    """What tells whether a table is of this folder, and of what stands in it."""
-    return {
-        b"format": str(FORMAT).encode(),
-        b"run": os.fsencode(path.name),
-        b"stamp": stamped.encode(),
-    }
-
-
-def _put(folder: RunFolder, name: str, rows: Iterator[Row]) -> Path:
+def _put(folder: RunFolder, name: str, rows: Iterator[Row], place: Path) -> Path:
     schema = SCHEMAS[name]
     columns: dict[str, list[Any]] = {field: [] for field in schema.names}
     run = folder.path.name
@@ -406,16 +431,13 @@ def _put(folder: RunFolder, name: str, rows: Iterator[Row]) -> Path:
         row["run"] = run
         for field, column in columns.items():
             column.append(row.get(field))
-    table = pa.table(columns, schema=schema.with_metadata(_metadata(folder.path, folder.stamp)))
-    file = folder.path / f"{name}.parquet"
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    metadata = {b"format": str(FORMAT).encode(), b"run": os.fsencode(run)}
     try:
-        pq.write_table(table, temporary, compression="zstd")
-        temporary.rename(file)
-    except OSError as error:
-        raise UllageError(
-            TABLES_NOT_WRITTEN, path=folder.path, reason=error.strerror or str(error)
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        table = pa.table(columns, schema=schema.with_metadata(metadata))
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+        raise ORDINARY.bad(folder.path, f"no table of {name} can hold what it says") from error
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    file = place / f"{name}.parquet"
+    put(file, sink.getvalue())
     return file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from ullage.common import sums
 from ullage.common.errors import (
     RUN_BAD_FORMAT,
     RUN_NOT_BEGUN,
@@ -23,8 +25,10 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.faults import first_fault
+from ullage.common.regular import digest, open_regular, read_lines, read_regular
+from ullage.common.sums import BrokenSumError, Chain
 from ullage.runs.events import BlockDone, Event, Finished, Provisioned, Started, Trial, Warned
-from ullage.runs.records import FORMAT, JOURNAL, PLAN, RESOLVED, TRIALS, Resolved, size
+from ullage.runs.records import FORMAT, JOURNAL, PLAN, RESOLVED, TRIALS, Digests, Resolved, size
 
 _HEAD = 200
 """Bytes in which `resolved.json` says what kind of run it is of."""
@@ -40,6 +44,19 @@ class _Formatted(BaseModel):
     """All that is the same in every format."""
 
     format: int
+
+
+@dataclass(frozen=True)
+class Lines(Generic[T]):
+    """What stood in a file of lines."""
+
+    records: tuple[T, ...]
+    length: int
+    """Bytes of it."""
+    torn: bool
+    """The last line is not whole, and is none of these."""
+    summed: bool
+    """Its lines have checksums, which hold; False: they are from before there were any."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,7 @@ class Kind(Generic[R, E]):
         RUN_NOT_FOUND when it is no run's folder, RUN_NOT_BEGUN when the run ended while it was
         prepared.
         """
-        if (path / RESOLVED).is_file():
+        if os.path.lexists(path / RESOLVED):
             return self.content(path, RESOLVED)
         if not (path / PLAN).is_file() or (path / self.results).exists():
             raise UllageError(RUN_NOT_FOUND, path=path)
@@ -117,44 +134,70 @@ class Kind(Generic[R, E]):
     def parse_resolved(self, path: Path, text: bytes) -> R:
         """Its format is told before all else. RUN_BAD_FORMAT."""
         try:
-            if (number := _Formatted.model_validate_json(text).format) != self.format:
+            record = sums.opened(text)
+            if (number := _Formatted.model_validate_json(record).format) != self.format:
                 raise self.bad(path, f"it is of format {number}")
-            return self.resolved.model_validate_json(text)
-        except ValidationError as error:
+            return self.resolved.model_validate_json(record)
+        except (ValidationError, BrokenSumError) as error:
             raise self.bad(path, f"{RESOLVED}: {first_fault(error)}") from error
 
     def read_events(self, path: Path) -> tuple[E, ...]:
-        """The journal, also of a folder that has no `resolved.json` yet; see `lines`."""
-        return tuple(self.lines(path, JOURNAL, self.content(path, JOURNAL), self.event))
+        """The journal, also of a folder that has no `resolved.json` yet; see `read_lines`."""
+        return tuple(self.read_lines(path, JOURNAL, self.event).records)
 
-    def lines(self, path: Path, name: str, text: bytes, line: TypeAdapter[T]) -> Iterator[T]:
-        """What stands in a file of the folder, line by line. RUN_BAD_FORMAT.
+    def read_lines(self, path: Path, name: str, line: TypeAdapter[T]) -> Lines[T]:
+        """What stands in a file of the folder, line by line, each held against its checksum.
 
-        A last line without its newline was never acknowledged and is left out.
+        Nothing of a file that is not there. RUN_BAD_FORMAT, also for one that is no regular file,
+        or too large. A last line without its newline was never acknowledged and is left out.
         """
-        validate = line.validate_json
-        *whole, _ = text.split(b"\n")
-        for number, written in enumerate(whole, start=1):
+        chain, validate = Chain(), line.validate_json
+        records: list[T] = []
+        length, tail = 0, b""
+        for number, written in enumerate(self._raw_lines(path, name), start=1):
+            length += len(written)
             try:
-                yield validate(written)
-            except ValidationError as error:
+                if not written.endswith(b"\n"):
+                    tail = written
+                    if sums.damaged_end(tail):
+                        raise BrokenSumError("there is more after its end")
+                else:
+                    records.append(validate(chain.opened(written[:-1])))
+            except (ValidationError, BrokenSumError) as error:
                 raise self.bad(path, f"{name}, line {number}: {first_fault(error)}") from error
+        return Lines(tuple(records), length, torn=bool(tail), summed=bool(chain.before))
+
+    def _raw_lines(self, path: Path, name: str) -> Iterator[bytes]:
+        try:
+            yield from read_lines(path / name, root=path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self.bad(path, f"cannot read {name}: {error.strerror}") from error
 
     def read(self, path: Path, name: str, model: type[M]) -> M | None:
         """A file of the folder with one record; None when it is not there. RUN_BAD_FORMAT."""
-        if not (path / name).is_file():
+        if not os.path.lexists(path / name):
             return None
         try:
-            return model.model_validate_json(self.content(path, name))
-        except ValidationError as error:
+            return model.model_validate_json(sums.opened(self.content(path, name)))
+        except (ValidationError, BrokenSumError) as error:
             raise self.bad(path, f"{name}: {first_fault(error)}") from error
 
     def content(self, path: Path, name: str) -> bytes:
         """Of a file of the folder; empty when it is not there. RUN_BAD_FORMAT."""
         try:
-            return (path / name).read_bytes()
+            return read_regular(path / name, root=path)
         except FileNotFoundError:
             return b""
+        except OSError as error:
+            raise self.bad(path, f"cannot read {name}: {error.strerror}") from error
+
+    def hold(self, path: Path, name: str, files: Digests) -> None:
+        """RUN_BAD_FORMAT when a file is not what the journal has of it; if it has anything."""
+        try:
+            if name in files and digest(path / name, path) != files[name]:
+                raise self.bad(path, f"{name} is not what the journal has of it")
         except OSError as error:
             raise self.bad(path, f"cannot read {name}: {error.strerror}") from error
 
@@ -166,7 +209,10 @@ class Kind(Generic[R, E]):
     def _has(self, path: Path) -> bool:
         """Ordinary is every folder that does not say that it is another's."""
         elastic = is_elastic(path)
-        return elastic if self.name == "elastic" else (path / RESOLVED).is_file() and not elastic
+        if self.name == "elastic":
+            return elastic
+        # Also one that is no file: who reads it says what is wrong, and which folder it is.
+        return os.path.lexists(path / RESOLVED) and not elastic
 
 
 ORDINARY: Final = Kind("ordinary", FORMAT, Resolved, TypeAdapter[Event](Event), TRIALS)
@@ -177,7 +223,7 @@ find_runs, newest_run = ORDINARY.find, ORDINARY.newest
 def is_elastic(path: Path) -> bool:
     """Is it the folder of an elastic run (`experiments/elastic/folder.py`)?"""
     try:
-        with (path / RESOLVED).open("rb") as file:
+        with open_regular(path / RESOLVED) as file:
             return b'"kind": "elastic"' in file.read(_HEAD)
     except OSError:
         return False
@@ -186,7 +232,7 @@ def is_elastic(path: Path) -> bool:
 def is_ordinary(path: Path) -> bool:
     """Is it the folder of an ordinary run of today's format?"""
     try:
-        text = (path / RESOLVED).read_bytes()
+        text = read_regular(path / RESOLVED)
         return _Formatted.model_validate_json(text).format == FORMAT and not is_elastic(path)
     except (OSError, ValidationError):
         return False
@@ -224,6 +270,8 @@ class RunFolder:
     """The last line is not whole: the controller was killed while it wrote."""
     stamp: str = ""
     """Of the two files as they were read; see `stamp`."""
+    summed: bool = False
+    """Its journal has checksums, which hold; False: it is from before there were any."""
 
     @classmethod
     def open(cls, path: Path, command: str = "show") -> RunFolder:
@@ -237,11 +285,10 @@ class RunFolder:
         ORDINARY.refuse_other(path, command)
         text = ORDINARY.resolved_bytes(path)
         resolved = ORDINARY.parse_resolved(path, text)
-        journal = ORDINARY.content(path, JOURNAL)
-        truncated = bool(journal) and not journal.endswith(b"\n")
         with _no_garbage_collection():
-            events = tuple(ORDINARY.lines(path, JOURNAL, journal, ORDINARY.event))
-            folder = cls(path, resolved, events, truncated, _stamp(text, len(journal)))
+            read = ORDINARY.read_lines(path, JOURNAL, ORDINARY.event)
+            stamped = _stamp(text, read.length)
+            folder = cls(path, resolved, read.records, read.torn, stamped, read.summed)
             folder.check_cells()
         return folder
 

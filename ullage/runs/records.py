@@ -76,6 +76,11 @@ Difference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
 Place = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Of a block in the run, or within a block."""
 
+Count = Annotated[int, Field(ge=0, lt=1 << 62)]
+"""Of whatever: no more than the tables' 64 bits hold."""
+Digests = dict[str, Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]]
+"""Path of a file, relative to the run folder → what it holds."""
+
 Better = Literal["higher", "lower"]
 Resource = Literal["cpu", "memory", "disk", "network", "other"]
 Scalar = float

@@ -12,6 +12,7 @@ import pytest
 from pydantic import Field, TypeAdapter
 
 from ullage.common.errors import UllageError
+from ullage.common.sums import Chain
 from ullage.meters.energy.base import EnergyMeter, FaultError, MeterOptions
 from ullage.runs.readings import Channel, Kind, Line
 
@@ -92,7 +93,8 @@ def scripted(
 def lines(file: Path) -> list[Line]:
     """Every whole line of a meter's file."""
     *whole, _ = file.read_bytes().split(b"\n") if file.exists() else (b"",)
-    return [_LINE.validate_json(line) for line in whole]
+    chain = Chain()
+    return [_LINE.validate_json(chain.opened(line)) for line in whole]
 
 
 class Ready(Protocol):

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from ullage.analysis.causes.counters import OF_A_CPU, Both, Counter, has_guest
+from ullage.common import sums
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
+from ullage.common.regular import read_regular
 from ullage.common.text import clean
 from ullage.runs.events import Trial
 from ullage.runs.pairs import Pair
@@ -201,13 +203,9 @@ def _file_of(trial: Trial) -> str:
 
 
 def _parsed(folder: Path, name: str, file: Path) -> Symbols:
-    with file.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
     try:
-        if len(data) > _MOST_BYTES:
-            raise ValueError("too long")
-        return Symbols.model_validate_json(data)
-    except ValueError as error:  # Pydantic's own is one
+        return Symbols.model_validate_json(sums.opened(read_regular(file, _MOST_BYTES)))
+    except (OSError, ValueError) as error:  # Pydantic's own is one, and that of a checksum
         reason = f"{name} is no table of symbols"
         raise UllageError(RUN_BAD_FORMAT, path=folder, format=FORMAT, reason=reason) from error
 

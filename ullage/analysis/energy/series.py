@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from ullage.analysis.energy import plausibility, renewal
+from ullage.common import sums
 from ullage.common.errors import ENERGY_READINGS_BAD, UllageError
 from ullage.common.faults import first_fault
+from ullage.common.regular import read_lines
+from ullage.common.sums import BrokenSumError, Chain
 from ullage.runs.readings import Channel, Closed, Fault, Line, Opened, Reading
 from ullage.runs.records import LATEST_NS
 from ullage.stats import Floats
@@ -88,19 +91,25 @@ def read(file: Path) -> tuple[Stretch, ...]:
     session ended. Anything else that is malformed is ENERGY_READINGS_BAD.
     """
     try:
-        *lines, _torn = file.read_bytes().split(b"\n")
+        return tuple(_stretches(file, _parse(file, read_lines(file))))
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise _bad(file, 0, str(error.strerror)) from error
-    return tuple(_stretches(file, _parse(file, lines)))
 
 
-def _parse(file: Path, lines: Sequence[bytes]) -> Iterator[tuple[int, Line]]:
+def _parse(file: Path, lines: Iterable[bytes]) -> Iterator[tuple[int, Line]]:
+    chain = Chain()
     cut: tuple[int, ValidationError] | None = None
     for number, text in enumerate(lines, start=1):
         try:
-            line = _LINE.validate_json(text)
+            if not text.endswith(b"\n"):
+                if sums.damaged_end(text):
+                    raise BrokenSumError("there is more after its end")
+                continue
+            line = _LINE.validate_json(chain.opened(text[:-1]))
+        except BrokenSumError as error:
+            raise _malformed(file, number, error) from error
         except ValidationError as error:
             if cut is not None:
                 raise _malformed(file, *cut) from error
@@ -206,7 +215,7 @@ def _gaps(at_ns: Instants, every_s: float, channel: Channel) -> list[Cut]:
     ]
 
 
-def _malformed(file: Path, number: int, error: ValidationError) -> UllageError:
+def _malformed(file: Path, number: int, error: ValidationError | BrokenSumError) -> UllageError:
     return _bad(file, number, first_fault(error))
 
 

@@ -6,10 +6,9 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from ullage.common.console import stderr
+from ullage.common.console import escape, stderr
 from ullage.common.quantities import format_seconds
 from ullage.common.text import printable, whole
 from ullage.runs.events import Trial

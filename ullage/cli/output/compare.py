@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.comparison import rounding
@@ -21,10 +20,10 @@ from ullage.analysis.details import run_facts
 from ullage.analysis.runchanges import Change, Changes
 from ullage.analysis.sentences import asides, comparison_sentence
 from ullage.analysis.tables.answer import Answer
-from ullage.common.console import stderr, stdout
+from ullage.common.console import escape, stderr, stdout
 from ullage.common.files import put
+from ullage.common.text import inert
 from ullage.report import export
-from ullage.report.export import inert
 
 COLUMNS: Final = (
     "run",

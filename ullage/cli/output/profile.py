@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.comparison import words as shared
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import Predicted, Prediction, Profile
-from ullage.common.console import stdout
+from ullage.common.console import escape, stdout
 from ullage.common.text import clean
 from ullage.runs.reader import typed
 
@@ -30,7 +29,8 @@ def show(profile: Profile, predicted: Predicted | None, run: Path | None) -> Non
     for note in words.notes(profile):
         stdout.print(escape(clean(note)), soft_wrap=True)
     weighed = None if run is None else typed(run)
-    stdout.print(escape(words.paste(profile, weighed)), soft_wrap=True)
+    for line in words.paste(profile, weighed).splitlines():
+        stdout.print(escape(line), soft_wrap=True)
     if (more := words.left_out(profile)) is not None:
         stdout.print(escape(more), soft_wrap=True)
     if predicted is not None:
@@ -39,7 +39,8 @@ def show(profile: Profile, predicted: Predicted | None, run: Path | None) -> Non
 
 def _show_predicted(predicted: Predicted) -> None:
     label = clean(predicted.baseline_label, 60)
-    stdout.print(escape(f"\nHow many times longer than {label} it will take:"), soft_wrap=True)
+    stdout.print()
+    stdout.print(escape(f"How many times longer than {label} it will take:"), soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     table.add_column("environment")
     for column in ("times", f"{predicted.confidence:.0%} interval"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.comparison import rounding
@@ -19,7 +18,7 @@ from ullage.analysis.comparison.words import (
     name,
 )
 from ullage.analysis.weigh.weighing import Node, Total, WeighedPart, Weighing
-from ullage.common.console import stdout
+from ullage.common.console import escape, stdout
 from ullage.common.text import clean
 from ullage.runs.records import Resource
 

@@ -32,11 +32,27 @@ RUN_DISK_FULL: Final = ErrorKind(
     "the disk of {path} is full; what was journaled before is safe",
     "free some space, then take the run up with `--resume`",
 )
+RUN_DISK_LOW: Final = ErrorKind(
+    "run-disk-low",
+    "the disk of {path} has {free} left, and the next trial begins only with {least}",
+    "free some space, then take the run up with `--resume`; what was measured is kept",
+)
+RUN_OUTPUTS_FULL: Final = ErrorKind(
+    "run-outputs-full",
+    "{path} takes {used} of the disk, and its plan allows {most}",
+    "do its programs print too much? Else raise `outputs:` in its plan.yaml and `--resume` it",
+)
 RUN_CHANGED: Final = ErrorKind(
     "run-changed",
     "{path} cannot go on: {what} changed since it began",
-    "put it back as it was, or start a new run; only `max` and `budget` of `blocks:` may change, "
-    "of an elastic plan `repetitions`, to no fewer than it has done, and `budgets:`",
+    "put it back as it was, or start a new run; only `outputs:`, and `max` and `budget` of "
+    "`blocks:` may change, of an elastic plan `repetitions`, to no fewer than it has done, and "
+    "`budgets:`",
+)
+RUN_NOT_OURS: Final = ErrorKind(
+    "run-not-ours",
+    "{path} cannot be taken up: {reason}",
+    "take it up as its owner; of what others gave you, read a copy, or run its plan anew",
 )
 RUN_IN_USE: Final = ErrorKind(
     "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"

@@ -14,13 +14,12 @@ from typing import Final
 
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import HOST_MISSING, VM_NEVER_BOOTED, UllageError
-from ullage.common.files import file_lock
+from ullage.common.files import cache_dir, file_lock
 from ullage.environments.qemu.command_line import Drive, Machine
 from ullage.environments.qemu.process import PACKAGE, PROGRAM, QemuProcess
 from ullage.host import disks
 from ullage.host.claims import boot_id
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.paths import cache_dir
 
 DEVICE: Final = Path("/dev/kvm")
 DEADLINE_S: Final = 10.0

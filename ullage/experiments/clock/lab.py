@@ -7,12 +7,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, TypeVar
 
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ullage import _clock
 from ullage.common.clock_model import Model
-from ullage.common.console import stderr
+from ullage.common.console import escape, stderr
 from ullage.common.errors import CLOCK_NOT_MEASURED, UllageError
 from ullage.experiments.clock.outcomes import (
     CostOptions,

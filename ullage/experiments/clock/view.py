@@ -6,9 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
-from ullage.common.console import CleanConsole
+from ullage.common.console import CleanConsole, escape
 from ullage.common.quantities import digits, prefixed
 from ullage.experiments.clock.outcomes import ClockReader, MedianInterval
 from ullage.report import views

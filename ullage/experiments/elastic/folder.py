@@ -26,8 +26,9 @@ from pydantic import Field, TypeAdapter
 
 from ullage.common.text import slug
 from ullage.runs.events import ClockSaid, Reason, Started, Warned
-from ullage.runs.reader import Kind
+from ullage.runs.reader import Kind, Lines
 from ullage.runs.records import (
+    Digests,
     EnergyMeterRecord,
     EnvironmentRecord,
     ImageRecord,
@@ -280,6 +281,8 @@ class RepetitionDone(Record):
     seconds: float
     status: Status
     reason: Reason | None = None
+    files: Digests = Field(default_factory=dict)
+    """All that it left, as it was when it ended; of older runs it is not known."""
 
 
 class Finished(Record):
@@ -307,10 +310,14 @@ def repetition_folder(run: Path, environment: str, repetition: int) -> Path:
     return run / REPETITIONS / slug(environment) / f"{repetition:03d}"
 
 
-def read_acts(repetition: Path) -> tuple[Act, ...]:
+def read_log(repetition: Path) -> Lines[Act]:
     """What the controller did in a repetition; nothing when it came to nothing."""
-    text = ELASTIC.content(repetition, CONTROLLER_LOG)
-    return tuple(ELASTIC.lines(repetition, CONTROLLER_LOG, text, _ACT))
+    return ELASTIC.read_lines(repetition, CONTROLLER_LOG, _ACT)
+
+
+def read_acts(repetition: Path) -> tuple[Act, ...]:
+    """The acts alone."""
+    return read_log(repetition).records
 
 
 def read_outcome(repetition: Path) -> Outcome | None:

@@ -7,8 +7,11 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
+from ullage.common import sums
 from ullage.common.clock_model import Model
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
+from ullage.common.regular import read_regular
+from ullage.common.sums import BrokenSumError
 from ullage.experiments.clock.ntp.outcome import NtpReport
 from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport
 
@@ -36,9 +39,9 @@ def is_one(path: Path) -> bool:
 def read(path: Path) -> ClockRecord:
     """What a folder holds. RUN_NOT_FOUND, RUN_BAD_FORMAT."""
     try:
-        return ClockRecord.model_validate_json((path / FILE).read_bytes())
+        return ClockRecord.model_validate_json(sums.opened(read_regular(path / FILE)))
     except FileNotFoundError as error:
         raise UllageError(RUN_NOT_FOUND, path=path) from error
-    except (OSError, ValidationError) as error:
+    except (OSError, ValidationError, BrokenSumError) as error:
         reason = f"{FILE} is not what `ullage study run` writes"
         raise UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason) from error

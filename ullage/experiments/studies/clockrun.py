@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ullage.common import sums
 from ullage.common.fields import Fields, checked
 from ullage.common.files import put
 from ullage.common.yamlfile import read
@@ -72,4 +73,4 @@ def run(folder: Path) -> None:
             else None,
         )
     with writer.disk_full_as_error(folder):
-        put(folder / FILE, record.model_dump_json(indent=1).encode())
+        put(folder / FILE, sums.sealed(record.model_dump_json(indent=1).encode()))

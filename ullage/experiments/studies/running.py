@@ -11,9 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.markup import escape
-
-from ullage.common.console import stderr
+from ullage.common.console import escape, stderr
 from ullage.common.errors import STUDY_NOT_BEGUN, ExitCode, UllageError
 from ullage.common.files import put
 from ullage.engine.progress import Progress

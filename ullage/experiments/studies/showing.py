@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rich.markup import escape
-
 from ullage.analysis.comparison import rounding
-from ullage.common.console import CleanConsole
+from ullage.common.console import CleanConsole, escape
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.studies.base import Column, DerivedCell, DerivedTable, Figure, Study

@@ -15,8 +15,10 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
+from ullage.common import sums
 from ullage.common.errors import ENERGY_METER_ABSENT, ENERGY_METER_DENIED, UllageError
-from ullage.common.files import append, cut_torn_end
+from ullage.common.files import append, cut_torn_end, last_lines
+from ullage.common.sums import Chain
 from ullage.common.text import clean
 from ullage.host import clock
 from ullage.meters.energy.base import (
@@ -121,12 +123,16 @@ class LineFile:
         """new: FileExistsError when there is one already."""
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_EXCL if new else 0)
         self.file = file
-        self._fd = os.open(file, flags, 0o644)
+        self._fd = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         cut_torn_end(self._fd)
+        last, _ = [b"", *last_lines(self._fd, 2)][-2:]
+        self._chain = Chain(sums.sum_of(last) or "")
 
     def append(self, line: Record) -> None:
         """Write it, or nothing of it: OSError, also for a full disk."""
-        append(self._fd, self.file, line.model_dump_json().encode() + b"\n")
+        chain = Chain(self._chain.before)
+        append(self._fd, self.file, chain.sealed(line.model_dump_json().encode()) + b"\n")
+        self._chain = chain
 
     def close(self) -> None:
         """Wait until all of it is on the disk."""

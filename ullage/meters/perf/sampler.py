@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ullage.common import processes
+from ullage.common import processes, sums
 from ullage.common.commands import needed, tail
 from ullage.common.errors import PERF_BROKEN, PERF_DENIED, PERF_MISSING, UllageError
 from ullage.common.files import put
@@ -306,7 +306,7 @@ class Sampler:
             cores_over_time=trial.window.cores_over_time(),
         )
         with disk_full_as_error(trial.folder):
-            put(trial.folder / FILE, symbols.model_dump_json().encode())
+            put(trial.folder / FILE, sums.sealed(symbols.model_dump_json().encode()))
 
 
 async def started(

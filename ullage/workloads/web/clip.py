@@ -19,8 +19,7 @@ from typing import Final, Literal
 
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import ELASTIC_NO_CLIP, UllageError
-from ullage.common.files import file_lock, sha256_of
-from ullage.host.paths import cache_dir
+from ullage.common.files import cache_dir, file_lock, sha256_of
 
 _RECIPE: Final = 1
 _MEBIBYTE: Final = 1 << 20

@@ -7,6 +7,7 @@ viewer and every node stands once, and what the plan does not have is refused.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -292,6 +293,7 @@ def _repetition(
     if done.status != "ok":
         # How far it came is told; what it wrote may end anywhere and is not read.
         return Repetition(environment, number, place, done.status, done.reason, None)
+    _hold(path, place, done)
     outcome = folder.read_outcome(place)
     viewers = ELASTIC.read(place, folder.VIEWERS, ViewersSummary)
     if outcome is None or viewers is None:
@@ -303,19 +305,27 @@ def _repetition(
     if not outcome.start_ns <= outcome.end_ns < outcome.start_ns + LONGEST_NS:
         raise ELASTIC.bad(place, "it ends before it starts, or lasts for ever")
     _check_meters(place, outcome)
-    read = Repetition(
+    acts, torn = _acts(place, outcome)
+    return Repetition(
         environment,
         number,
         place,
         "ok" if viewers.valid else "invalid",
         None if viewers.valid else _invalid(viewers),
         outcome,
-        _acts(place, outcome),
+        acts,
         _sessions(place, outcome),
         viewers,
-        torn=not _whole(place / folder.CONTROLLER_LOG),
+        torn=torn,
     )
-    return read
+
+
+def _hold(run: Path, place: Path, done: RepetitionDone) -> None:
+    """What is read of a repetition is what the journal has of it, in the run's own folder."""
+    if place.resolve() != run.resolve() / place.relative_to(run):
+        raise ELASTIC.bad(run, f"{place.relative_to(run)} leads elsewhere")
+    for name in (folder.OUTCOME, folder.VIEWERS, folder.SESSIONS, folder.CONTROLLER_LOG):
+        ELASTIC.hold(run, str((place / name).relative_to(run)), done.files)
 
 
 def _invalid(viewers: ViewersSummary) -> Reason:
@@ -329,11 +339,10 @@ def _check_meters(place: Path, outcome: Outcome) -> None:
 
 
 def _sessions(place: Path, outcome: Outcome) -> tuple[Session, ...]:
-    file = place / folder.SESSIONS
-    if not file.is_file():
+    if not os.path.lexists(place / folder.SESSIONS):
         raise ELASTIC.bad(place, f"{folder.SESSIONS} is missing")
     sessions: dict[int, Session] = {}
-    lines = ELASTIC.lines(place, folder.SESSIONS, file.read_bytes(), _SESSION)
+    lines = ELASTIC.read_lines(place, folder.SESSIONS, _SESSION).records
     for number, session in enumerate(lines, start=1):
         where = f"{folder.SESSIONS}, line {number}"
         if session.client in sessions:
@@ -361,10 +370,12 @@ def _misplaced(s: Session, outcome: Outcome) -> str:
     return ""
 
 
-def _acts(place: Path, outcome: Outcome) -> tuple[Act, ...]:
-    if not (place / folder.CONTROLLER_LOG).is_file():
+def _acts(place: Path, outcome: Outcome) -> tuple[tuple[Act, ...], bool]:
+    """What the controller did; and whether its last line is not whole."""
+    if not os.path.lexists(place / folder.CONTROLLER_LOG):
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG} is missing")
-    acts = folder.read_acts(place)
+    log = folder.read_log(place)
+    acts = log.records
     asked_nodes = [act.node for act in acts if isinstance(act, Asked)]
     ready = [act for act in acts if isinstance(act, Ready)]
     if len(set(asked_nodes)) != len(asked_nodes) or len({act.node for act in ready}) != len(ready):
@@ -377,10 +388,4 @@ def _acts(place: Path, outcome: Outcome) -> tuple[Act, ...]:
             raise ELASTIC.bad(
                 place, f"{folder.CONTROLLER_LOG}: node {act.node} has an impossible stage"
             )
-    return acts
-
-
-def _whole(log: Path) -> bool:
-    """Does it end with the end of a line?"""
-    text = log.read_bytes()
-    return not text or text.endswith(b"\n")
+    return acts, log.torn

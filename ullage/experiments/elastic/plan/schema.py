@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
 
 from ullage import environments
 from ullage.common.errors import (
@@ -41,6 +41,7 @@ from ullage.environments.native import Native
 from ullage.environments.placement import Resources
 from ullage.plan.factors import AGAIN, refuse_twins
 from ullage.plan.schema import MeterPlan
+from ullage.runs.room import OUTPUTS
 
 MOST_VIEWERS: Final = 1_000_000
 """In a repetition: each has a record."""
@@ -225,6 +226,11 @@ class Budgets(Fields):
     silence: Seconds = Field(60, description="of a front that runs and answers nobody")
     repetition: Seconds | None = Field(
         None, description="for a repetition; left out: what its viewers may take, and 5 minutes"
+    )
+    outputs: Bytes = Field(
+        ByteSize(OUTPUTS),
+        gt=0,
+        description="of the disk: a run that has more stops before its next repetition",
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from rich.markup import escape
-
 from ullage.analysis.comparison.rounding import share
-from ullage.common.console import stderr, stdout
+from ullage.common.console import escape, stderr, stdout
 from ullage.common.files import put
 from ullage.common.quantities import format_seconds, many
 from ullage.common.text import clean
@@ -29,6 +27,7 @@ from ullage.report import provenance as report_provenance
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
 from ullage.report.views import ChartView, DoubtView, Fact, Part, Section, Sentence, Specs
+from ullage.runs import derived
 
 MOST_FIELDS: Final = 40
 """Repetitions whose nodes and viewers are drawn; the rest stand in the table."""
@@ -238,7 +237,10 @@ def report(
 
 
 def write(analysed: AnalysedRun, out: Path | None = None) -> Path:
-    """The page of a run, in its folder or in `out`, whole or not at all."""
+    """The page of a run, in its folder or in `out`, whole or not at all.
+
+    That of a folder of somebody else goes into this user's cache.
+    """
     return _write(report_of(analysed), out)
 
 
@@ -251,7 +253,7 @@ def report_of(analysed: AnalysedRun) -> Report:
 
 
 def _write(content: Report, out: Path | None) -> Path:
-    file = out or content.run.path / PAGE
+    file = out or derived.place(content.run.path) / PAGE
     put(file, render(content).encode())
     return file
 

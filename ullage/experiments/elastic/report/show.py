@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from ullage.analysis.comparison.words import listed
-from ullage.common.console import print_json, stderr, stdout
+from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder

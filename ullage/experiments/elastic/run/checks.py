@@ -23,6 +23,7 @@ from ullage.common.errors import (
     PLAN_BAD_FIELD,
     UllageError,
 )
+from ullage.common.files import cache_dir
 from ullage.common.quantities import format_bytes, many, memory_bytes
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider, placement
@@ -32,7 +33,6 @@ from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Gen
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.host import binaries, image
-from ullage.host.paths import cache_dir
 
 # What a plan may ask of the front and the viewers, in real time: told before anything starts.
 #

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ullage import meters
+from ullage.common import sums
 from ullage.common.errors import ELASTIC_TOO_LONG, UllageError
 from ullage.common.files import put
 from ullage.common.quantities import many
@@ -152,7 +153,7 @@ class Repetition:
             meters=readings if status == "ok" else {},
         )
         with disk_full_as_error(self.folder):
-            put(self.folder / OUTCOME, outcome.model_dump_json(indent=1).encode())
+            put(self.folder / OUTCOME, sums.sealed(outcome.model_dump_json(indent=1).encode()))
         return outcome
 
     def _doubt(self, summary: ViewersOutcome) -> Reason | None:

@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from rich.markup import escape
-
-from ullage.common.console import print_json, stderr
+from ullage.common.console import escape, print_json, stderr
 from ullage.common.errors import RUN_CHANGED, ExitCode, UllageError
 from ullage.common.files import put
 from ullage.common.signals import interruptible
@@ -40,6 +38,7 @@ from ullage.plan.meters import named
 from ullage.runs.events import Started
 from ullage.runs.reader import typed
 from ullage.runs.records import PLAN, RESOLVED, ImageRecord
+from ullage.runs.room import Room
 from ullage.runs.writer import Journal, now_ns
 from ullage.workloads.web import clip
 
@@ -181,12 +180,14 @@ class Run(Session):
         self.sessions: list[Started] = []
         self.image: ImageRecord | None = None
         self.network: Network | None = None
+        self.room: Room
         self.metering = Metering(task.meters, self.tag, folder, self._warn)
 
     async def run(self) -> list[Outcome]:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
         with Journal(self.folder) as self.journal:
             self._take_up()
+            self.room = Room(self.folder, self.plan.budgets.outputs)
             await self._work_to_the_end()
         return list(self.outcomes.values())
 
@@ -298,8 +299,10 @@ class Run(Session):
             key = environment.key
             self.progress.step(f"repetition {number + 1} of {self.plan.repetitions}: {key}")
             self._look_for_others()
+            self.room.check()
             began = time.monotonic()
             outcome = await Repetition(setting, environment, number, order).run()
+            place = folders.repetition_folder(self.folder, key, number)
             self.journal.append(
                 RepetitionDone(
                     environment=key,
@@ -308,9 +311,11 @@ class Run(Session):
                     seconds=time.monotonic() - began,
                     status=outcome.status,
                     reason=outcome.reason,
+                    files=await asyncio.to_thread(self.journal.digests, place),
                 )
             )
             self._look_for_others()
+            self.room.add(place)
             self.metering.check()
             self.outcomes[key, number] = outcome
             all_of_them = self.plan.repetitions * len(self.environments)

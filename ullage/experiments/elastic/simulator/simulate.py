@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from ullage import _elastic
-from ullage.common.console import print_json, stdout
+from ullage.common.console import escape, print_json, stdout
 from ullage.common.quantities import many
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec

@@ -20,12 +20,11 @@ from dask.base import compute
 from dask.callbacks import Callback
 from dask.delayed import delayed
 from pydantic import BaseModel, ConfigDict, Field
-from rich.markup import escape
 from rich.table import Table
 from scipy.stats import bootstrap
 
 from ullage import _elastic
-from ullage.common.console import print_json, stdout
+from ullage.common.console import escape, print_json, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, SIMULATION_NO_CLUSTER, UllageError
 from ullage.common.fields import checked, shown
 from ullage.common.quantities import Fraction

@@ -1,0 +1,40 @@
+"""Files that somebody else may have made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ullage.common.regular import LARGEST, LONGEST_LINE, read_lines, read_regular
+
+
+def test_a_file_may_be_as_large_as_it_may(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * 10)
+    assert read_regular(file, 10) == b"x" * 10
+    with pytest.raises(OSError, match="larger than 9B"):
+        read_regular(file, 9)
+    with pytest.raises(OSError, match="larger than 9B"):
+        list(read_lines(file, 9))
+    with file.open("wb") as stream:
+        stream.truncate(LARGEST)
+    with pytest.raises(OSError, match="a line of it is longer than 64MiB"):
+        list(read_lines(file))
+    with file.open("wb") as stream:
+        stream.truncate(LONGEST_LINE)
+    assert sum(map(len, read_lines(file))) == LONGEST_LINE
+
+
+def test_no_folder_below_the_root_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "run" / "trials").mkdir(parents=True)
+    (tmp_path / "run" / "trials" / "file").write_bytes(b"inside")
+    (tmp_path / "run" / "link").symlink_to("trials")
+    (tmp_path / "runs").symlink_to("run")
+    root = tmp_path / "runs"
+    assert read_regular(root / "trials" / "file", root=root) == b"inside"
+    assert read_regular(root / "link" / "file") == b"inside"
+    with pytest.raises(OSError, match="a folder above it is a symbolic link"):
+        read_regular(root / "link" / "file", root=root)
+    with pytest.raises(FileNotFoundError):
+        read_regular(root / "trials" / "absent", root=root)

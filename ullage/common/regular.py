@@ -1,0 +1,106 @@
+"""Files that somebody else may have made, opened so that none can hang or exhaust who reads it.
+
+A run folder may come from anybody. A pipe, a device or a link in the place of a file is refused
+before a byte of it is read, and so is a file of more bytes than there can be. What is wrong is an
+OSError that says so in words.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+from ullage.common.quantities import format_bytes
+
+LARGEST: Final = 1 << 30
+"""Bytes of any file of a run that is read; programs that print more are killed."""
+_ANY_SIZE: Final = 1 << 62
+LONGEST_LINE: Final = 64 << 20
+"""Bytes of a line in one."""
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def open_regular(file: Path, limit: int = LARGEST, root: Path | None = None) -> BufferedReader:
+    """Open a file to read it. root: a folder above it, below which no folder is a link either."""
+    folder = _folder_of(file, root)
+    try:
+        opened = os.open(file.name, _FLAGS, dir_fd=folder)
+    except OSError as error:
+        raise _in_words(error, file) from None
+    finally:
+        os.close(folder)
+    try:
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(file))
+        if status.st_size > limit:
+            raise _too_large(file, limit)
+        return os.fdopen(opened, "rb")
+    except BaseException:
+        os.close(opened)
+        raise
+
+
+def read_regular(file: Path, limit: int = LARGEST, root: Path | None = None) -> bytes:
+    """All of it; see `open_regular`."""
+    with open_regular(file, limit, root) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:  # it grew
+        raise _too_large(file, limit)
+    return data
+
+
+def read_lines(file: Path, limit: int = LARGEST, root: Path | None = None) -> Iterator[bytes]:
+    """Line by line, each with its end; the last one may be without it."""
+    with open_regular(file, limit, root) as stream:
+        read = 0
+        while line := stream.readline(LONGEST_LINE + 1):
+            read += len(line)
+            if len(line) > LONGEST_LINE:
+                reason = f"a line of it is longer than {format_bytes(LONGEST_LINE)}"
+                raise OSError(errno.EFBIG, reason, str(file))
+            if read > limit:
+                raise _too_large(file, limit)
+            yield line
+
+
+def digest(file: Path, root: Path) -> str:
+    """`sha256:…` of what it holds, however much that is; see `open_regular`."""
+    with open_regular(file, _ANY_SIZE, root) as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _folder_of(file: Path, root: Path | None) -> int:
+    """A descriptor of the folder that it lies in."""
+    if root is None:
+        return os.open(file.parent, _FOLDER)
+    folder = os.open(root, _FOLDER)
+    for part in file.parent.relative_to(root).parts:
+        above = folder
+        try:
+            folder = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+        except OSError as error:
+            raise _in_words(error, file) from None
+        finally:
+            os.close(above)
+    return folder
+
+
+def _in_words(error: OSError, file: Path) -> OSError:
+    reasons = {
+        errno.ELOOP: "it is a symbolic link",
+        errno.ENXIO: "it is not a regular file",
+        errno.ENOTDIR: "a folder above it is a symbolic link, or none",
+    }
+    return OSError(error.errno, reasons.get(error.errno or 0, error.strerror), str(file))
+
+
+def _too_large(file: Path, limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {format_bytes(limit)}", str(file))

@@ -1,0 +1,66 @@
+"""The disk that a run may take: what its plan allows, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Final
+
+from ullage.common.errors import RUN_DISK_LOW, RUN_OUTPUTS_FULL, UllageError
+from ullage.common.quantities import format_bytes
+
+OUTPUTS: Final = 20 << 30
+"""Bytes of a run's folder, unless its plan says another number."""
+RESERVE: Final = 256 << 20
+"""Bytes that are left to others on the disk; of a small one, a twentieth."""
+
+
+class Room:
+    """Looked at before each trial: what was done is kept then, and the run can be taken up."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self.folder, self.most = folder, most
+        self._measured = sum(taken(path) for path in folder.iterdir() if path.is_dir())
+        self._largest = 0
+        """Of what was measured at once in this session."""
+
+    def check(self) -> None:
+        """RUN_OUTPUTS_FULL, RUN_DISK_LOW."""
+        used = self._measured + sum(_size(path) for path in self.folder.iterdir())
+        if used >= self.most:
+            raise UllageError(
+                RUN_OUTPUTS_FULL,
+                path=self.folder,
+                used=format_bytes(used),
+                most=format_bytes(self.most),
+            )
+        total, _, free = shutil.disk_usage(self.folder)
+        if free < (least := min(RESERVE, total // 20) + self._largest):
+            raise UllageError(
+                RUN_DISK_LOW,
+                path=self.folder,
+                free=format_bytes(free),
+                least=format_bytes(least),
+            )
+
+    def add(self, *places: Path) -> None:
+        """What was measured since: the folders that it left."""
+        size = sum(map(taken, places))
+        self._measured += size
+        self._largest = max(self._largest, size)
+
+
+def taken(place: Path) -> int:
+    """Bytes of all files in and under a folder."""
+    return sum(_size(Path(above) / name) for above, _, files in os.walk(place) for name in files)
+
+
+def _size(path: Path) -> int:
+    """Of a regular file that is there; 0 of all else."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
