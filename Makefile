@@ -143,7 +143,7 @@ lock: $(VENV)/.installed-dev ## Lock the Python dependencies anew, with hashes
 
 .PHONY: clean
 clean: ## Remove what was built here, and what killed runs left on this host
-	-test ! -x $(BIN)/ullage || $(BIN)/ullage clean
+	-test ! -x $(BIN)/ullage || $(BIN)/ullage clean --yes
 	rm -rf $(VENV) target ullage/bin $(CLOCK) $(ELASTIC) build dist *.egg-info
 
 $(VENV)/bin/python:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -77,18 +81,100 @@ def test_freeze_and_thaw(group: Group) -> None:
         process.kill()
 
 
+@contextlib.contextmanager
+def no_descriptors() -> Iterator[None]:
+    """This process can open nothing more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 256), hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        yield
+    finally:
+        for fd in taken:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def stands_still(pid: int) -> bool:
+    """Is it frozen? What forks without end uses CPU time else."""
+    before = cpu_ticks(pid)
+    time.sleep(0.2)
+    return cpu_ticks(pid) == before
+
+
+@pytest.fixture
+def spinning(group: Group) -> Iterator[int]:
+    """The process id of a member that uses all the CPU time that it gets."""
+    with members(group, "while :; do :; done") as process:
+        yield process.pid
+        asyncio.run(group.kill_all())
+
+
+@pytest.mark.root
+def test_without_descriptors_nobody_is_frozen_who_cannot_be_thawed(
+    group: Group, spinning: int
+) -> None:
+    with asyncio.Runner() as runner:
+        runner.get_loop()
+        with no_descriptors(), pytest.raises(UllageError):
+            runner.run(group.freeze())
+        assert not stands_still(spinning)
+        runner.run(group.freeze())
+        assert stands_still(spinning)
+        with no_descriptors():
+            runner.run(group.thaw())
+        assert not stands_still(spinning)
+
+
+@pytest.mark.root
+def test_a_freeze_that_fails_in_the_middle_is_undone(
+    group: Group, spinning: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is cancelled, after the kernel was told and before it is known that all stand still."""
+
+    async def cancel(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(cgroups, "_until", cancel)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(group.freeze())
+    monkeypatch.undo()
+    assert not stands_still(spinning)
+
+
+@pytest.mark.root
+def test_without_descriptors_a_group_is_neither_killed_nor_removed(
+    group: Group, spinning: int
+) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(group.freeze())
+        with no_descriptors():
+            for action in (group.kill_all, group.remove):
+                with pytest.raises(UllageError) as caught:
+                    runner.run(action())
+                assert caught.value.kind is errors.CGROUP_DENIED
+        assert spinning in group.pids()
+        runner.run(group.kill_all())
+        assert group.pids() == set()
+
+
 @pytest.mark.root
 def test_a_group_that_goes_while_it_is_thawed_is_no_traceback(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As LXC's monitor removes it, when the container has died."""
 
-    def written_then_gone(file: Path, text: str) -> None:
-        file.write_text(text)
-        file.parent.rmdir()
+    def turned_then_gone(switch: cgroups._Switch, frozen: bool) -> None:
+        turn(switch, frozen)
+        switch.place.rmdir()
+
+    turn = cgroups._Switch.turn
 
     with monkeypatch.context() as patched, pytest.raises(UllageError) as caught:
-        patched.setattr(cgroups, "_write", written_then_gone)
+        patched.setattr(cgroups._Switch, "turn", turned_then_gone)
         asyncio.run(group.thaw())
     assert caught.value.kind is errors.CGROUP_DENIED
     asyncio.run(thaw_if_there(group))

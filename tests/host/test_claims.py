@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import socket
 import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +48,88 @@ def test_a_broken_claim_is_none(tag: str, text: str) -> None:
     claims.claim(tag, "/runs/x")
     (paths.state_dir(tag) / "controller.json").write_text(text)
     assert claims.controller(tag) is None
+
+
+HOLD = (
+    "import sys; from ullage.host import claims; claims.claim(sys.argv[1], '/runs/x');"
+    "print(flush=True); sys.stdin.read()"
+)
+
+
+@contextlib.contextmanager
+def held(tag: str, script: str = HOLD, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds the claim."""
+    argv = [sys.executable, "-c", script, tag]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        yield process
+
+
+def test_a_socket_of_that_name_hides_nothing_and_keeps_nobody_out(tag: str) -> None:
+    """Any user of this machine can make one."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as forged:
+        forged.bind(f"\0ullage/{tag}")
+        assert not claims.lives(tag)
+        claims.claim(tag, "/runs/x")
+
+
+def test_a_claim_is_a_file_that_only_its_user_can_open(tag: str) -> None:
+    claims.claim(tag, "/runs/x")
+    place = next(place for place in claims._places(os.geteuid()) if (place / tag).exists())
+    assert place.stat().st_uid == os.geteuid()
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert claims.lives(tag)
+
+
+@pytest.mark.root
+def test_the_claim_of_one_user_says_nothing_of_anothers_things(
+    tag: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    places = {65534: tmp_path / "theirs", 0: tmp_path / "ours"}
+    monkeypatch.setattr(claims, "_places", lambda uid: iter([places[uid]]))
+    theirs = places[65534] / tag
+    theirs.parent.mkdir()
+    with theirs.open("wb") as file:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, claims._FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
+        assert not claims.lives(tag, 65534), "the file is not theirs"
+        os.chown(theirs, 65534, 65534)
+        assert claims.lives(tag, 65534)
+        assert not claims.lives(tag, 0)
+
+
+@pytest.mark.root
+def test_a_living_run_is_seen_from_another_network_namespace(tag: str) -> None:
+    look = f"from ullage.host import claims; print(claims.lives({tag!r}))"
+    argv = ["unshare", "--net", sys.executable, "-c", look]
+    elsewhere = {**os.environ, "ULLAGE_STATE_DIR": "/nonexistent/elsewhere"}
+    with held(tag):
+        seen = subprocess.run(argv, env=elsewhere, capture_output=True, text=True, check=True)
+    assert seen.stdout == "True\n"
+
+
+def test_a_child_that_outlives_the_process_holds_no_claim(tag: str) -> None:
+    fork = HOLD.replace("print(flush=True);", "pid = os.fork(); print(flush=True) if pid else 0;")
+    with held(tag, "import os; " + fork, start_new_session=True) as process:
+        assert claims.lives(tag)
+        process.kill()
+        assert process.wait(10) == -9
+        assert not claims.lives(tag)
+
+
+def test_who_is_killed_leaves_a_claim_that_anybody_can_take_and_clean_forgets(tag: str) -> None:
+    with held(tag) as process:
+        process.kill()
+    files = [place / tag for place in claims._places(os.geteuid()) if (place / tag).exists()]
+    assert len(files) == 1
+    assert not claims.lives(tag)
+    claims.forget_dead()
+    assert not files[0].exists()
+    claims.claim(tag, "/runs/x")
+    claims.forget_dead()
+    assert files[0].exists()
 
 
 def test_a_zombie_is_dead() -> None:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,7 +202,7 @@ def test_a_process_id_that_was_used_again_is_spared(tag: str) -> None:
     with sleeper(tag) as process:
         born = claims.process_start_time(process.pid)
         assert born is not None
-        earlier = Leftover("process", f"{process.pid}@{born - 1} (sleep)", tag)
+        earlier = Leftover("process", f"{process.pid}@{born - 1} (sleep)", tag, os.geteuid())
         assert leftovers.remove([earlier]) == []
         assert process.poll() is None
         process.kill()
@@ -231,3 +232,25 @@ def test_a_crun_container_is_removed(tag: str, tiny_root: Path) -> None:
     assert {"crun", "process", "cgroup"} <= kinds(remains)
     assert leftovers.remove(remains) == []
     assert leftovers.find(tag) == []
+
+
+@pytest.mark.root
+def test_each_is_of_its_owner_and_judged_by_the_owners_claims(
+    tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user says that the tag lives, and has a process of that tag."""
+    dead_claim(tag)
+    monkeypatch.setattr(claims, "lives", lambda _, uid: uid == 65534)
+    command = ["setpriv", "--reuid", "65534", "--clear-groups", "sleep", "300"]
+    with subprocess.Popen(command, env={"PATH": "/bin:/usr/bin", "ULLAGE_TAG": tag}) as process:
+        try:
+            while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
+                time.sleep(0.01)
+            assert {(item.kind, item.uid) for item in leftovers.find(tag)} == {
+                ("state", 0),
+                ("data", 0),
+            }
+            every = leftovers.find(tag, force=True)
+            assert ("process", 65534) in {(item.kind, item.uid) for item in every}
+        finally:
+            process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -51,7 +52,7 @@ def test_only_ours_is_removed(daemon: None, tag: str, agent_binary: Path, tmp_pa
     for name in (f"ullage-{tag}-vm-0", f"other-ullage-{tag}", "other"):
         docker("run", "--detach", "--name", name, "--network=none", "pause:1", "/agent", "pause")
     remains = leftovers.find(tag)
-    assert remains == [Leftover("docker", f"ullage-{tag}-vm-0", tag)]
+    assert remains == [Leftover("docker", f"ullage-{tag}-vm-0", tag, os.geteuid())]
     assert leftovers.remove(remains) == []
     assert leftovers.find(tag) == []
     names = docker("ps", "--format", "{{.Names}}").split()

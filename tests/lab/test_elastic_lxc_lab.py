@@ -85,7 +85,10 @@ def test_what_a_killed_run_left_is_found_by_its_tag(tmp_path: Path) -> None:
         leftover.kind for leftover in leftovers.find(tag)
     }
     cleaned = subprocess.run(
-        [sys.executable, "-m", "ullage", "clean"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "ullage", "clean", "--yes"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert cleaned.returncode == 0, cleaned.stderr
     assert leftovers.find(tag) == []

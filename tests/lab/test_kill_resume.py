@@ -96,7 +96,10 @@ def test_clean_after_kill(tmp_path: Path) -> None:
     controller.wait()
     assert left_by(runs), "a killed run should leave its environments"
     cleaned = subprocess.run(
-        [sys.executable, "-m", "ullage", "clean"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "ullage", "clean", "--yes"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "leftovers removed" in cleaned.stderr
     assert not left_by(runs)

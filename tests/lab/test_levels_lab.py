@@ -115,5 +115,5 @@ def test_duets_killed_again_and_again(tmp_path: Path) -> None:
     assert all(trial.generation == trial.block // 3 for trial in folder.trials)
     halves = {(t.block, t.environment, t.partner) for t in folder.trials}
     assert all((block, partner, environment) in halves for block, environment, partner in halves)
-    subprocess.run([*program, "clean"], check=True, capture_output=True)
+    subprocess.run([*program, "clean", "--yes"], check=True, capture_output=True)
     assert not left_by(runs)

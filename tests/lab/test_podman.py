@@ -63,7 +63,7 @@ def test_what_a_killed_run_leaves(tmp_path: Path) -> None:
     killed.kill()
     killed.wait()
     assert "ullage-u" in containers()
-    cleaned = subprocess.run(command("clean"), capture_output=True, text=True, check=False)
+    cleaned = subprocess.run(command("clean", "--yes"), capture_output=True, text=True, check=False)
     assert cleaned.returncode == 0, cleaned.stderr
     assert "ullage-u" not in containers()
     assert left_by(runs) == []

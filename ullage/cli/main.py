@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from ullage import __version__
+from ullage.cli.clean import clean_command
 from ullage.cli.compare import compare_command
 from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption
 from ullage.cli.profile import profile_command
@@ -287,30 +288,4 @@ for name, command in RESULTS.items():
 app.command("compare")(compare_command)
 app.command("weigh")(weigh_command)
 app.command("profile")(profile_command)
-
-
-@app.command("clean")
-def clean_command(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Remove what killed runs left.
-
-    Processes, containers, taps, mounts and control groups.
-    """
-    from ullage.common.quantities import many
-    from ullage.host import leftovers
-
-    leavings = leftovers.find()
-    failures = [] if dry_run else leftovers.remove(leavings)
-    if as_json:
-        print_json([{"kind": item.kind, "name": item.name, "tag": item.tag} for item in leavings])
-        return
-    for item in leavings:
-        stdout.print(f"{item.kind} {escape(item.name)}", soft_wrap=True)
-    number = len(leavings) - len(failures)
-    stderr.print(f"{many(number, 'leftover')} {'found' if dry_run else 'removed'}")
-    for item, reason in failures:
-        stderr.print(f"[yellow]still there:[/] {item.kind} {escape(item.name)}: {escape(reason)}")
-    if failures:
-        raise typer.Exit(ExitCode.GATE_FAILED)
+app.command("clean")(clean_command)

@@ -11,6 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -353,6 +354,8 @@ class Fleet:
             await instance.destroy()
         except Exception as error:  # whatever a provider's programs do: the others go too
             self.warn("not-removed", f"{instance.name} could not be removed in order: {error}")
+            with suppress(UllageError, OSError):
+                await instance.thaw()  # who stays must not stay frozen: it could not even end
 
     async def cleanup(self) -> None:
         """Run every workload's cleanup tasks, where there is still somebody to run them."""

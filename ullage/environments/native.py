@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 from asyncio import to_thread
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -105,20 +106,22 @@ class NativeInstance(Instance):
         self.data = "/data" if spec.image is not None else str(spec.data_dir)
         self._group = group
         self._undo = undo
+        self._stopped: set[int] = set()
+        """Process ids, where there is no freezer: who is stopped starts no others."""
 
     async def freeze(self) -> None:
         """Stop it by the cgroup freezer; without one, by SIGSTOP to the agent's process tree."""
         if self._group is not None:
             await self._group.freeze()
         elif self.agent.pid is not None:
-            _signal_tree(self.agent.pid, signal.SIGSTOP)
+            self._stopped |= _stop_tree(self.agent.pid)
 
     async def thaw(self) -> None:
         """Let it run on."""
         if self._group is not None:
             await self._group.thaw()
-        elif self.agent.pid is not None:
-            _signal_tree(self.agent.pid, signal.SIGCONT)
+        _continue(self._stopped)
+        self._stopped.clear()
 
     async def destroy(self) -> None:
         """Kill it and remove its cgroup, its network namespace and its data."""
@@ -153,21 +156,32 @@ def enter(spec: InstanceSpec, group: Group | None, netns: Path | None) -> list[s
     return argv
 
 
-def _signal_tree(root: int, number: signal.Signals) -> None:
-    """Signal a process and its descendants, until no new ones are seen."""
-    signalled: set[int] = set()
-    while new := _descendants(root) - signalled:
-        for pid in new:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        signalled |= new
+def _stop_tree(root: int) -> set[int]:
+    """Stop a process and its descendants, until no new ones are seen; all of them, or none."""
+    stopped: set[int] = set()
+    try:
+        while new := _descendants(root) - stopped:
+            for pid in new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                stopped.add(pid)
+    except BaseException:
+        _continue(stopped)
+        raise
+    return stopped
+
+
+def _continue(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _descendants(root: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
                 parent = int(stat.rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(path.name))

@@ -15,7 +15,8 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,7 +39,11 @@ _SHORT_POLL_S: Final = 0.0001
 _SHORT_POLLS: Final = 10
 _IN_USE: Final = {errno.EBUSY, errno.ENOTEMPTY}
 _GONE: Final = {errno.ENOENT, errno.ENODEV}
+_SHORT: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Without descriptors nothing can be seen, which does not mean that nothing is there."""
 _TRIES: Final = 10
+_V1_STATES: Final = {True: "FROZEN", False: "THAWED"}
+_STATE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,7 @@ class Group:
     def __init__(self, path: str, places: Sequence[tuple[Hierarchy, Path]]) -> None:
         self.path = path
         self._places = list(places)
+        self._switch: _Switch | None = None
 
     @classmethod
     def create(cls, tag: str, name: str, limits: Limits) -> Group:
@@ -163,9 +169,10 @@ class Group:
         """The processes in it and in the groups below it."""
         pids: set[int] = set()
         for directory in self._every_directory():
-            # A directory that has just gone has no processes.
-            with contextlib.suppress(OSError):
+            try:
                 pids.update(map(int, (directory / "cgroup.procs").read_text().split()))
+            except OSError as error:  # a directory that has just gone has no processes
+                _raise_if_short(error)
         return pids
 
     def holds(self, pid: int) -> bool:
@@ -201,8 +208,14 @@ class Group:
         return ""
 
     async def freeze(self) -> None:
-        """Stop every process in it; CGROUP_STUCK when one does not stop."""
-        await self._set_frozen(True)
+        """Stop every process in it; CGROUP_STUCK when one does not stop, and then all run on."""
+        try:
+            await self._set_frozen(True)
+        except BaseException:
+            if self._switch is not None:
+                with contextlib.suppress(UllageError):
+                    self._switch.turn(False)
+            raise
 
     async def thaw(self) -> None:
         """Let them run on."""
@@ -242,34 +255,33 @@ class Group:
         return min(able, key=lambda place: place[0].version)
 
     async def _set_frozen(self, frozen: bool) -> None:
-        hierarchy, place = self._freezer()
-        if hierarchy.version == 2:
-            _write(place / "cgroup.freeze", str(int(frozen)))
-            event = f"frozen {int(frozen)}"
-            events = place / "cgroup.events"
-            await _until(lambda: event in _read(events), self.path, event)
-            return
-        file, state = place / "freezer.state", "FROZEN" if frozen else "THAWED"
+        if self._switch is None:
+            self._switch = _Switch(*self._freezer())
+        switch = self._switch
 
         def reached() -> bool:
-            # A process that forks meanwhile can leave the group FREEZING until told again.
-            _write(file, state)
-            return _read(file).strip() == state
+            if switch.hierarchy.version == 1:
+                # A process that forks meanwhile can leave the group FREEZING until told again.
+                switch.turn(frozen)
+            return switch.is_(frozen)
 
-        await _until(reached, self.path, state)
+        switch.turn(frozen)
+        await _until(reached, self.path, "frozen" if frozen else "thawed")
 
     def kill_once(self) -> bool:
         """Kill who is in it now; True when nobody was. `kill_all` does it until then."""
-        freezers = [place / "freezer.state" for place in self._every_directory()]
-        if os.getpid() not in self.pids():
-            _try_each(freezers, "FROZEN")  # so that nobody forks faster than we kill
-        for place in self.directories:
-            _try_each([place / "cgroup.kill"], "1")
-        pids = self.pids() - {os.getpid()}
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        _try_each(freezers, "THAWED")  # in version 1 the frozen die only then
+        with _opened(directory / "freezer.state" for directory in self._every_directory()) as fds:
+            try:
+                if os.getpid() not in self.pids():
+                    _try_each(fds, b"FROZEN")  # so that nobody forks faster than we kill
+                with _opened(place / "cgroup.kill" for place in self.directories) as kills:
+                    _try_each(kills, b"1")
+                pids = self.pids() - {os.getpid()}
+                for pid in pids:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            finally:
+                _try_each(fds, b"THAWED")  # in version 1 the frozen die only then
         return not pids
 
     def remove_once(self) -> bool:
@@ -290,8 +302,44 @@ class Group:
 
     def _every_directory(self) -> list[Path]:
         """The group's directories and all below, the deepest first."""
-        walks = (os.walk(place, topdown=False) for place in self.directories)
+        walks = (
+            os.walk(place, topdown=False, onerror=_raise_if_short) for place in self.directories
+        )
         return [Path(top) for walk in walks for top, _, _ in walk]
+
+
+class _Switch:
+    """The freezer of a group: its files stay open, so that who is frozen can always be thawed."""
+
+    def __init__(self, hierarchy: Hierarchy, place: Path) -> None:
+        self.hierarchy, self.place = hierarchy, place
+        v1 = hierarchy.version == 1
+        self._name = "freezer.state" if v1 else "cgroup.freeze"
+        with contextlib.ExitStack() as undo:
+            self._control = _open(place / self._name, os.O_RDWR)
+            undo.callback(os.close, self._control)
+            self._events = self._control if v1 else _open(place / "cgroup.events", os.O_RDONLY)
+            undo.pop_all()
+        for fd in {self._control, self._events}:
+            weakref.finalize(self, os.close, fd)
+
+    def turn(self, frozen: bool) -> None:
+        """Tell the kernel; it may take a while."""
+        text = _V1_STATES[frozen] if self.hierarchy.version == 1 else str(int(frozen))
+        try:
+            os.pwrite(self._control, text.encode(), 0)
+        except OSError as error:
+            raise _denied(f"{self._name} to {text}", self.place, error) from error
+
+    def is_(self, frozen: bool) -> bool:
+        """Has the kernel done it?"""
+        try:
+            text = os.pread(self._events, _STATE_BYTES, 0).decode("ascii", "replace")
+        except OSError as error:
+            raise _denied(self._name, self.place, error) from error
+        if self.hierarchy.version == 1:
+            return text.strip() == _V1_STATES[frozen]
+        return f"frozen {int(frozen)}" in text.splitlines()
 
 
 async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
@@ -390,11 +438,38 @@ def _cpu_list(text: str) -> tuple[int, ...]:
     return tuple(cpu_ids)
 
 
-def _try_each(files: list[Path], text: str) -> None:
-    for file in files:
-        if file.exists():
-            with contextlib.suppress(OSError):
-                file.write_text(text)
+@contextlib.contextmanager
+def _opened(files: Iterable[Path]) -> Iterator[list[int]]:
+    """Descriptors for writing of those that are there."""
+    with contextlib.ExitStack() as undo:
+        fds: list[int] = []
+        for file in files:
+            try:
+                fds.append(os.open(file, os.O_WRONLY | os.O_CLOEXEC))
+            except OSError as error:
+                _raise_if_short(error)
+                continue
+            undo.callback(os.close, fds[-1])
+        yield fds
+
+
+def _try_each(fds: Iterable[int], text: bytes) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):  # the group has gone
+            os.pwrite(fd, text, 0)
+
+
+def _raise_if_short(error: OSError) -> None:
+    """CGROUP_DENIED when the group could not be looked at; else it has gone."""
+    if error.errno in _SHORT:
+        raise _denied("a look", Path(str(error.filename)), error) from error
+
+
+def _open(file: Path, flags: int) -> int:
+    try:
+        return os.open(file, flags | os.O_CLOEXEC)
+    except OSError as error:
+        raise _denied(file.name, file.parent, error) from error
 
 
 def _read(file: Path) -> str:

@@ -1,12 +1,24 @@
-"""Who owns a run's tag: the process that works on the run, found alive or dead by whoever looks."""
+"""Who owns a run's tag: the process that works on the run, found alive or dead by whoever looks.
+
+A claim is a lock on a file, which the kernel drops with the process, in a directory that nobody but
+its user can write or read: nobody hides what is another's. Files are the same from every network
+namespace and every terminal. The file says which process it is, for a child that has inherited the
+lock and outlived it.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import errno
+import fcntl
 import json
 import os
-import socket
+import pwd
+import stat
+import struct
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -18,9 +30,11 @@ _CONTROLLER: Final = "controller.json"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _START_TIME_FIELD: Final = 22
 _MAX_CONTROLLER_BYTES: Final = 64 * 1024
-_UNIX_SOCKETS: Final = Path("/proc/net/unix")
+_FLOCK: Final = struct.Struct("@hhqqi0q")
+"""`struct flock` of fcntl(2): type, whence, start, length, process id."""
 
-_claimed: Final[dict[str, socket.socket]] = {}
+_claimed: Final[dict[str, int]] = {}
+"""Tag → descriptor that holds the lock, of this process."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +59,15 @@ def claim(tag: str, run: str | Path) -> Controller:
 
     The claim ends with the process. RUN_IN_USE when another process holds it.
     """
-    if tag not in _claimed:
-        _claimed[tag] = _hold(tag, run)
     controller = Controller(
         pid=os.getpid(),
         start_time=process_start_time(os.getpid()) or 0,
         boot_id=boot_id(),
         run=str(run),
     )
+    if tag not in _claimed:
+        _claimed[tag] = _hold(tag, controller)
+        atexit.register(_let_go, tag, os.getpid())
     for directory in (state_dir(tag), data_dir(tag)):
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
@@ -68,14 +83,25 @@ def claimed_here(tag: str) -> bool:
     return tag in _claimed
 
 
-def lives(tag: str) -> bool:
-    """Does a controller of the tag live, whoever's it is and wherever it keeps its state?"""
+def lives(tag: str, uid: int | None = None) -> bool:
+    """Does a controller of the tag live, wherever it keeps its state?
+
+    uid: whose it is, and so whose claim counts; None: our own.
+    """
     owner = controller(tag)
     if owner is not None and owner.alive:
         return True
-    address = f"@{_socket_name(tag)}"
-    lines = _UNIX_SOCKETS.read_text(encoding="utf-8", errors="replace").splitlines()
-    return any(line.endswith(f" {address}") for line in lines)
+    uid = os.geteuid() if uid is None else uid
+    return any(_is_held(directory / check_tag(tag), uid) for directory in _places(uid))
+
+
+def forget_dead() -> None:
+    """Remove our own claims whose processes are gone."""
+    for directory in _places(os.geteuid()):
+        with contextlib.suppress(OSError):
+            for path in [path for path in directory.iterdir() if TAG.fullmatch(path.name)]:
+                with contextlib.suppress(OSError):
+                    _remove_unheld(path)
 
 
 def living(but: str) -> list[str]:
@@ -92,32 +118,130 @@ def controller(tag: str) -> Controller | None:
     """Who claimed the tag; None when nobody did or the file cannot be understood."""
     try:
         with (state_dir(tag) / _CONTROLLER).open("rb") as file:
-            fields = json.loads(file.read(_MAX_CONTROLLER_BYTES))
+            return _controller(file.read(_MAX_CONTROLLER_BYTES))
+    except OSError:
+        return None
+
+
+def _controller(text: bytes) -> Controller | None:
+    try:
+        fields = json.loads(text)
         return Controller(
             pid=int(fields["pid"]),
             start_time=int(fields["start_time"]),
             boot_id=str(fields["boot_id"]),
             run=str(fields["run"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
-def _hold(tag: str, run: str | Path) -> socket.socket:
-    """A socket in the abstract namespace: seen by all users, and gone with its process."""
-    claim_socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def _places(uid: int) -> Iterator[Path]:
+    """Where a user's claims are, in the order in which they are tried.
+
+    The same for whoever asks, so nobody's environment counts but our own, at last. A home outlasts
+    what logind makes.
+    """
+    if uid == 0:
+        yield Path("/run/ullage/claims")
+    else:
+        with contextlib.suppress(KeyError):
+            yield Path(pwd.getpwuid(uid).pw_dir) / ".local/state/ullage/claims"
+        yield Path(f"/run/user/{uid}/ullage/claims")
+    if uid == os.geteuid():
+        yield state_root() / "claims"
+
+
+def _hold(tag: str, controller: Controller) -> int:
+    """The descriptor of the locked file."""
+    fd, path = _open_first(tag)
+    if not _lock(fd) or not _is_still(fd, path):
+        os.close(fd)
+        raise UllageError(RUN_IN_USE, path=controller.run)
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, json.dumps({**asdict(controller), "pids": _pid_namespace()}).encode(), 0)
+    return fd
+
+
+def _open_first(tag: str) -> tuple[int, Path]:
+    """The file of the claim in the first place where it can be made: ours, and nobody else's."""
+    places = list(_places(os.geteuid()))
+    for place in places:
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.chmod(0o700)
+            path = place / check_tag(tag)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), path
+        except OSError:
+            if place == places[-1]:
+                raise
+    raise AssertionError  # there is a last one
+
+
+def _lock(fd: int) -> bool:
+    """Lock it for good, unless another has: by the open file, so no other use of it unlocks."""
     try:
-        claim_socket.bind(f"\0{_socket_name(tag)}")
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     except OSError as error:
-        claim_socket.close()
-        owner = controller(tag)
-        pid = owner.pid if owner is not None else "unknown"
-        raise UllageError(RUN_IN_USE, pid=pid, path=run) from error
-    return claim_socket
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            return False
+        raise
+    return True
 
 
-def _socket_name(tag: str) -> str:
-    return f"ullage/{check_tag(tag)}"
+def _is_still(fd: int, path: Path) -> bool:
+    """Is it the file of that name, and not one that was removed meanwhile?"""
+    try:
+        return os.path.samestat(os.fstat(fd), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _is_held(path: Path, uid: int) -> bool:
+    """Is it locked, by the process that it names or one that we cannot see?"""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != uid:
+            return False
+        asked = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        (kind, *_) = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+        if kind == fcntl.F_UNLCK:
+            return False
+        text = os.pread(fd, _MAX_CONTROLLER_BYTES, 0)
+    finally:
+        os.close(fd)
+    owner = _controller(text)
+    return owner is None or owner.alive or json.loads(text).get("pids") != _pid_namespace()
+
+
+def _pid_namespace() -> str:
+    """A process id says nothing to who is in another one."""
+    return str(Path("/proc/self/ns/pid").readlink())
+
+
+def _let_go(tag: str, pid: int) -> None:
+    """At the end of the process that made the claim, and not of what it forked."""
+    if os.getpid() != pid:
+        return
+    fd = _claimed.pop(tag)
+    for directory in _places(os.geteuid()):
+        with contextlib.suppress(OSError):
+            if _is_still(fd, directory / tag):
+                (directory / tag).unlink()
+    os.close(fd)
+
+
+def _remove_unheld(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if _lock(fd) and _is_still(fd, path):
+            path.unlink()
+    finally:
+        os.close(fd)
 
 
 def boot_id() -> str:

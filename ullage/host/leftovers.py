@@ -56,13 +56,15 @@ class Leftover:
     name: str
     tag: str
     """Empty for what belongs to no run: a half-built image."""
+    uid: int
+    """Whose it is."""
 
 
 def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> list[Leftover]:
     """All leftovers, or those of one tag, in the order in which they can be removed.
 
     What belongs to a controller that still lives is left out; unless it is this very process and
-    `own` is told, or `force`.
+    `own` is told, or `force`. By the claims of its owner: what others claim says nothing of it.
     """
     if tag is not None:
         paths.check_tag(tag)
@@ -71,12 +73,13 @@ def find(tag: str | None = None, *, own: bool = False, force: bool = False) -> l
     ]
     if force:
         return leftovers
+    owners = {(leftover.tag, leftover.uid) for leftover in leftovers if leftover.tag}
     living = {
-        its_tag
-        for its_tag in {leftover.tag for leftover in leftovers if leftover.tag}
-        if claims.lives(its_tag) and not (own and claims.claimed_here(its_tag))
+        (its_tag, uid)
+        for its_tag, uid in owners
+        if claims.lives(its_tag, uid) and not (own and claims.claimed_here(its_tag))
     }
-    return [leftover for leftover in leftovers if leftover.tag not in living]
+    return [leftover for leftover in leftovers if (leftover.tag, leftover.uid) not in living]
 
 
 def remove(leftovers: Iterable[Leftover]) -> list[tuple[Leftover, str]]:
@@ -129,7 +132,7 @@ def _containers(runtime: Literal["crun", "lxc"], default: Path) -> Iterator[Left
     for root in [default, *ours]:
         for path in _listed(root):
             if match := _CONTAINER.fullmatch(path.name):
-                yield Leftover(runtime, str(path), match[1])
+                yield Leftover(runtime, str(path), match[1], _owner(path))
 
 
 def _find_docker() -> Iterator[Leftover]:
@@ -147,7 +150,7 @@ def _find_daemon(program: Literal["docker", "podman"]) -> Iterator[Leftover]:
     every = _lines(program, "ps", "--all", "--filter", "name=ullage-u", "--format", "{{.Names}}")
     for name in every:
         if match := _CONTAINER.fullmatch(name.strip()):
-            yield Leftover(program, name.strip(), match[1])
+            yield Leftover(program, name.strip(), match[1], os.geteuid())
 
 
 def _remove_daemon(leftover: Leftover) -> None:
@@ -162,16 +165,20 @@ def _remove_daemon(leftover: Leftover) -> None:
 
 # --- processes and cgroups ------------------------------------------------------------------------
 def _find_processes() -> Iterator[Leftover]:
-    members = {pid: tag for tag in cgroups.tags() for pid in cgroups.Group.find(tag).pids()}
+    groups = [cgroups.Group.find(tag) for tag in cgroups.tags()]
+    members = {pid: group for group in groups for pid in group.pids()}
     spared = _ancestors()
     for directory in Path("/proc").iterdir():
         if not directory.name.isdigit() or int(directory.name) in spared:
             continue
         pid = int(directory.name)
-        tag = members.get(pid) or _tag_in_environment(directory)
+        group = members.get(pid)
+        tag = _tag_in_environment(directory) if group is None else Path(group.path).name
+        # In a group it is its maker's, whoever it has become since.
+        uid = _user(directory) if group is None else _owner(*group.directories)
         born = claims.process_start_time(pid)
         if tag is not None and born is not None:
-            yield Leftover("process", f"{pid}@{born} {_command_name(directory)}", tag)
+            yield Leftover("process", f"{pid}@{born} {_command_name(directory)}", tag, uid)
 
 
 def _ancestors() -> set[int]:
@@ -198,6 +205,16 @@ def _tag_in_environment(directory: Path) -> str | None:
             if name == b"ULLAGE_TAG" and paths.TAG.fullmatch(value.decode("ascii", "replace")):
                 return value.decode("ascii")
     return None
+
+
+def _user(directory: Path) -> int:
+    """The user whose rights a process has; its directory need not be theirs. -1: it has gone."""
+    with contextlib.suppress(OSError):
+        status = (directory / "status").read_text(encoding="utf-8", errors="replace")
+        for line in status.splitlines():
+            if line.startswith("Uid:"):
+                return int(line.split()[2])
+    return -1
 
 
 def _command_name(directory: Path) -> str:
@@ -230,7 +247,8 @@ def _remove_process(leftover: Leftover) -> None:
 
 def _find_cgroups() -> Iterator[Leftover]:
     for tag in sorted(cgroups.tags()):
-        yield Leftover("cgroup", f"/{cgroups.ROOT}/{tag}", tag)
+        owner = _owner(*cgroups.Group.find(tag).directories)
+        yield Leftover("cgroup", f"/{cgroups.ROOT}/{tag}", tag, owner)
 
 
 def _remove_cgroup(leftover: Leftover) -> None:
@@ -245,7 +263,7 @@ def _find_mounts() -> Iterator[Leftover]:
     for path in reversed(disks.points()):  # what was mounted last goes first
         for root in roots:
             if path.is_relative_to(root):
-                yield Leftover("mount", str(path), root.name)
+                yield Leftover("mount", str(path), root.name, _owner(root))
 
 
 def _remove_mount(leftover: Leftover) -> None:
@@ -264,7 +282,7 @@ def _find_links() -> Iterator[Leftover]:
 def _named(kind: Literal["netns", "link"], directory: Path) -> Iterator[Leftover]:
     for path in _listed(directory):
         if match := _DEVICE.fullmatch(path.name):
-            yield Leftover(kind, path.name, match[1])
+            yield Leftover(kind, path.name, match[1], 0)
 
 
 def _remove_netns(leftover: Leftover) -> None:
@@ -284,15 +302,21 @@ def _remove_link(leftover: Leftover) -> None:
 
 
 def _find_state() -> Iterator[Leftover]:
-    yield from (Leftover("state", str(path), path.name) for path in _tagged(paths.state_root()))
+    yield from _directories("state", paths.state_root())
 
 
 def _find_data() -> Iterator[Leftover]:
-    yield from (Leftover("data", str(path), path.name) for path in _tagged(paths.data_root()))
+    yield from _directories("data", paths.data_root())
+
+
+def _directories(kind: Literal["state", "data"], root: Path) -> Iterator[Leftover]:
+    for path in _tagged(root):
+        yield Leftover(kind, str(path), path.name, _owner(path))
 
 
 def _find_builds() -> Iterator[Leftover]:
-    yield from (Leftover("build", str(path), "") for path in image.abandoned())
+    for path in image.abandoned():
+        yield Leftover("build", str(path), "", _owner(path))
 
 
 def _remove_directory(leftover: Leftover) -> None:
@@ -300,7 +324,20 @@ def _remove_directory(leftover: Leftover) -> None:
 
 
 def _tagged(root: Path) -> list[Path]:
-    return [path for path in _listed(root) if paths.TAG.fullmatch(path.name)]
+    """Directories of runs. A link of such a name is none of them, and nothing goes through it."""
+    return [
+        path
+        for path in _listed(root)
+        if paths.TAG.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+    ]
+
+
+def _owner(*places: Path) -> int:
+    """Whose the first of them is that is there; root's when all have gone."""
+    for place in places:
+        with contextlib.suppress(OSError):
+            return place.lstat().st_uid
+    return 0
 
 
 def _listed(directory: Path) -> list[Path]:

@@ -1,14 +1,19 @@
 """The server of the live page: who may read it, and what a reader hears."""
 
+import contextlib
 import http.client
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from ullage.cli.live.server import END, MOST_READERS, Feed, LiveServer
+from ullage.cli.live.feed import Feed
+from ullage.cli.live.server import END, MOST_READERS, MOST_STRANGERS, LiveServer
 from ullage.common import errors
 
 SOON_S = 30.0
@@ -49,11 +54,11 @@ def event(stream: http.client.HTTPResponse) -> tuple[int, str, str]:
 def test_the_feed_tells_what_is_newer_and_each_part_once(feed: Feed) -> None:
     feed.put({"head": "one", "log": "a"})
     feed.put({"head": "two"})
-    parts = feed.since(0, 0.0)
+    parts = feed.since(0)
     assert [(part.name, part.html) for part in parts] == [("log", "a"), ("head", "two")]
-    assert feed.since(parts[-1].number, 0.0) == ()
+    assert feed.since(parts[-1].number) == ()
     feed.put({"head": "two"})
-    assert feed.since(parts[-1].number, 0.0) == ()
+    assert feed.since(parts[-1].number) == ()
 
 
 def test_the_page_escapes_its_title_and_lets_only_its_script_run(server: LiveServer) -> None:
@@ -158,3 +163,53 @@ def test_a_port_that_is_taken_is_said(server: LiveServer) -> None:
     with pytest.raises(errors.UllageError) as caught:
         LiveServer(Feed(), "plan", port)
     assert caught.value.kind is errors.LIVE_NO_PORT
+
+
+def test_who_has_no_secret_takes_neither_threads_nor_descriptors_nor_the_page(
+    feed: Feed, server: LiveServer
+) -> None:
+    """A local user opens more connections than the process may have files, and says nothing."""
+    port = int(server.address.rpartition(":")[2])
+    threads, files = threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+    silent = "import socket, sys; s = [socket.socket() for _ in range(900)]\n"
+    silent += "[one.setblocking(False) for one in s]\n"
+    silent += f"[one.connect_ex(('127.0.0.1', {port})) for one in s]\n"
+    silent += "print(flush=True); sys.stdin.read()"
+    argv = [sys.executable, "-c", silent]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as flood:
+        assert flood.stdout is not None
+        assert flood.stdout.readline() == b"\n"
+        feed.put({"head": "there"})
+        assert event(ask(server, f"/{server.token}/events")) == (1, "head", "there")
+        assert threading.active_count() <= threads
+        assert len(list(Path("/proc/self/fd").iterdir())) <= files + MOST_STRANGERS + 4
+
+
+def test_a_head_without_end_is_cut_off(server: LiveServer) -> None:
+    port = int(server.address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=SOON_S) as peer:
+        with contextlib.suppress(OSError):
+            for _ in range(64):
+                peer.sendall(b"GET /" + b"x" * 4096)
+        with contextlib.suppress(ConnectionResetError):
+            assert peer.recv(65536)[:12] in (b"", b"HTTP/1.1 431")
+
+
+@pytest.mark.parametrize(
+    "head", [b"\r\n\r\n", b"GET\r\n\r\n", b"\xff\x00 / HTTP/1.1\r\n\r\n", b"GET / HTTP/2\r\n\r\n"]
+)
+def test_what_is_no_request_is_refused(server: LiveServer, head: bytes) -> None:
+    port = int(server.address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=SOON_S) as peer:
+        peer.sendall(head)
+        assert peer.recv(65536).startswith(b"HTTP/1.1 400 ")
+    assert ask(server, f"/{server.token}/").status == 200
+
+
+def test_a_reader_that_does_not_read_holds_up_nobody(feed: Feed, server: LiveServer) -> None:
+    deaf = ask(server, f"/{server.token}/events")
+    reader = ask(server, f"/{server.token}/events")
+    for number in range(1, 40):
+        feed.put({"head": f"{number}" * 500_000})
+        assert event(reader)[0] == number
+    deaf.close()

@@ -77,16 +77,19 @@ def blocks(file: Path, column: Any) -> tuple[Codes, int | None]:
     Numbers and times in their own order; text in the order of its first use in the file.
     """
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        if _is_text(column.type.value_type):
+            column = _by_first_use(column.unify_dictionaries())
+        else:
+            column = column.cast(column.type.value_type)
     if column.null_count:
         raise empty_cell(file, "block", int(np.argmax(np.asarray(pc.is_null(column)))))
     if pa.types.is_integer(column.type):
-        column = column.cast(pa.int64())
         least, most = pc.min_max(column).as_py().values()
         if most - least <= 4 * len(column) + 1000:
-            return gathered(column, np.int32, lambda chunk: pc.subtract(chunk, least)), least
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        encoded = column.dictionary_encode()
+            first = pa.scalar(least, column.type)
+            return gathered(column, np.int32, lambda chunk: pc.subtract(chunk, first)), least
+    if pa.types.is_dictionary(column.type) or _is_text(column.type):
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         trimmed = pc.utf8_trim_whitespace(encoded.chunk(0).dictionary).dictionary_encode()
         place: Codes = np.asarray(trimmed.indices, dtype=np.int32)
         ranks = place[gathered(encoded, np.int32, lambda chunk: chunk.indices)]
@@ -103,6 +106,24 @@ def blocks(file: Path, column: Any) -> tuple[Codes, int | None]:
             suggestion="number the blocks, or name them",
         ) from error
     return (rank.to_numpy(zero_copy_only=False) - 1).astype(np.int32), None
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _by_first_use(column: Any) -> Any:
+    """The same texts, numbered as they come. No text is there more than once."""
+    words = column.chunk(0).dictionary
+    numbers = pa.chunked_array([chunk.indices for chunk in column.chunks]).dictionary_encode()
+    if words.null_count:
+        return column.cast(words.type)
+    return pa.chunked_array(
+        [
+            pa.DictionaryArray.from_arrays(chunk.indices, words.take(chunk.dictionary))
+            for chunk in numbers.chunks
+        ]
+    )
 
 
 def in_order(key: Codes, size: int) -> NDArray[np.int64] | None:

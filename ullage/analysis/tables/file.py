@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from ullage.analysis.tables import bounds
 from ullage.common.errors import TABLE_BAD_CELL, TABLE_NO_COLUMN, TABLE_NOT_READABLE, UllageError
 from ullage.common.text import clean, nearest
 
@@ -51,12 +52,18 @@ def load(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
     names: role → column, where it is not called like its role. Optional columns that the file does
     not have are left out, unless `names` names them. TABLE_NOT_READABLE for anything that is not a
     whole CSV (UTF-8, with a header) or Parquet file; TABLE_NO_COLUMN; TABLE_BAD_CELL for text in
-    `value`.
+    `value`; TABLE_TOO_MANY rows or bytes (`bounds`).
     """
     head = _head(file)
-    if head.startswith(b"PAR1"):
-        return _parquet(file, names)
-    return _csv(file, names, _text(file, head))
+    try:
+        with bounds.memory():
+            if head.startswith(b"PAR1"):
+                return _parquet(file, names)
+            return _csv(file, names, _text(file, head))
+    except MemoryError as error:
+        raise _unreadable(
+            file, "it takes too much memory", "compare a part of the table"
+        ) from error
 
 
 def quoted(name: object) -> str:
@@ -67,6 +74,8 @@ def quoted(name: object) -> str:
 def _head(file: Path) -> bytes:
     if file.is_dir():
         raise _unreadable(file, "it is a folder", "of a run folder, name its samples.parquet")
+    if file.exists() and not file.is_file():
+        raise _unreadable(file, "it is not a regular file", "write it to a file first")
     try:
         with pa.input_stream(str(file), compression="detect") as stream:
             head: bytes = stream.read(_HEAD)
@@ -111,6 +120,7 @@ def _csv(file: Path, names: Mapping[str, str], head: str) -> dict[str, Any]:
         columns = _columns(file, names, header, OPTIONAL)
     except UllageError as error:
         raise (_no_header(file, line) or error) from None
+    bounds.check_text(file)
     types = {columns[role]: _TEXT for role in _TEXTS if role in columns}
     value = columns["value"]
 
@@ -139,6 +149,8 @@ def _csv(file: Path, names: Mapping[str, str], head: str) -> dict[str, Any]:
             if "conversion error to double" not in str(error):
                 raise
             table = read(pa.string())
+    except pa.ArrowMemoryError:
+        raise
     except (OSError, pa.ArrowException) as error:
         if "invalid UTF8" in str(error):
             raise _not_utf8(file) from error
@@ -175,18 +187,26 @@ def _ragged(file: Path, row: Any, delimiter: str) -> UllageError:
 
 def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
     try:
-        schema = pq.read_schema(file)
+        metadata = pq.read_metadata(file)
+        schema = metadata.schema.to_arrow_schema()
         optional: tuple[str, ...] = OPTIONAL
         if b"stamp" in (schema.metadata or {}):
             optional = (*OPTIONAL, *OWN)
         columns = _columns(file, names, schema.names, optional)
-        texts = [columns[role] for role in _TEXTS if role in columns]
+        wanted = [*dict.fromkeys(columns.values())]
+        for name in wanted:
+            if not _is_plain(kind := schema.field(name).type):
+                raise _unreadable(file, f"its column {quoted(name)} holds {kind}, not plain values")
+        bounds.check_parquet(file, metadata, set(wanted))
         table = pq.read_table(
             file,
-            columns=[*dict.fromkeys(columns.values())],
-            read_dictionary=[name for name in texts if _is_text(schema.field(name).type)],
+            columns=wanted,
+            # Of a text that repeats there is one copy.
+            read_dictionary=[name for name in wanted if _is_text(schema.field(name).type)],
             pre_buffer=False,  # the file is near, and would be there twice
         )
+    except pa.ArrowMemoryError:
+        raise
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(file, _words(error)) from error
     return _typed(file, table, columns)
@@ -296,6 +316,10 @@ def _names(file: Path, name: str, column: Any) -> Any:
         raise _unreadable(
             file, f"its column {quoted(name)} holds {column.type}, not names"
         ) from error
+
+
+def _is_plain(kind: Any) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _is_text(kind: Any) -> bool:

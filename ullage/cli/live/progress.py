@@ -14,7 +14,8 @@ from typing import Final
 
 from ullage.analysis import overhead
 from ullage.cli.live import page
-from ullage.cli.live.server import Feed, LiveServer
+from ullage.cli.live.feed import Feed
+from ullage.cli.live.server import LiveServer
 from ullage.common.console import stderr
 from ullage.common.errors import ExitCode
 from ullage.engine.progress import Progress

@@ -1,4 +1,4 @@
-"""Errors of the live page."""
+"""Errors of the commands."""
 
 from typing import Final
 
@@ -8,4 +8,9 @@ LIVE_NO_PORT: Final = ErrorKind(
     "live-no-port",
     "the live page cannot be served at {host}:{port}: {reason}",
     "leave --live-port out: any free port is taken then",
+)
+CLEAN_UNCONFIRMED: Final = ErrorKind(
+    "clean-unconfirmed",
+    "nothing was removed: {count} found, and nobody at a terminal to ask",
+    "say `ullage clean --yes` to remove them; `--dry-run` only lists",
 )
