@@ -1,0 +1,10 @@
+"""The list of campaigns, a line each, in the order of the table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.lab.chaos import kills
+from tests.lab.chaos.campaign import Campaign
+
+CAMPAIGNS: Final[tuple[Campaign, ...]] = (kills.CAMPAIGN,)
