@@ -37,10 +37,9 @@ seed: 3
 _ELASTIC: Final = """\
 name: chaos
 baseline: node
-image: host
 room: 2
 resources: {cpus: 1, memory: 128MiB}
-environments: {node: {provider: native}}
+environments: {node: {provider: oci}}
 nodes: {max: 3}
 arrivals: {kind: uniform, rate: 4, viewers: 4}
 video: {length: 1, bitrate: 100000, generate: bytes}
@@ -169,7 +168,7 @@ class Attacked:
         if self.subject.event == "trial":
             names: list[Any] = [event["trial"] for event in ended]
         else:
-            names = [(event["environment"], event["number"]) for event in ended]
+            names = [(event["environment"], event["repetition"]) for event in ended]
         if len(set(map(str, names))) != len(names):
             raise FaultFoundError("something was done twice")
         if len(names) != self.subject.finished:
