@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.lab.chaos import kills, lying
+from tests.lab.chaos import calls, kills, lying
 from tests.lab.chaos.campaign import Campaign
 
-CAMPAIGNS: Final[tuple[Campaign, ...]] = (kills.CAMPAIGN, lying.CAMPAIGN)
+CAMPAIGNS: Final[tuple[Campaign, ...]] = (kills.CAMPAIGN, calls.CAMPAIGN, lying.CAMPAIGN)

@@ -1,4 +1,4 @@
-"""A controller to be killed: the real command line in a child of this process, which has imported all of it.
+"""A controller to be killed: the real command line in a child of a process that has imported it.
 
 To fork takes milliseconds, where a new interpreter takes seconds: hundreds of kills become cheap.
 """
@@ -21,10 +21,21 @@ from pathlib import Path
 from typing import Final, Literal
 
 Call = Literal[
-    "open", "write", "fsync", "rename", "mkdir", "fork", "unlink", "truncate", "socket", "pipe"
+    "open",
+    "create",
+    "write",
+    "fsync",
+    "rename",
+    "mkdir",
+    "fork",
+    "unlink",
+    "truncate",
+    "socket",
+    "pipe",
 ]
 CALLS: Final[tuple[Call, ...]] = (
     "open",
+    "create",
     "write",
     "fsync",
     "rename",

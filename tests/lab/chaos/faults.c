@@ -16,7 +16,22 @@
 #include <time.h>
 #include <unistd.h>
 
-enum call { OPEN, WRITE, FSYNC, RENAME, MKDIR, FORK, UNLINK, TRUNCATE, SOCKET, PIPE, CLOCK, CALLS };
+/* CREATE: an open to write. */
+enum call {
+    OPEN,
+    CREATE,
+    WRITE,
+    FSYNC,
+    RENAME,
+    MKDIR,
+    FORK,
+    UNLINK,
+    TRUNCATE,
+    SOCKET,
+    PIPE,
+    CLOCK,
+    CALLS
+};
 
 static long counts[CALLS];
 static int armed = -1; /* a call; CALLS: whichever */
@@ -66,25 +81,31 @@ static int hit(enum call call) {
 int open(const char *path, int flags, ...) {
     REAL(open);
     MODE(flags)
-    return hit(OPEN) ? -1 : real(path, flags, mode);
+    return hit((flags & (O_CREAT | O_WRONLY | O_RDWR)) ? CREATE : OPEN) ? -1
+                                                                        : real(path, flags, mode);
 }
 
 int open64(const char *path, int flags, ...) {
     REAL(open64);
     MODE(flags)
-    return hit(OPEN) ? -1 : real(path, flags, mode);
+    return hit((flags & (O_CREAT | O_WRONLY | O_RDWR)) ? CREATE : OPEN) ? -1
+                                                                        : real(path, flags, mode);
 }
 
 int openat(int directory, const char *path, int flags, ...) {
     REAL(openat);
     MODE(flags)
-    return hit(OPEN) ? -1 : real(directory, path, flags, mode);
+    return hit((flags & (O_CREAT | O_WRONLY | O_RDWR)) ? CREATE : OPEN)
+               ? -1
+               : real(directory, path, flags, mode);
 }
 
 int openat64(int directory, const char *path, int flags, ...) {
     REAL(openat64);
     MODE(flags)
-    return hit(OPEN) ? -1 : real(directory, path, flags, mode);
+    return hit((flags & (O_CREAT | O_WRONLY | O_RDWR)) ? CREATE : OPEN)
+               ? -1
+               : real(directory, path, flags, mode);
 }
 
 ssize_t write(int file, const void *data, size_t size) {

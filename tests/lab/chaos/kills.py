@@ -13,7 +13,14 @@ from tests.lab.chaos.subjects import SUBJECTS, Attacked
 KILLS: Final = 10
 """Of one run."""
 _CASES: Final = {"native": 50, "live": 10, "oci": 20, "lxc": 10, "qemu": 6, "elastic": 10}
-_CALLS: Final = {"native": 900, "live": 900, "oci": 1500, "lxc": 1500, "qemu": 2500, "elastic": 1500}
+_CALLS: Final = {
+    "native": 900,
+    "live": 900,
+    "oci": 1500,
+    "lxc": 1500,
+    "qemu": 2500,
+    "elastic": 1500,
+}
 """About as many system calls of those that are counted has a small run."""
 
 

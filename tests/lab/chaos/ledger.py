@@ -62,7 +62,9 @@ def table(campaigns: Iterable[Campaign], ledger: Ledger, seed: int) -> str:
                 most = name.startswith("most_")
                 counts[name] = max(counts[name], count) if most else counts[name] + count
         figures = [f"{len(played):,} of {cases:,} cases"]
-        figures += [f"{name.replace('_', ' ')}: {count:,}" for name, count in sorted(counts.items())]
+        figures += [
+            f"{name.replace('_', ' ')}: {count:,}" for name, count in sorted(counts.items())
+        ]
         faults = sum(case.fault is not None for case in played.values())
         lines.append(f"| {campaign.figure} | {campaign.reach} | {'; '.join(figures)} | {faults} |")
     return "\n".join(lines)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""An agent that lies: the real one behind it, and one rule by which its words are changed on the way.
+"""An agent that lies: the real one behind it, and a rule by which its words are changed.
 
-`ULLAGE_LIE` holds the rule, `ULLAGE_HONEST_AGENT` the real agent. Only the standard library: it starts in an instant.
+`ULLAGE_LIE` holds the rule, `ULLAGE_HONEST_AGENT` the real agent. Only the standard library: it
+starts in an instant.
 """
 
 from __future__ import annotations
@@ -158,7 +159,9 @@ class Liar:
 
     def lie_output(self, kind: int, body: bytes, fields: dict[str, Any]) -> None:
         """A program's output is another one."""
-        self.say(frame(kind, body[:4] + bytes.fromhex(self.rule["hex"]) * self.rule.get("times", 1)))
+        self.say(
+            frame(kind, body[:4] + bytes.fromhex(self.rule["hex"]) * self.rule.get("times", 1))
+        )
 
     def _end(self) -> None:
         os._exit(0)

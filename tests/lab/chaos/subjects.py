@@ -1,6 +1,7 @@
 """Small runs of every kind, and what has to hold of each after any fault.
 
-No finished trial is lost or doubled, no figure is wrong, and of the run's tags nothing is left on the host.
+No finished trial is lost or doubled, no figure is wrong, and of the run's tags nothing is left on
+the host.
 """
 
 from __future__ import annotations
@@ -87,11 +88,17 @@ SUBJECTS: Final = {
         _ordinary("oci", "oci", usual_s=2.5),
         _ordinary("lxc", "lxc", usual_s=3.0),
         _ordinary("qemu", "qemu", blocks=2, usual_s=8.0),
-        Subject(
-            "elastic", _ELASTIC, 2, ("elastic", "run"), event="repetition", usual_s=5.0
-        ),
+        Subject("elastic", _ELASTIC, 2, ("elastic", "run"), event="repetition", usual_s=5.0),
     )
 }
+
+SMALL: Final = {
+    "native": _ordinary("native", blocks=1),
+    "oci": _ordinary("oci", "oci", blocks=1),
+    "lxc": _ordinary("lxc", "lxc", blocks=1),
+    "elastic": SUBJECTS["elastic"],
+}
+"""As small as it can be: each of its system calls is attacked."""
 
 
 @dataclass
@@ -231,4 +238,3 @@ def check_words(controller: Controller) -> None:
     if "Traceback (most recent call last)" in controller.stderr:
         last = controller.stderr.strip().splitlines()[-1]
         raise FaultFoundError(f"a traceback: {last[:300]}")
-
