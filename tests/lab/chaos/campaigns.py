@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.lab.chaos import calls, kills, lying
+from tests.lab.chaos import calls, fuzzing, kills, lying, surroundings
 from tests.lab.chaos.campaign import Campaign
 
-CAMPAIGNS: Final[tuple[Campaign, ...]] = (kills.CAMPAIGN, calls.CAMPAIGN, lying.CAMPAIGN)
+CAMPAIGNS: Final[tuple[Campaign, ...]] = (
+    kills.CAMPAIGN,
+    calls.CAMPAIGN,
+    surroundings.CAMPAIGN,
+    lying.CAMPAIGN,
+    fuzzing.CAMPAIGN,
+)

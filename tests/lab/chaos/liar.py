@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An agent that lies: the real one behind it, and a rule by which its words are changed.
 
-`ULLAGE_LIE` holds the rule, `ULLAGE_HONEST_AGENT` the real agent. Only the standard library: it
+`ULLAGE_LIE` is the rule's file, `ULLAGE_HONEST_AGENT` the real agent. Only the standard library: it
 starts in an instant.
 """
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 HEADER: Final = struct.Struct(">2sBBI")
@@ -168,7 +169,7 @@ class Liar:
 
 
 def main() -> None:
-    rule = json.loads(os.environ["ULLAGE_LIE"])
+    rule = json.loads(Path(os.environ["ULLAGE_LIE"]).read_bytes())
     argv = [os.environ["ULLAGE_HONEST_AGENT"], *sys.argv[1:]]
     agent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert agent.stdin is not None and agent.stdout is not None

@@ -46,7 +46,9 @@ def play(case: Case) -> None:
     attacked = Attacked(case, _SUBJECT)
     os.environ["ULLAGE_HONEST_AGENT"] = str(client.binary())
     os.environ["ULLAGE_AGENT"] = str(_LIAR)
-    os.environ["ULLAGE_LIE"] = json.dumps(LIES[case.name])
+    rule = case.place / "lie.json"
+    rule.write_text(json.dumps(LIES[case.name]), encoding="utf-8")
+    os.environ["ULLAGE_LIE"] = str(rule)
     controller = attacked.start()
     in_time = controller.gone(DEADLINE_S)
     if not in_time:
