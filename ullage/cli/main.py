@@ -86,10 +86,31 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(ExitCode.GATE_FAILED)
     except OSError as error:
-        file = error.filename2 or error.filename or "standard output"
-        _fail(UllageError(FILE_FAILED, file=file, reason=error.strerror or error))
+        _fail(_said(error))
+    except ExceptionGroup as several:  # of those who work side by side
+        first = _first(several)
+        if first is None:
+            raise
+        _fail(_said(first))
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)
+
+
+def _first(several: ExceptionGroup[Exception]) -> UllageError | OSError | None:
+    """One that can be said in a sentence; None when an error of our own is among them."""
+    known, unknown = several.split((UllageError, OSError))
+    first: BaseException | None = known if unknown is None else None
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, UllageError | OSError) else None
+
+
+def _said(error: UllageError | OSError) -> UllageError:
+    """An OSError as an error of the catalogue."""
+    if isinstance(error, UllageError):
+        return error
+    file = error.filename2 or error.filename or "standard output"
+    return UllageError(FILE_FAILED, file=file, reason=error.strerror or error)
 
 
 def _fail(error: UllageError) -> NoReturn:

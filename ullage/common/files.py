@@ -156,8 +156,10 @@ def append(fd: int, file: Path, lines: bytes, *, wait: bool = False) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         if wait:
             os.fsync(fd)
-    except BaseException:
+    except BaseException as error:
         os.ftruncate(fd, end)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(file)  # a descriptor's calls do not know it
         raise
 
 

@@ -1,0 +1,115 @@
+"""The n-th call of each kind fails, for every n of a small run; then `--resume`.
+
+A disk that is full or broken and a process without descriptors are told in a sentence, cost no
+finished trial, and leave nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+import signal
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.lab.chaos.campaign import Campaign, Case
+from tests.lab.chaos.controller import CALLS, FOR_EVER, GONE_S, Call, Fault
+from tests.lab.chaos.subjects import RESUMED_S, SMALL, Attacked, check_words, told
+
+_FAULTS: Final[dict[Call, tuple[int, ...]]] = {
+    "open": (errno.EIO, errno.EMFILE, errno.ENFILE),
+    "create": (errno.ENOSPC, errno.EIO, errno.EMFILE),
+    "write": (errno.ENOSPC, errno.EIO),
+    "fsync": (errno.ENOSPC, errno.EIO),
+    "rename": (errno.ENOSPC, errno.EIO),
+    "mkdir": (errno.ENOSPC, errno.EIO),
+    "fork": (errno.EAGAIN, errno.ENOMEM),
+    "unlink": (errno.EIO, errno.EROFS),
+    "truncate": (errno.EIO,),
+    "socket": (errno.EMFILE,),
+    "pipe": (errno.EMFILE,),
+}
+_KINDS: Final = ("native", "oci", "lxc", "elastic")
+_LUMP: Final = 8
+"""Numbers of calls in one case."""
+_OPENS: Final = 16
+"""One lump in so many."""
+
+
+def _cases(seed: int) -> Iterable[str]:
+    """`native/write/8`: calls 9 to 16. Of files that are only read, which are thousands, a part."""
+    names = [
+        f"{kind}/{call}/{first}"
+        for kind in _KINDS
+        for call, count in _counts(kind).items()
+        for first in range(0, count, _LUMP * (_OPENS if call == "open" else 1))
+    ]
+    random.Random(seed).shuffle(names)
+    return names
+
+
+def _faults(case: Case) -> Iterable[Fault]:
+    """How each fails, and whether all later ones fail too, is drawn: another seed, another error."""
+    _, call, first = case.name.split("/")
+    kind = CALLS.index(next(known for known in CALLS if known == call))
+    chance = case.random
+    for number in range(int(first) + 1, int(first) + 1 + _LUMP):
+        last = chance.choice((number, FOR_EVER))
+        yield Fault(kind, number, last, chance.choice(_FAULTS[CALLS[kind]]))
+
+
+def play(case: Case) -> None:
+    """A run for each number of call."""
+    subject = SMALL[case.name.partition("/")[0]]
+    for number, fault in enumerate(_faults(case)):
+        place = case.place / str(number)
+        place.mkdir()
+        one = Case(case.name, case.seed, case.campaign, place, case.counts)
+        try:
+            _attack(Attacked(one, subject), fault)
+        except Exception as error:
+            raise AssertionError(f"{fault}: {error}") from error
+        case.counts["faults"] += 1
+
+
+def _attack(attacked: Attacked, fault: Fault) -> None:
+    controller = attacked.start(fault)
+    if not controller.gone(RESUMED_S):
+        told(controller, signal.SIGTERM, GONE_S)
+        raise AssertionError(f"it hung, until it was told to end: {controller.stderr[-300:]}")
+    attacked.see()
+    check_words(controller)
+    if controller.status not in range(128):
+        raise AssertionError(f"it ended with {controller.status}: {controller.stderr[-300:]}")
+    last = attacked.run_on()
+    if last.status not in {0, 3}:
+        raise AssertionError(f"`--resume` ended with {last.status}: {last.stderr[-400:]}")
+    attacked.check_whole(failures=True)
+    attacked.check_nothing_left("after `--resume`")
+
+
+@cache
+def _counts(kind: str) -> dict[Call, int]:
+    """Calls of each kind in an undisturbed run; kept, so that a seed's cases stay the same."""
+    kept = Path("target/chaos/calls.json")
+    known: dict[str, dict[Call, int]] = json.loads(kept.read_bytes()) if kept.exists() else {}
+    if kind not in known:
+        with TemporaryDirectory(prefix="chaos-") as place:
+            attacked = Attacked(Case(kind, 0, "calls", Path(place)), SMALL[kind])
+            counts = attacked.run_on().calls
+        known[kind] = {call: counts[call] for call in CALLS}
+        kept.write_text(json.dumps(known), encoding="utf-8")
+    return known[kind]
+
+
+CAMPAIGN: Final = Campaign(
+    name="calls",
+    figure="n-th call faults: ENOSPC, EIO, EMFILE, EAGAIN …",
+    reach="every call of one small run of each kind; the same zeroes",
+    cases=_cases,
+    play=play,
+)

@@ -1,0 +1,198 @@
+"""A controller to be killed: the real command line in a child of a process that has imported it.
+
+To fork takes milliseconds, where a new interpreter takes seconds: hundreds of kills become cheap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final, Literal
+
+Call = Literal[
+    "open",
+    "create",
+    "write",
+    "fsync",
+    "rename",
+    "mkdir",
+    "fork",
+    "unlink",
+    "truncate",
+    "socket",
+    "pipe",
+]
+CALLS: Final[tuple[Call, ...]] = (
+    "open",
+    "create",
+    "write",
+    "fsync",
+    "rename",
+    "mkdir",
+    "fork",
+    "unlink",
+    "truncate",
+    "socket",
+    "pipe",
+)
+"""In the order of `enum call` of faults.c; the clock and `whichever` follow."""
+CLOCK: Final = len(CALLS)
+WHICHEVER: Final = CLOCK + 1
+FOR_EVER: Final = 2**40
+GONE_S: Final = 30.0
+"""A controller that was told to end has to be gone after so long."""
+
+_PRELOAD: Final = ctypes.CDLL(None)
+_IMPORTED: Final = (
+    "ullage.cli.main",
+    "ullage.cli.dryrun",
+    "ullage.cli.elastic",
+    "ullage.cli.study",
+    "ullage.cli.live.progress",
+    "ullage.cli.live.terminal",
+    "ullage.experiments.run",
+    "ullage.experiments.elastic.run.run",
+    "ullage.engine.engine",
+    "ullage.plan.matrix",
+    "ullage.analysis.overhead",
+    "ullage.report.page",
+    "ullage.runs.parquet",
+    "ullage.environments.native",
+    "ullage.environments.containers.oci",
+    "ullage.environments.containers.lxc",
+    "ullage.environments.qemu.provider",
+)
+
+
+def import_all() -> None:
+    """What a run imports on its way; once, before controllers are forked."""
+    for name in _IMPORTED:
+        import_module(name)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to the n-th call of a kind, counted from 1, and to those after it until `last`."""
+
+    call: int
+    first: int
+    last: int
+    error: int = 0
+    """0: SIGKILL."""
+    clock_step_s: float = 0.0
+
+
+class Controller:
+    """A running `ullage`. Its words go to a file beside its runs."""
+
+    def __init__(self, argv: Sequence[str], place: Path, fault: Fault | None = None) -> None:
+        """place: the folder in which it runs; it gets `stderr` and `calls.json`."""
+        self.place = place
+        self.started_s = time.monotonic()
+        self.status: int | None = None
+        """Like a shell's, once it is gone: 128 and the signal that killed it."""
+        self.max_rss_bytes = 0
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(argv, place, fault)
+        self._handle = os.pidfd_open(self.pid)
+
+    @property
+    def stderr(self) -> str:
+        return (self.place / "stderr").read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """How many calls of each kind it has made, if it came to its end."""
+        try:
+            counts: dict[str, int] = json.loads((self.place / "calls.json").read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return counts
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; none to one that is gone."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def gone(self, within_s: float) -> bool:
+        """Wait until it has ended, at most so long."""
+        if self.status is None and select.select([self._handle], [], [], max(0.0, within_s))[0]:
+            _, status, usage = os.wait4(self.pid, 0)
+            self.status = os.waitstatus_to_exitcode(status)
+            if self.status < 0:
+                self.status = 128 - self.status
+            self.max_rss_bytes = usage.ru_maxrss * 1024
+            os.close(self._handle)
+        return self.status is not None
+
+    def kill(self) -> None:
+        """SIGKILL, and wait."""
+        self.signal(signal.SIGKILL)
+        if not self.gone(GONE_S):
+            raise TimeoutError(f"a killed controller, {self.pid}, does not die")
+
+
+def _become(argv: Sequence[str], place: Path, fault: Fault | None) -> None:
+    """In the child: be the command line, and never return."""
+    status = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.chdir(place)
+        _redirect(place)
+        sys.argv = ["ullage", *argv]
+        main = import_module("ullage.cli.main").main
+        _arm(fault)
+        try:
+            main()
+            status = 0
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+        finally:
+            counts = {call: _PRELOAD.chaos_count(i) for i, call in enumerate(CALLS)}
+            _arm(None)
+        (place / "calls.json").write_text(json.dumps(counts), encoding="utf-8")
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(place: Path) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    said = os.open(place / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.dup2(said, 2)
+    os.close(null)
+    os.close(said)
+
+
+def _arm(fault: Fault | None) -> None:
+    if fault is None:
+        _PRELOAD.chaos_arm(-1, ctypes.c_long(0), ctypes.c_long(0), 0, ctypes.c_longlong(0))
+        return
+    step_ns = ctypes.c_longlong(round(fault.clock_step_s * 1e9))
+    first, last = ctypes.c_long(fault.first), ctypes.c_long(fault.last)
+    _PRELOAD.chaos_arm(fault.call, first, last, fault.error, step_ns)

@@ -1,0 +1,107 @@
+"""Lying agents in the place of the real one, through the whole of `ullage run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError
+from tests.lab.chaos.controller import GONE_S, Controller
+from tests.lab.chaos.lies import LIES
+from tests.lab.chaos.subjects import Attacked, Subject, check_words, told
+from ullage.environments.agent import client
+
+DEADLINE_S: Final = 180.0
+"""Two trials, each with a start of 10 s, and 30 s of patience for the answers in it."""
+MEMORY_BYTES: Final = 500_000_000
+_LIAR: Final = Path(__file__).with_name("liar.py")
+_PLAN: Final = """\
+name: lied-to
+baseline: native
+image: host
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  native: {provider: native}
+workloads:
+  - {name: command, argv: [sh, -c, "sleep 0.01; echo 42"], timeout_s: 3}
+blocks: {min: 1, max: 1}
+seed: 3
+"""
+_SUBJECT: Final = Subject("lied-to", _PLAN, finished=2)
+
+
+def _cases(seed: int) -> Iterable[str]:
+    names = list(LIES)
+    random.Random(seed).shuffle(names)
+    return names
+
+
+def play(case: Case) -> None:
+    """One run with one lie; then what it left is read and cleaned away."""
+    attacked = Attacked(case, _SUBJECT)
+    os.environ["ULLAGE_HONEST_AGENT"] = str(client.binary())
+    os.environ["ULLAGE_AGENT"] = str(_LIAR)
+    rule = case.place / "lie.json"
+    rule.write_text(json.dumps(LIES[case.name]), encoding="utf-8")
+    os.environ["ULLAGE_LIE"] = str(rule)
+    controller = attacked.start()
+    in_time = controller.gone(DEADLINE_S)
+    if not in_time:
+        told(controller, signal.SIGTERM, GONE_S)
+    attacked.see()
+    check_words(controller)
+    _check_terminal(controller)
+    _check_figures(attacked)
+    _check_shown(attacked)
+    case.counts["runs"] += 1
+    case.most("most_memory_mb", controller.max_rss_bytes / 1e6)
+    attacked.check_nothing_left("after the run")
+    if controller.max_rss_bytes > MEMORY_BYTES:
+        raise FaultFoundError(f"it took {controller.max_rss_bytes / 1e6:.0f} MB")
+    if not in_time:
+        raise FaultFoundError(f"not at its end after {DEADLINE_S:g} s: {controller.stderr[-300:]}")
+
+
+def _check_terminal(controller: Controller) -> None:
+    if "\x1b" in controller.stderr:
+        raise FaultFoundError("an escape of the guest's reached the terminal")
+
+
+def _check_figures(attacked: Attacked) -> None:
+    """What is called ok is possible: within what the controller itself saw."""
+    for line in attacked.journal.splitlines():
+        event: dict[str, Any] = json.loads(line)
+        if event["event"] != "trial" or event["status"] != "ok":
+            continue
+        window_s = (event["end_ns"] - event["start_ns"]) / 1e9
+        seconds = event["metrics"]["seconds"]
+        cpu_s = event["metrics"].get("cpu_seconds", 0.0)
+        if not 0 < seconds <= window_s + 1e-3:
+            raise FaultFoundError(f"{seconds} s in a window of {window_s} s are called ok")
+        if not 0 <= cpu_s <= (os.cpu_count() or 1) * (seconds + 0.1):
+            raise FaultFoundError(f"{cpu_s} CPU seconds in {seconds} s are called ok")
+
+
+def _check_shown(attacked: Attacked) -> None:
+    folder = attacked.folder
+    if folder is None:
+        return
+    shown = Controller(["show", str(folder)], attacked.case.place)
+    if not shown.gone(GONE_S):
+        shown.kill()
+        raise FaultFoundError("`show` of it does not end")
+    check_words(shown)
+
+
+CAMPAIGN: Final = Campaign(
+    name="lying-agents",
+    figure="lying agents through `ullage run`",
+    reach=f"≥ 100 lies; every run ends within {DEADLINE_S:g} s; ≤ 500 MB",
+    cases=_cases,
+    play=play,
+)
