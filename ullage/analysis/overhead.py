@@ -17,7 +17,7 @@ from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of
 from ullage.analysis.energy import results as energy
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
 from ullage.runs.events import Finished, Started, Trial
-from ullage.runs.pairs import Cells
+from ullage.runs.pairs import Cells, repeated
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
 from ullage.stats import Verdict
@@ -113,11 +113,18 @@ numbers."""
 
 
 def check(folder: RunFolder) -> None:
-    """Raise RUN_BAD_FORMAT for figures that cannot be measured: no numbers, or absurd ones."""
+    """Raise RUN_BAD_FORMAT for figures that cannot be measured: no numbers, absurd ones, or curves
+    that have two points at one place.
+    """
     for trial in folder.trials:
-        for name in trial.metrics:
+        for name, figure in trial.metrics.items():
+            reason = None
             if not all(map(_measurable, _figures(trial, name))):
-                reason = f"trial {trial.trial}: {name!a} is not a number that can be measured"
+                reason = "is not a number that can be measured"
+            elif isinstance(figure, list) and (twice := repeated(figure)) is not None:
+                reason = f"has two points at {twice:g}"
+            if reason is not None:
+                reason = f"trial {trial.trial}: {name!a} {reason}"
                 raise UllageError(RUN_BAD_FORMAT, path=folder.path, format=FORMAT, reason=reason)
 
 

@@ -40,6 +40,7 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
         "robust-disagrees",
         "bootstrap-disagrees",
         "curve-mixed",
+        "curve-ragged",
         "autocorrelated",
         "bimodal",
         "warm-up",

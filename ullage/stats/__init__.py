@@ -22,5 +22,6 @@ Why = Literal[
     "floor-biased",
     "systematic",
     "interval-too-wide",
+    "holes",
 ]
 """What a verdict rests on."""

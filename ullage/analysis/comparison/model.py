@@ -105,6 +105,8 @@ class CurvePoint(Record):
     high: float | None
     baseline_median: float
     environment_median: float
+    pairs: int
+    """Pairs that have it: fewer than the curve has where some lack a point."""
 
 
 class Cause(Record):

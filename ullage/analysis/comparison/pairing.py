@@ -136,8 +136,8 @@ class Draft:
 
     @property
     def nothing_common(self) -> bool:
-        """Curves without a point that all of them have: not a single ratio can be made."""
-        return bool(self.metric.coordinate and self.paired.no_ratio and not self.paired.coordinates)
+        """Curves without a place at which enough of them have points: there is no ratio."""
+        return bool(self.paired.thin and not self.paired.coordinates)
 
     @property
     def coordinate(self) -> str:
@@ -166,7 +166,7 @@ class Draft:
             return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
         paired = self.paired
         if self.nothing_common:
-            return f"no value of {self.coordinate} is in all trials"
+            return f"no value of {self.coordinate} has enough pairs"
         if paired.no_ratio:
             return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
         if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
@@ -206,9 +206,19 @@ class Draft:
 
     @cached_property
     def columns(self) -> list[list[float]]:
-        """Of a curve: the log-ratios of the units at each coordinate."""
-        along = zip(*(p.along for p in self.paired.pairs), strict=True)
-        return [self.collapsed(column) for column in along]
+        """Of a curve: the log-ratios at each coordinate, of the units that have it."""
+        along = np.array([p.along for p in self.paired.pairs])
+        makings = np.array(self.generations)
+        return [
+            collapse(column[present], makings[present]).tolist()
+            for column in along.T
+            if (present := ~np.isnan(column)).any()
+        ]
+
+    @property
+    def no_equivalence(self) -> bool:
+        """May it not be called equivalent, because a part of the curve was hardly seen?"""
+        return bool(self.paired.thin)
 
 
 def draft(
@@ -376,7 +386,8 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
     mine = _medians(d.environment_series, d.metric.name)
     theirs = _medians(d.baseline_series, d.metric.name)
     curve_points = []
-    for coordinate, column in zip(coordinates, d.columns, strict=True):
+    places = zip(*(p.along for p in d.paired.pairs), strict=True)
+    for coordinate, column, at_place in zip(coordinates, d.columns, places, strict=True):
         band = mean_interval(column, confidence, s.widening)
         curve_points.append(
             CurvePoint(
@@ -386,6 +397,7 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
                 high=band.high if band else None,
                 baseline_median=theirs[coordinate],
                 environment_median=mine[coordinate],
+                pairs=sum(not math.isnan(x) for x in at_place),
             )
         )
     return tuple(curve_points)
@@ -490,4 +502,5 @@ def family_member(
         systematic=systematic,
         along=draft.along,
         correlation=draft.settings.correlation,
+        no_equivalence=draft.no_equivalence,
     )

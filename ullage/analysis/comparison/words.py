@@ -95,6 +95,8 @@ def settles(c: Comparison) -> str:
     if c.why == "no-spread":
         units = "values of each side" if unpaired(c) else "pairs"
         return f"all {units} are equal: the figures are too coarse to tell, or exact"
+    if c.why == "holes":
+        return "some places of the curve have too few pairs for it to be called equivalent"
     if c.blocks_to_settle is None:
         if c.why == "floor-biased":
             return "two equal environments differ by too much for so small a margin"

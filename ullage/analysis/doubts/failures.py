@@ -77,7 +77,7 @@ def _failures(d: Draft) -> Doubt | None:
 
 
 def _missing(d: Draft) -> Doubt | None:
-    if not d.paired.missing:
+    if not d.paired.missing or d.nothing_common:
         return None
     return Doubt(
         code="metric-missing",
@@ -101,7 +101,7 @@ def _alone(d: Draft) -> Doubt | None:
 
 
 def _no_ratio(d: Draft) -> Doubt | None:
-    if not d.paired.no_ratio or d.nothing_common:
+    if not d.paired.no_ratio:
         return None
     return Doubt(
         code="no-ratio",
@@ -113,7 +113,7 @@ def _no_ratio(d: Draft) -> Doubt | None:
 
 def _too_few(d: Draft) -> Doubt | None:
     n = len(d.paired.pairs)
-    if n >= LEAST_PAIRS or d.paired.no_ratio:
+    if n >= LEAST_PAIRS or d.paired.no_ratio or d.nothing_common:
         return None
     message = f"{pairs(n)}; a verdict needs at least {LEAST_PAIRS}."
     if d.paired.blocks >= LEAST_PAIRS:
