@@ -56,9 +56,13 @@ def noise_floor(again: Iterable[IntervalEstimate], correlation: float = SHARED) 
 
 
 def reach(interval: IntervalEstimate, correlation: float = SHARED) -> float:
-    """The floor that one A/A makes, on the log scale; infinite when a bound is 0 or infinite."""
+    """The floor that one A/A makes, on the log scale; infinite when a bound is 0 or infinite.
+
+    Infinite too where it has no spread: two copies that always print the same show how coarsely
+    was measured, and nothing of what two equal environments differ by.
+    """
     low, high = _log(interval.low), _log(interval.high)
-    if not math.isfinite(low) or not math.isfinite(high):
+    if not math.isfinite(low) or not math.isfinite(high) or low == high:
         return math.inf
     return max(abs(low), abs(high)) + (random_part(correlation) - 1) * (high - low) / 2
 
@@ -101,6 +105,9 @@ def quantum(values: ArrayLike) -> float | None:
     are finite.
     """
     magnitudes = np.abs(sample(values, 0))
+    some = magnitudes[:: max(1, magnitudes.size // _ENOUGH)]
+    if some.size < magnitudes.size and _has_none(some):
+        return None  # nor have all of them, and to sort them takes long
     x = np.unique(magnitudes[magnitudes > 0])
     if x.size < 2 or (x.size < 4 and x.size == magnitudes.size):
         return None
@@ -117,6 +124,11 @@ def quantum(values: ArrayLike) -> float | None:
     return step if float(np.max(np.abs(steps - np.round(steps)))) < _FAR else None
 
 
+def _has_none(magnitudes: Floats) -> bool:
+    """Are these values, at least four different ones, multiples of no step?"""
+    return bool(np.unique(magnitudes[magnitudes > 0]).size >= 4) and quantum(magnitudes) is None
+
+
 def _common(a: float, b: float, nothing: float) -> float:
     """Greatest common divisor of two numbers; a remainder up to `nothing` is none."""
     while b > nothing:
@@ -131,6 +143,63 @@ def averaged(deviation: float, step: float) -> bool:
     systematic part would be double.
     """
     return deviation >= NOT_AVERAGED * step
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How coarse the figures of both sides are, relative to their means.
+
+    0 where no step is seen, or where the side's own noise averages the rounding out.
+    """
+
+    environment: float
+    baseline: float
+
+    @property
+    def expanded(self) -> float:
+        """Expanded (k = 2) uncertainty of the log-ratio from both; infinite where one is ≥ 2."""
+        return 2 * math.hypot(
+            *(rectangular(half_step(s)) for s in (self.environment, self.baseline))
+        )
+
+
+def steps(
+    environment: ArrayLike, baseline: ArrayLike, known: float = 0.0, *, averages: bool = True
+) -> Steps:
+    """The steps of two sides that one tool measured, each relative to the mean of its side.
+
+    A side's step is the largest of what its own figures show (`quantum`), of what those of both
+    sides show together, and of what the tool is known to print. So a side that always gives the
+    same figure takes the step of the other one: a constant is coarse and not perfect. Times are
+    often printed as rates, so that their inverses are looked at too. Where the side's own noise
+    averages the rounding out there is no step; averages: say False of a quantile, which no noise
+    makes finer than its step.
+    """
+    mine, theirs = sample(environment, 0), sample(baseline, 0)
+    if not (mine.size and theirs.size):
+        return Steps(0.0, 0.0)
+    relative = [_relative(mine, theirs, known, averages)]
+    if min(float(x.min()) for x in (mine, theirs)) > 0:
+        relative.append(_relative(1 / mine, 1 / theirs, 0.0, averages))
+    return Steps(*(max(sides) for sides in zip(*relative, strict=True)))
+
+
+def _relative(mine: Floats, theirs: Floats, known: float, averages: bool) -> tuple[float, float]:
+    both = max(quantum(np.concatenate((mine, theirs))) or 0.0, known)
+
+    def of_side(x: Floats) -> float:
+        step = max(quantum(x) or 0.0, both)
+        if step == 0 or (averages and x.size > 1 and averaged(float(x.std(ddof=1)), step)):
+            return 0.0
+        mean = abs(float(x.mean()))
+        return step / mean if mean > 0 else math.inf
+
+    return of_side(mine), of_side(theirs)
+
+
+def half_step(step: float) -> float:
+    """Half a step, relative to the mean, on the log scale: by its longer, lower side."""
+    return -math.log1p(-step / 2) if step < 2 else math.inf
 
 
 def dithered(values: ArrayLike, step: float | None, seed: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,13 +29,15 @@ from ullage.stats.interval import (
 )
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
-from ullage.stats.uncertainty import SHARED, Floor, noise_floor, reach
-from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, p_values
+from ullage.stats.uncertainty import SHARED, Floor, Steps, noise_floor, reach, steps
+from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, equivalence_p, p_values
 
 BOOTSTRAP_LEAST = 3
 BOOTSTRAP_HEARD = 20
 """Its disagreement counts from so many units on: under that it is known to be too short, and of 12
 clean normal values it would disagree in 4.5 % of the cases, of 20 in 1.7 %."""
+TOO_COARSE = 2.0
+"""A step, relative to the mean: with one of this size the true figure may be nothing at all."""
 _LEAST = sys.float_info.min
 
 
@@ -98,6 +100,14 @@ class Draft:
             (self.environment, [pair.environment for pair in self.paired.pairs]),
             (self.baseline, [pair.baseline for pair in self.paired.pairs]),
         )
+
+    @cached_property
+    def steps(self) -> tuple[Steps, ...]:
+        """How coarse the figures of both sides are; of a curve at each compared coordinate."""
+        places = self.paired.coordinates if self.metric.coordinate else (None,)
+        known = self.metric.resolution or 0.0
+        mine, theirs = (_figures(trials, self.metric.name) for _, trials in self.sides)
+        return tuple(steps(_at(mine, place), _at(theirs, place), known) for place in places)
 
     @cached_property
     def log_ratios(self) -> list[float]:
@@ -169,6 +179,9 @@ class Draft:
             return f"no value of {self.coordinate} has enough pairs"
         if paired.no_ratio:
             return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
+        for side, (environment, _) in zip(("environment", "baseline"), self.sides, strict=True):
+            if any(getattr(step, side) >= TOO_COARSE for step in self.steps):
+                return f"the figures of {environment.label} are no larger than half their step"
         if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
             return f"{self.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
         return None
@@ -196,7 +209,10 @@ class Draft:
         is the largest of all coordinates': an intersection–union test, which needs no correction
         (Berger 1982). A curve that differs both ways is `curve-mixed`.
         """
-        equivalences = [p_values(m, self.settings.margin).equivalence for m in self.along]
+        equivalences = [
+            equivalence_p(m, self.settings.margin, allowance=step.expanded)
+            for m, step in zip(self.along, self.steps, strict=False)
+        ]
         return PValues(along_all.difference, max(along_all.equivalence, *equivalences))
 
     @cached_property
@@ -219,6 +235,16 @@ class Draft:
     def no_equivalence(self) -> bool:
         """May it not be called equivalent, because a part of the curve was hardly seen?"""
         return bool(self.paired.thin)
+
+
+def _figures(trials: Iterable[Trial], name: str) -> list[dict[float | None, float]]:
+    """Of each trial: coordinate → figure; None for the one figure of what is no curve."""
+    figures = (trial.metrics[name] for trial in trials)
+    return [dict(f) if isinstance(f, list) else {None: f} for f in figures]
+
+
+def _at(figures: Iterable[Mapping[float | None, float]], place: float | None) -> list[float]:
+    return [figure[place] for figure in figures if place in figure]
 
 
 def draft(

@@ -93,21 +93,28 @@ def _bootstrap(d: Draft, f: Figures) -> Doubt | None:
 
 def _coarse(d: Draft) -> Iterator[Doubt]:
     """Steps that noise does not average out, so large that both sides' halves matter."""
-    if d.metric.coordinate is not None:
-        return
-    for environment, trials in d.sides:
-        step = systematic.resolution(trials, d.metric.name) if trials else None
-        if step is None or step <= MATTERS * d.settings.margin:
-            continue
-        yield Doubt(
-            code="coarse",
-            message=f"The figures of {environment.label} come in steps of {share(step)} of their "
-            f"mean and vary less than that (margin {share(d.settings.margin)}): the ratio may be "
-            f"off by {share(step / 2)}, and its interval does not show it.",
-            advice="More blocks do not help, for all are rounded alike; the uncertainty budget "
-            "counts it. Make trials longer, so that the tool counts more, or compare a metric that "
-            "it prints with more digits.",
-        )
+    for (environment, _), steps in zip(d.sides, systematic.steps_of_sides(d), strict=True):
+        step = max(steps, default=0.0)
+        if step > MATTERS * d.settings.margin:
+            yield coarse(
+                environment.label,
+                step,
+                d.settings.margin,
+                "More blocks do not help, for all are rounded alike; the uncertainty budget counts "
+                "it. Make trials longer, so that the tool counts more, or compare a metric that it "
+                "prints with more digits.",
+            )
+
+
+def coarse(label: str, step: float, margin: float, advice: str) -> Doubt:
+    """The figures of one side are rounded, in steps of this part of their mean."""
+    return Doubt(
+        code="coarse",
+        message=f"The figures of {label} come in steps of {share(step)} of their mean and vary "
+        f"less than that (margin {share(margin)}): the ratio may be off by {share(step / 2)}, and "
+        "its interval does not show it.",
+        advice=advice,
+    )
 
 
 def _systematic(d: Draft) -> Doubt | None:

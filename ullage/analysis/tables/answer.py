@@ -150,7 +150,9 @@ def _judge(
         # A comparison that may not have a verdict stays in the family: it was asked for.
         FamilyMember(None, None, floor, of_floor)
         if doubts.no_verdict(e, _facts(source, c, floor))
-        else FamilyMember(e.moments, e.p, floor, of_floor, pairs=e.units)
+        else FamilyMember(
+            e.moments, e.p, floor, of_floor, pairs=e.units, systematic=e.steps.expanded
+        )
         for (c, e), (floor, of_floor) in zip(drafts, floors, strict=True)
         if c.figure.primary
     ]
@@ -170,6 +172,7 @@ def _facts(source: _Source, c: Contrast, floor: Floor | None) -> doubts.Facts:
         floor=floor,
         alpha=source.alpha,
         block_name=sheet.block_name,
+        margin=source.request.criteria.margin,
     )
 
 

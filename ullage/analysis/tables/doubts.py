@@ -5,13 +5,14 @@ The codes are those of a run; the advice is for somebody whose measurements are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ullage.analysis.comparison.model import Cell, Doubt
 from ullage.analysis.comparison.pairing import BOOTSTRAP_HEARD, disagree
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.doubts.readings import MATTERS, coarse
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import Counts
 from ullage.stats.uncertainty import Floor
@@ -36,14 +37,20 @@ class Facts:
     alpha: float
     """Level of the tests for drift and dependence, already divided by their number."""
     block_name: Callable[[int], str]
+    margin: float
+
+    @property
+    def sides(self) -> tuple[tuple[str, Cell], ...]:
+        """Label and cell of the environment and of the baseline."""
+        return (
+            (self.environment_label, self.environment_cell),
+            (self.baseline_label, self.baseline_cell),
+        )
 
 
 def no_verdict(e: Evidence, f: Facts) -> str | None:
     """Why there can be no verdict, or None."""
-    for label, cell in (
-        (f.environment_label, f.environment_cell),
-        (f.baseline_label, f.baseline_cell),
-    ):
+    for label, cell in f.sides:
         if cell.failure_rate > MOST_FAILURES:
             return f"too many missing figures: {cell.failed:,} of {cell.trials:,} in {label}"
     if e.no_verdict is None and e.counts is not None and _many_alone(e.counts):
@@ -70,6 +77,7 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
         _no_ratio(e),
         _too_few(e),
         _no_spread(e),
+        *_coarse(e, f),
         _crossed(e),
         _drift(e, f),
         _autocorrelated(e, f),
@@ -192,6 +200,18 @@ def _no_spread(e: Evidence) -> Doubt | None:
         message=f"All {e.units:,} values are the same: they are exact, or too coarse.",
         advice="Check the resolution of the tool that measured, and how the table was rounded.",
     )
+
+
+def _coarse(e: Evidence, f: Facts) -> Iterator[Doubt]:
+    for (label, _), step in zip(f.sides, (e.steps.environment, e.steps.baseline), strict=True):
+        if step > MATTERS * f.margin:
+            yield coarse(
+                label,
+                step,
+                f.margin,
+                "More rows do not help, for all are rounded alike, and no difference as small is "
+                "called one. Take more digits from the tool, or measure for longer.",
+            )
 
 
 def _crossed(e: Evidence) -> Doubt | None:

@@ -31,12 +31,16 @@ from ullage.stats.series_checks import (
     drift,
     outliers,
 )
+from ullage.stats.uncertainty import Steps, steps
 from ullage.stats.verdict import LEAST_PAIRS, PValues, p_values
 
 SEED: Final = 1
 """Of the bootstrap: the same table gives the same answer."""
 NEIGHBOURS: Final = 1_000_000
 """So many tell how alike neighbours are to a thousandth; more only cost time."""
+
+
+NO_STEPS: Final = Steps(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class Evidence:
     """There are too few values to bound the quantile that was asked for."""
     mixed: bool = False
     """A quantile was asked for of rows of several generations."""
+    steps: Steps = NO_STEPS
+    """How coarse the figures of both sides are."""
     repeated: bool = False
     """The rows of a cell stand there twice, one after the other."""
 
@@ -84,8 +90,9 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
     x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
     units = x if groups is None else collapse(x, groups)
     m = moments(units) if units.size >= 2 else None
-    resampled, ranked, interval, (far, without), drifting, neighbours = run(
+    coarse, resampled, ranked, interval, (far, without), drifting, neighbours = run(
         (
+            lambda: _steps(mine, theirs),
             lambda: bootstrap(units, criteria.confidence, SEED),
             lambda: robust(units, criteria.confidence),
             lambda: mean_interval(units, criteria.confidence),
@@ -104,6 +111,7 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
         outliers=pairs.block[far],
         drift=drifting,
         autocorrelation=neighbours,
+        steps=coarse,
         ratio=math.exp(float(np.mean(units))) if units.size else None,
         counts=counts,
         generations=1 if groups is None else units.size,
@@ -112,6 +120,12 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
         no_ratio=counts.no_ratio > 0,
         fieller=figure.better == "lower",
     )
+
+
+def _steps(mine: Rows, theirs: Rows, *, averages: bool = True) -> Steps:
+    """Of the rows as they were printed, before any mean."""
+    a, b = (rows.value[~np.isnan(rows.value)] for rows in (mine, theirs))
+    return steps(a, b, averages=averages)
 
 
 def _several(generation: Codes | None) -> bool:
@@ -206,6 +220,7 @@ def _unpaired(
     base = Evidence(
         generations=number if nested else 1,
         units=number,
+        steps=_steps(mine, theirs, averages=criteria.quantile is None),
         repeated=halves_repeat(mine.value) or halves_repeat(theirs.value),
     )
     try:
