@@ -12,6 +12,7 @@ import pytest
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, make_run
 from tests.analysis.doubtkit import doubted, draft
 from ullage.analysis import overhead, sentences
+from ullage.analysis.comparison import losses
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -121,3 +122,14 @@ def test_holes_in_an_otherwise_whole_curve_are_counted() -> None:
     whole = [(1.0, 2.0), (2.0, 3.0)]
     message = doubted(draft([whole] * 7 + [whole[:1]], [whole] * 8))["curve-ragged"].message
     assert message.startswith("1 of 16 points along size are missing; each value is compared over")
+
+
+def test_holes_are_filled_with_their_places_extremes() -> None:
+    """At size 2 between 0.9 and 1.3 times as long: what is missing there may have been either."""
+    at_two = [0.9, 1.3, 1.0, 1.1, 1.2, 1.05, 1.15]
+    mine = [[(1.0, 1.0), (2.0, 4 * x)] for x in at_two] + [[(1.0, 1.0)]]
+    best, worst = losses.fillings(draft(mine, [[(1.0, 1.0), (2.0, 4.0)]] * 8)) or (None, None)
+    assert best is not None and worst is not None
+    assert best.paired.pairs[-1].along == pytest.approx((0.0, np.log(0.9)))
+    assert worst.paired.pairs[-1].log_ratio == pytest.approx(np.log(1.3) / 2)
+    assert worst.paired.holes == 0

@@ -130,15 +130,8 @@ def test_what_stands_for_a_curve_is_the_jackknifes_pseudo_value() -> None:
     x = np.where(rng.random((9, 4)) < 0.3, np.nan, rng.normal(size=(9, 4)))
     x[:3] = rng.normal(size=(3, 4))
     mine = [{float(k): math.exp(-v) for k, v in enumerate(row) if v == v} for row in x]
-    paired = pair(
-        *(
-            _cells(_curves(*mine), _curves(*[dict.fromkeys(map(float, range(4)), 1.0)] * 9)).series(
-                key, "w"
-            )
-            for key in ("vm", "native")
-        ),
-        CURVE,
-    )
+    cells = _cells(_curves(*mine), _curves(*[dict.fromkeys(map(float, range(4)), 1.0)] * 9))
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
     kept = x[:, [int(c) for c in paired.coordinates]]
     without = [np.nanmean(np.delete(kept, b, axis=0), axis=0).mean() for b in range(9)]
     effect = np.nanmean(kept, axis=0).mean()

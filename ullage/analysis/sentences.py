@@ -41,6 +41,8 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
         "bootstrap-disagrees",
         "curve-mixed",
         "curve-ragged",
+        "some-failures",
+        "metric-missing",
         "autocorrelated",
         "bimodal",
         "warm-up",

@@ -23,5 +23,6 @@ Why = Literal[
     "systematic",
     "interval-too-wide",
     "holes",
+    "losses",
 ]
 """What a verdict rests on."""

@@ -239,7 +239,7 @@ class Draft:
 
 def _figures(trials: Iterable[Trial], name: str) -> list[dict[float | None, float]]:
     """Of each trial: coordinate → figure; None for the one figure of what is no curve."""
-    figures = (trial.metrics[name] for trial in trials)
+    figures = (trial.metrics[name] for trial in trials if name in trial.metrics)
     return [dict(f) if isinstance(f, list) else {None: f} for f in figures]
 
 

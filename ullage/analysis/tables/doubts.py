@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ullage.analysis.comparison.estimates import Losses
+from ullage.analysis.comparison.losses import between
 from ullage.analysis.comparison.model import Cell, Doubt
 from ullage.analysis.comparison.pairing import BOOTSTRAP_HEARD, disagree
 from ullage.analysis.comparison.rounding import share
-from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.comparison.words import if_extreme, ratio_words
 from ullage.analysis.doubts.readings import MATTERS, coarse
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import Counts
@@ -70,8 +72,8 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
     """All doubts about one comparison."""
     doubts = (
         _emulated(f),
-        _failures(f),
-        _alone(e),
+        _failures(e, f),
+        _alone(e, f),
         _mixed(e),
         _unbounded(e),
         _no_ratio(e),
@@ -100,21 +102,33 @@ def _emulated(f: Facts) -> Doubt | None:
     )
 
 
-def _failures(f: Facts) -> Doubt | None:
-    lost = f.environment_cell.failed + f.baseline_cell.failed
+def lost(e: Evidence, f: Facts) -> Losses | None:
+    """The interval with what is missing at its best and at its worst; None: nothing is."""
+    if e.filled is None:
+        return None
+    if e.counts is not None:
+        number = e.counts.failed + e.counts.alone
+    else:
+        number = sum(cell.failed for _, cell in f.sides)
+    return between(number, *(end.interval for end in e.filled))
+
+
+def _failures(e: Evidence, f: Facts) -> Doubt | None:
+    failed = f.environment_cell.failed + f.baseline_cell.failed
     rows = f.environment_cell.trials + f.baseline_cell.trials
-    if not lost:
+    if not failed:
         return None
     many = any(cell.failure_rate > MOST_FAILURES for cell in (f.environment_cell, f.baseline_cell))
     return Doubt(
         code="too-many-failures" if many else "some-failures",
-        message=f"{lost:,} of {rows:,} rows hold no figure; "
-        + ("what is left may not be typical." if many else "they are left out."),
+        message=f"{failed:,} of {rows:,} rows hold no figure; "
+        + ("what is left may not be typical." if many else "they are left out.")
+        + if_extreme(lost(e, f)),
         advice="Find out why they failed: a failed measurement is often a slow one.",
     )
 
 
-def _alone(e: Evidence) -> Doubt | None:
+def _alone(e: Evidence, f: Facts) -> Doubt | None:
     if e.counts is None or not e.counts.alone:
         return None
     advice = "Look at what became of the others: a comparison of the survivors may flatter."
@@ -127,7 +141,7 @@ def _alone(e: Evidence) -> Doubt | None:
     return Doubt(
         code="metric-missing",
         message=f"{e.counts.alone:,} of {e.counts.blocks:,} blocks have rows of one side only; "
-        "they are left out.",
+        f"they are left out.{if_extreme(lost(e, f))}",
         advice=advice,
     )
 
