@@ -121,10 +121,16 @@ def test_half_a_step_goes_further_down_than_up() -> None:
     assert half_step(2.0) == math.inf
 
 
-def test_a_million_figures_without_a_step_are_not_sorted_for_it() -> None:
-    """The step of all is one of some of them; sparse ones are still seen among constants."""
-    rng = np.random.default_rng(7)
-    assert quantum(rng.lognormal(0, 0.05, 1_000_000)) is None
+def test_sparse_steps_among_many_are_seen() -> None:
+    """Where the few that are looked at first are all alike they prove nothing."""
     sparse = np.full(100_000, 20.0)
     sparse[17] = 21.0
-    assert quantum(sparse) == pytest.approx(1.0)
+    assert steps(sparse, np.full(100_000, 20.0)).baseline == pytest.approx(1 / 20)
+    fine = np.random.default_rng(7).lognormal(0, 0.05, 100_000)
+    assert steps(fine, fine).expanded == 0
+
+
+def test_missing_figures_have_no_step() -> None:
+    holes = [*NOISY, math.nan, math.nan]
+    assert steps(holes, [20.0] * 10) == steps(NOISY, [20.0] * 10)
+    assert steps([math.nan], [1.0]).expanded == 0

@@ -85,6 +85,10 @@ _FAR = 0.05
 """No value is further from a multiple, in steps: unit conversion and float64 leave less."""
 _ENOUGH = 1000
 """So many distinct values tell the step as well as all."""
+_FEWEST = 4
+"""Under so many different values, none of them twice, any numbers have a step."""
+_LOOK = 32
+"""So many values are looked at first."""
 
 NOT_AVERAGED = math.sqrt(1 / 4 + 1 / 12)
 """Standard deviation, in steps, under which rounding does not average out.
@@ -105,11 +109,8 @@ def quantum(values: ArrayLike) -> float | None:
     are finite.
     """
     magnitudes = np.abs(sample(values, 0))
-    some = magnitudes[:: max(1, magnitudes.size // _ENOUGH)]
-    if some.size < magnitudes.size and _has_none(some):
-        return None  # nor have all of them, and to sort them takes long
     x = np.unique(magnitudes[magnitudes > 0])
-    if x.size < 2 or (x.size < 4 and x.size == magnitudes.size):
+    if x.size < 2 or (x.size < _FEWEST and x.size == magnitudes.size):
         return None
     largest = float(x[-1])
     least = FINEST * largest
@@ -122,11 +123,6 @@ def quantum(values: ArrayLike) -> float | None:
         step = float(value) / round(float(value) / step)
     steps = x / step
     return step if float(np.max(np.abs(steps - np.round(steps)))) < _FAR else None
-
-
-def _has_none(magnitudes: Floats) -> bool:
-    """Are these values, at least four different ones, multiples of no step?"""
-    return bool(np.unique(magnitudes[magnitudes > 0]).size >= 4) and quantum(magnitudes) is None
 
 
 def _common(a: float, b: float, nothing: float) -> float:
@@ -173,21 +169,40 @@ def steps(
     same figure takes the step of the other one: a constant is coarse and not perfect. Times are
     often printed as rates, so that their inverses are looked at too. Where the side's own noise
     averages the rounding out there is no step; averages: say False of a quantile, which no noise
-    makes finer than its step.
+    makes finer than its step. NaN is a figure that is missing.
     """
-    mine, theirs = sample(environment, 0), sample(baseline, 0)
-    if not (mine.size and theirs.size):
-        return Steps(0.0, 0.0)
-    relative = [_relative(mine, theirs, known, averages)]
-    if min(float(x.min()) for x in (mine, theirs)) > 0:
-        relative.append(_relative(1 / mine, 1 / theirs, 0.0, averages))
-    return Steps(*(max(sides) for sides in zip(*relative, strict=True)))
+    sides = [np.asarray(x, dtype=np.float64).reshape(-1) for x in (environment, baseline)]
+    relative = [(0.0, 0.0)]
+    if known or any(map(_may_have_step, sides)):
+        relative.append(_relative(*map(_present, sides), known, averages))
+    if any(_may_have_step(1 / few) for few in map(_few, sides) if (few > 0).all()):
+        mine, theirs = map(_present, sides)
+        if min(mine.min(initial=1), theirs.min(initial=1)) > 0:
+            relative.append(_relative(1 / mine, 1 / theirs, 0.0, averages))
+    return Steps(*(max(side) for side in zip(*relative, strict=True)))
+
+
+def _present(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def _few(values: Floats) -> Floats:
+    """Some of them, from all over: where these have no step, nor have all."""
+    return _present(values[:: max(1, values.size // _LOOK)])
+
+
+def _may_have_step(values: Floats) -> bool:
+    """Not unless a few of them have one; they are looked at first, for all may be many."""
+    few = _few(values)
+    return np.unique(few).size < _FEWEST or quantum(few) is not None
 
 
 def _relative(mine: Floats, theirs: Floats, known: float, averages: bool) -> tuple[float, float]:
     both = max(quantum(np.concatenate((mine, theirs))) or 0.0, known)
 
     def of_side(x: Floats) -> float:
+        if not x.size:
+            return 0.0
         step = max(quantum(x) or 0.0, both)
         if step == 0 or (averages and x.size > 1 and averaged(float(x.std(ddof=1)), step)):
             return 0.0

@@ -101,7 +101,7 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
     m = moments(units) if units.size >= 2 else None
     coarse, resampled, ranked, interval, (far, without), drifting, neighbours = run(
         (
-            lambda: _steps(mine, theirs),
+            lambda: steps(mine.value, theirs.value),
             lambda: bootstrap(units, criteria.confidence, SEED),
             lambda: robust(units, criteria.confidence),
             lambda: mean_interval(units, criteria.confidence),
@@ -176,12 +176,6 @@ def _filled_rows(
 
 def _with(rows: Rows, value: float) -> Rows:
     return replace(rows, value=np.where(np.isnan(rows.value), value, rows.value))
-
-
-def _steps(mine: Rows, theirs: Rows, *, averages: bool = True) -> Steps:
-    """Of the rows as they were printed, before any mean."""
-    a, b = (rows.value[~np.isnan(rows.value)] for rows in (mine, theirs))
-    return steps(a, b, averages=averages)
 
 
 def _several(generation: Codes | None) -> bool:
@@ -288,7 +282,7 @@ def _unpaired(
     base = Evidence(
         generations=number if nested else 1,
         units=number,
-        steps=_steps(mine, theirs, averages=criteria.quantile is None),
+        steps=steps(mine.value, theirs.value, averages=criteria.quantile is None),
         repeated=halves_repeat(mine.value) or halves_repeat(theirs.value),
     )
     try:
