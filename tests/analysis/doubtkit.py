@@ -110,6 +110,7 @@ def draft(
     margin: float = 0.02,
     settings: Mapping[str, Any] | None = None,
     guest: EnvironmentRecord = VM,
+    resolution: float | None = None,
 ) -> Draft:
     """The environment's figures against the baseline's, block by block.
 
@@ -134,6 +135,7 @@ def draft(
         description="Time.",
         primary=True,
         coordinate=Coordinate(name="size", unit="B") if curve else None,
+        resolution=resolution,
     )
     workload = WorkloadRecord(
         key="work",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,6 +115,71 @@ def test_no_spread_is_no_certainty(tmp_path: Path) -> None:
     assert (c.verdict, c.why, c.blocks_to_settle) == ("inconclusive", "no-spread", None)
     assert "worse" not in answer.partition(";")[0]
     assert "all pairs are equal: the figures are too coarse to tell, or exact" in answer
+
+
+def test_all_trials_of_one_side_failed(tmp_path: Path) -> None:
+    failures = [(b, "lxc", CPU.key) for b in range(12)]
+    analysis, answer = _analysed(tmp_path, failures=failures)
+    c = _cpu(analysis)
+    assert (c.ratio, c.interval, c.losses, c.verdict) == (None, None, None, None)
+    assert "LXC, CPU has no verdict: too many failures: 12 of 12 in LXC" in answer
+    assert _cpu(analysis, "container").verdict == "equivalent", "the others do not suffer"
+
+
+def test_rounding_is_called_no_difference(tmp_path: Path) -> None:
+    """Truth 20.35 everywhere: native and its copy always print 20, LXC scatters about it."""
+    rng = np.random.default_rng(6)
+
+    def change(event: Event) -> Event:
+        slow = event["environment"] == "lxc"
+        rate = round(20.35 * float(np.exp(rng.normal(0, 0.05)))) if slow else 20
+        return event | {"metrics": {"events_rate": float(rate)}}
+
+    analysis, _ = _altered(tmp_path, change, blocks=100)
+    c = _cpu(analysis)
+    assert c.interval is not None and c.budget is not None
+    assert c.interval.high < 1, "it would be called better by its interval"
+    assert (c.verdict, c.floor) == ("inconclusive", None)
+    assert {part.source for part in c.budget.components} == {"resolution"}
+    assert "coarse" in {doubt.code for doubt in c.doubts}
+
+
+def _losing(environment: str, blocks: tuple[int, ...]) -> Callable[[Event], Event]:
+    def change(event: Event) -> Event:
+        if event["environment"] == environment and event["block"] in blocks:
+            return event | {"status": "failed", "metrics": {}}
+        return event
+
+    return change
+
+
+def test_a_verdict_that_the_lost_trials_overturn_is_not_given(tmp_path: Path) -> None:
+    """Equal within 2 % but for one pair, and what is lost may all have been like that one."""
+    lose = _losing("lxc", (2, 30, 31, 32, 33))
+
+    def change(event: Event) -> Event:
+        if (event["environment"], event["block"]) == ("lxc", 7):
+            event["metrics"]["events_rate"] /= 1.25
+        return lose(event)
+
+    analysis, answer = _altered(tmp_path, change, blocks=60, noise_sd=0.002, truth={})
+    c = _cpu(analysis)
+    assert c.losses is not None and c.interval is not None
+    assert (c.losses.lost, c.pairs) == (5, 55)
+    assert c.interval.high < 1.02 < c.losses.high
+    assert (c.verdict, c.why) == ("inconclusive", "losses")
+    assert "no verdict holds whatever the lost ones would have shown" in answer
+
+
+def test_a_verdict_that_the_lost_trials_leave_stands_with_a_warning(tmp_path: Path) -> None:
+    analysis, answer = _altered(
+        tmp_path, _losing("lxc", (3,)), truth={("lxc", CPU.key): 2.0}, noise_sd=0.05
+    )
+    c = _cpu(analysis)
+    assert c.losses is not None and c.interval is not None
+    assert c.verdict == "worse"
+    assert c.losses.low < c.interval.low < c.interval.high < c.losses.high
+    assert "Read with care" in answer and "some-failures" in answer
 
 
 @pytest.mark.parametrize(("late_ns", "split"), [(40_000, False), (90_000_000_000, True)])

@@ -181,17 +181,15 @@ def test_trials_that_are_not_there_are_told(
             assert message.startswith("3 of 12 blocks have a trial of one side only")
 
 
-@pytest.mark.parametrize("empty", [True, False])
-def test_curves_without_a_common_point_are_not_said_to_be_zero(tmp_path: Path, empty: bool) -> None:
+def test_curves_without_a_common_point_are_not_said_to_be_zero(tmp_path: Path) -> None:
     def change(event: dict[str, Any]) -> dict[str, Any]:
-        if event["environment"] == "lxc" and event["block"] == 3:
-            points = event["metrics"]["throughput"]
-            event["metrics"]["throughput"] = [] if empty else [[x + 1, y] for x, y in points]
+        if event["environment"] == "lxc":
+            event["metrics"]["throughput"] = [[x + 1, y] for x, y in event["metrics"]["throughput"]]
         return event
 
     folder, analysis = _run(tmp_path, change, workloads=[CURVE_WORKLOAD])
     c = next(c for c in analysis if c.environment == "lxc")
-    assert c.no_verdict == "no value of message size is in all trials"
+    assert c.no_verdict == "no value of message size has enough pairs"
     assert set(_codes(c)) == {"curve-ragged"}
     assert "zero" not in "".join(sentences.answer(overhead.analyse(folder)))
     assert all(comparison.no_verdict is None for comparison in analysis if comparison is not c)

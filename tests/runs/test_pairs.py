@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from testing.synthetic import CURVE_WORKLOAD, WORKLOADS
@@ -79,19 +80,69 @@ def test_a_curve_is_one_number_by_its_geometric_mean() -> None:
     assert paired.log_ratios == pytest.approx([math.log(2) / 2])
 
 
-def test_curves_are_compared_where_all_have_points() -> None:
-    cells = _cells(
-        [{"throughput": [(1.0, 5.0), (2.0, 20.0)]}, {"throughput": [(1.0, 5.0)]}],
-        [{"throughput": [(1.0, 10.0), (2.0, 20.0)]}, {"throughput": [(1.0, 10.0), (4.0, 1.0)]}],
-    )
+def _curves(*points: dict[float, float]) -> list[dict[str, Scalar | Curve] | None]:
+    return [{"throughput": sorted(curve.items())} for curve in points]
+
+
+def test_a_hole_costs_only_its_own_point() -> None:
+    """Of 7 trials one lacks size 2: there it is compared over six pairs, elsewhere over seven."""
+    whole = {1.0: 10.0, 2.0: 40.0}
+    cells = _cells(_curves({1.0: 5.0}, *[{1.0: 5.0, 2.0: 20.0}] * 6), _curves(*[whole] * 7))
     paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
-    assert (paired.coordinates, paired.ragged, len(paired.pairs)) == ((1.0,), True, 2)
+    assert (paired.coordinates, paired.thin, paired.holes) == ((1.0, 2.0), (), 1)
+    assert [math.isnan(p.along[1]) for p in paired.pairs] == [True] + [False] * 6
+    assert paired.log_ratios == pytest.approx([math.log(2)] * 7)
+
+
+def test_a_coordinate_with_few_pairs_is_left_out_and_named() -> None:
+    mine = _curves(*[{1.0: 5.0, 2.0: 1.0}] * 5, *[{1.0: 5.0}] * 3)
+    theirs = _curves(*[{1.0: 10.0, 2.0: 40.0, 4.0: 1.0}] * 8)
+    cells = _cells(mine, theirs)
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
+    assert (paired.coordinates, paired.thin) == ((1.0,), ((2.0, 5), (4.0, 0)))
+    assert paired.log_ratios == pytest.approx([math.log(2)] * 8)
+
+
+def test_a_coordinate_of_few_makings_is_left_out() -> None:
+    """Twelve pairs of it, but all in two of eight makings."""
+    cells = _cells(
+        _curves(*[{1.0: 5.0, 2.0: 1.0}] * 12, *[{1.0: 5.0}] * 36),
+        _curves(*[{1.0: 10.0, 2.0: 40.0}] * 48),
+    )
+    series = [
+        {b: t.model_copy(update={"generation": b // 6}) for b, t in cells.series(key, "w").items()}
+        for key in ("vm", "native")
+    ]
+    paired = pair(series[0], series[1], CURVE)
+    assert (paired.coordinates, paired.thin) == ((1.0,), ((2.0, 2),))
+
+
+def test_the_mean_of_curves_with_holes_does_not_take_size_for_speed() -> None:
+    """Slow at size 2 only; the blocks that lack it are no faster for that."""
+    mine = _curves(*[{1.0: 10.0, 2.0: 10.0}] * 6, *[{1.0: 10.0}] * 6)
+    cells = _cells(mine, _curves(*[{1.0: 10.0, 2.0: 40.0}] * 12))
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
+    assert paired.log_ratios == pytest.approx([math.log(2)] * 12)
+
+
+def test_what_stands_for_a_curve_is_the_jackknifes_pseudo_value() -> None:
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random((9, 4)) < 0.3, np.nan, rng.normal(size=(9, 4)))
+    x[:3] = rng.normal(size=(3, 4))
+    mine = [{float(k): math.exp(-v) for k, v in enumerate(row) if v == v} for row in x]
+    cells = _cells(_curves(*mine), _curves(*[dict.fromkeys(map(float, range(4)), 1.0)] * 9))
+    paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
+    kept = x[:, [int(c) for c in paired.coordinates]]
+    without = [np.nanmean(np.delete(kept, b, axis=0), axis=0).mean() for b in range(9)]
+    effect = np.nanmean(kept, axis=0).mean()
+    assert paired.holes > 0
+    assert paired.log_ratios == pytest.approx([9 * effect - 8 * w for w in without])
 
 
 def test_curves_without_a_common_point_make_no_pair() -> None:
     cells = _cells([{"throughput": [(1.0, 5.0)]}], [{"throughput": [(2.0, 5.0)]}])
     paired = pair(cells.series("vm", "w"), cells.series("native", "w"), CURVE)
-    assert paired.pairs == ()
+    assert (paired.pairs, paired.missing, paired.thin) == ((), 1, ((1.0, 0), (2.0, 0)))
 
 
 def test_a_number_where_a_curve_was_promised_is_missing() -> None:

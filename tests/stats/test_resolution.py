@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.stats.uncertainty import NOT_AVERAGED, averaged, dithered, quantum
+from ullage.stats.uncertainty import NOT_AVERAGED, averaged, dithered, half_step, quantum, steps
 
 STEPS = st.sampled_from([1.0, 0.01, 1e-3, 1e-5, 7.0, 0.01 * 1024**2, 1 / 3, 1e-3 * 1e-6])
 COUNTS = st.lists(st.integers(1, 60_000), min_size=4, max_size=60)
@@ -85,3 +85,52 @@ def test_dithering_undoes_rounding_in_distribution() -> None:
     assert np.max(np.abs(restored - np.round(exact))) <= 0.5
     assert restored.var() == pytest.approx(exact.var() + 2 / 12, rel=0.03)
     assert np.array_equal(dithered(exact, None, seed=7), exact)
+
+
+NOISY = [20.0, 21.0, 20.0, 22.0, 19.0, 21.0, 20.0, 23.0]
+
+
+def test_a_constant_is_not_perfect() -> None:
+    both = steps(NOISY, [20.0] * 8)
+    assert both.environment == 0
+    assert both.baseline == pytest.approx(1 / 20)
+    assert both.expanded == pytest.approx(2 * half_step(1 / 20) / math.sqrt(3))
+    fine = steps([20.35, 20.4173, 20.9, 21.77, 19.5, 20.0001], [20.0] * 6)
+    assert (fine.environment, fine.baseline) == (0, 0)
+
+
+def test_no_noise_makes_a_quantile_finer_than_its_step() -> None:
+    assert steps(NOISY, NOISY).environment == 0
+    assert steps(NOISY, NOISY, averages=False).environment == pytest.approx(8 / 166)
+
+
+def test_coarse_times_told_as_rates() -> None:
+    """Whole milliseconds as operations a second: 50 and 47.619…"""
+    both = steps([1000 / x for x in NOISY], [50.0] * 8)
+    assert both.baseline == pytest.approx(1 / 20)
+
+
+def test_what_is_known_of_the_tool_counts_where_figures_do_not_show_it() -> None:
+    assert steps([5.0] * 6, [5.0] * 6).environment == 0
+    assert steps([5.0] * 6, [5.0] * 6, known=1.0).baseline == pytest.approx(1 / 5)
+    assert steps([], [1.0]).baseline == 0
+
+
+def test_half_a_step_goes_further_down_than_up() -> None:
+    assert half_step(0.05) == pytest.approx(math.log(20 / 19.5))
+    assert half_step(2.0) == math.inf
+
+
+def test_sparse_steps_among_many_are_seen() -> None:
+    """Where the few that are looked at first are all alike they prove nothing."""
+    sparse = np.full(100_000, 20.0)
+    sparse[17] = 21.0
+    assert steps(sparse, np.full(100_000, 20.0)).baseline == pytest.approx(1 / 20)
+    fine = np.random.default_rng(7).lognormal(0, 0.05, 100_000)
+    assert steps(fine, fine).expanded == 0
+
+
+def test_missing_figures_have_no_step() -> None:
+    holes = [*NOISY, math.nan, math.nan]
+    assert steps(holes, [20.0] * 10) == steps(NOISY, [20.0] * 10)
+    assert steps([math.nan], [1.0]).expanded == 0

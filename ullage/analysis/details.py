@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ullage.analysis.causes import causes
-from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
+from ullage.analysis.comparison.estimates import Absolute, Budget, Interval, Losses
 from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
 from ullage.analysis.comparison.rounding import quantity, share
 from ullage.analysis.comparison.words import (
@@ -14,6 +14,7 @@ from ullage.analysis.comparison.words import (
     blocks,
     counted,
     floor_words,
+    lost_between,
     makings,
     ratio_words,
 )
@@ -52,6 +53,7 @@ def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
         ("rests on", _rests(analysis, c)),
         ("covers", COVERS[c.precision] if c.interval else ""),
         ("interval", f"{ratio_words(c.interval)}, {c.interval.method}" if c.interval else ""),
+        ("with what was lost", _lost(c.losses)),
         *_uncertainty(c.budget, analysis.confidence),
         ("precision", _precision(analysis, c.interval)),
         ("robust variant", _variant(c.robust, disagrees=c.robust_disagrees)),
@@ -81,6 +83,12 @@ def _rests(analysis: Analysis, c: Comparison) -> str:
             "at the precision on the way"
         )
     return text
+
+
+def _lost(losses: Losses | None) -> str:
+    if losses is None:
+        return ""
+    return f"{lost_between(losses)}, from the best to the worst that it may have been"
 
 
 def _uncertainty(budget: Budget | None, confidence: float) -> list[tuple[str, str]]:

@@ -10,14 +10,14 @@ from typing import Literal
 from ullage.analysis import doubts
 from ullage.analysis.causes import causes
 from ullage.analysis.causes.symbols import Tables
-from ullage.analysis.comparison import money, pairing, systematic
+from ullage.analysis.comparison import losses, money, pairing, systematic
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Analysis, Cell, Comparison, ResourceSummary, Stop
 from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of, stored
 from ullage.analysis.energy import results as energy
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
 from ullage.runs.events import Finished, Started, Trial
-from ullage.runs.pairs import Cells
+from ullage.runs.pairs import Cells, repeated
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
 from ullage.stats import Verdict
@@ -113,11 +113,18 @@ numbers."""
 
 
 def check(folder: RunFolder) -> None:
-    """Raise RUN_BAD_FORMAT for figures that cannot be measured: no numbers, or absurd ones."""
+    """Raise RUN_BAD_FORMAT for figures that cannot be measured: no numbers, absurd ones, or curves
+    that have two points at one place.
+    """
     for trial in folder.trials:
-        for name in trial.metrics:
+        for name, figure in trial.metrics.items():
+            reason = None
             if not all(map(_measurable, _figures(trial, name))):
-                reason = f"trial {trial.trial}: {name!a} is not a number that can be measured"
+                reason = "is not a number that can be measured"
+            elif isinstance(figure, list) and (twice := repeated(figure)) is not None:
+                reason = f"has two points at {twice:g}"
+            if reason is not None:
+                reason = f"trial {trial.trial}: {name!a} {reason}"
                 raise UllageError(RUN_BAD_FORMAT, path=folder.path, format=FORMAT, reason=reason)
 
 
@@ -262,12 +269,28 @@ def _judge(
     correction: Correction,
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
-    cases = [
-        pairing.family_member(draft, floor, moments, systematic.systematic(draft))
-        for draft, (floor, moments) in zip(drafts, floors, strict=True)
+    primary = [
+        (draft, floor, losses.fillings(draft))
+        for draft, floor in zip(drafts, floors, strict=True)
         if draft.metric.primary
     ]
-    judged = iter(judge(cases, settings.margin, settings.confidence, correction))
+
+    def family(members: Iterable[Draft]) -> list[Judgement]:
+        """The verdicts, with these in the place of the primary comparisons."""
+        cases = [
+            pairing.family_member(member, *floor, systematic.systematic(draft))
+            for member, (draft, floor, _) in zip(members, primary, strict=True)
+        ]
+        return judge(cases, settings.margin, settings.confidence, correction)
+
+    results = family(draft for draft, _, _ in primary)
+    if any(filled for _, _, filled in primary):
+        fillings = (
+            family(filled[end] if filled else draft for draft, _, filled in primary)
+            for end in (0, 1)
+        )
+        results = losses.upheld(results, [filled is not None for _, _, filled in primary], fillings)
+    judged = iter(results)
     return [next(judged) if draft.metric.primary else None for draft in drafts]
 
 
@@ -322,6 +345,7 @@ def _comparison(
         without_outliers=figures.without_outliers,
         pairs=len(points),
         dropped=draft.paired.dropped,
+        losses=losses.of_draft(draft),
         points=points,
         coordinate=draft.metric.coordinate,
         curve=figures.curve,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ullage.runs.pairs import repeated
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats.interval import mean
 from ullage.workloads.base import InvalidTrialError, Output
@@ -41,6 +42,8 @@ def _check_declared(case: Case, figures: Figures) -> Figures:
             raise InvalidTrialError(f"{case.key} gave the undeclared metric {name}")
         if not all(math.isfinite(y) for y in values):
             raise InvalidTrialError(f"{name} is not a finite number")
+        if isinstance(value, list) and (twice := repeated(value)) is not None:
+            raise InvalidTrialError(f"{name} has two points at {twice:g}")
         if declared[name].primary and not all(y > 0 for y in values):
             raise InvalidTrialError(f"{name} is not positive, so no ratio can be taken")
     missing = [m.name for m in case.workload.metrics if m.primary and m.name not in figures]

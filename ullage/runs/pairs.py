@@ -7,12 +7,18 @@ log-ratio, above 0 is worse than the baseline.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
 
 from ullage.runs.events import Trial
 from ullage.runs.records import Curve, Metric, Scalar
+from ullage.stats import Floats
 from ullage.stats.interval import collapse, log_ratio
+from ullage.stats.verdict import LEAST_PAIRS
 
 Series = Mapping[int, Trial]
 """Block → trial of one environment × workload."""
@@ -26,9 +32,9 @@ class Pair:
     environment: Trial
     baseline: Trial
     log_ratio: float
-    """Of a curve: the mean along it, so that its exponential is the geometric mean."""
+    """Of a curve: its part of the mean along all curves, see `_means_along`."""
     along: tuple[float, ...] = ()
-    """Of a curve: the log-ratio at each coordinate."""
+    """Of a curve: the log-ratio at each of `Paired.coordinates`; NaN where one side lacks it."""
 
     @property
     def generation(self) -> int:
@@ -42,19 +48,24 @@ class Paired:
 
     pairs: tuple[Pair, ...] = ()
     coordinates: tuple[float, ...] = ()
-    """Of a curve: those that every pair has."""
-    ragged: bool = False
-    """Some coordinates are missing in some trials, and left out."""
+    """Of a curve: those that have enough pairs to be compared."""
+    thin: tuple[tuple[float, int], ...] = ()
+    """Of a curve: the other coordinates of its trials, and in how few blocks (makings) each is."""
     failed: int = 0
     """Blocks in which one of the two trials failed or was invalid."""
     missing: int = 0
-    """Blocks in which a trial did not yield this metric."""
+    """Blocks in which a trial did not yield this metric; of a curve, no point to compare."""
     no_ratio: int = 0
     """Blocks in which a figure was zero or negative: then there are no pairs at all, for the ratio
     of the others would be that of a selection."""
 
     blocks: int = 0
     """Blocks that have both trials, whatever became of them."""
+
+    @property
+    def holes(self) -> int:
+        """Of a curve: points at the compared coordinates that pairs lack."""
+        return sum(math.isnan(x) for pair in self.pairs for x in pair.along)
 
     @property
     def dropped(self) -> int:
@@ -106,30 +117,21 @@ class Cells:
 
 
 def pair(environment: Series, baseline: Series, metric: Metric) -> Paired:
-    """Pair two series by block."""
+    """Pair two series by block; curves at each coordinate, see `_pair_curves`."""
     blocks = sorted(environment.keys() & baseline.keys())
     both = [(environment[b], baseline[b]) for b in blocks]
     usable = [(e, b) for e, b in both if e.status == b.status == "ok"]
     having = [(e, b) for e, b in usable if _has(e, metric) and _has(b, metric)]
-    failed, missing = len(both) - len(usable), len(usable) - len(having)
-    if metric.coordinate is None:
-        candidates = [_scalar_pair(e, b, metric) for e, b in having]
-        coordinates: tuple[float, ...] = ()
-        ragged = False
-    else:
-        coordinates, ragged = _shared(having, metric.name)
-        candidates = [_curve_pair(e, b, metric, coordinates) for e, b in having]
-    pairs = tuple(pair for pair in candidates if pair is not None)
-    no_ratio = len(candidates) - len(pairs)
-    return Paired(
-        pairs=pairs if no_ratio == 0 else (),
-        coordinates=coordinates,
-        ragged=ragged,
-        failed=failed,
-        missing=missing,
-        no_ratio=no_ratio,
-        blocks=len(both),
+    counts = Paired(
+        failed=len(both) - len(usable), missing=len(usable) - len(having), blocks=len(both)
     )
+    if metric.coordinate is not None:
+        return _pair_curves(having, metric, counts)
+    candidates = [_scalar_pair(e, b, metric) for e, b in having]
+    pairs = tuple(pair for pair in candidates if pair is not None)
+    if no_ratio := len(candidates) - len(pairs):
+        return replace(counts, no_ratio=no_ratio)
+    return replace(counts, pairs=pairs)
 
 
 def primary_log_ratios(
@@ -173,6 +175,12 @@ def values(trial: Trial, name: str) -> Scalar | Curve | None:
     return trial.metrics.get(name) if trial.status == "ok" else None
 
 
+def repeated(curve: Curve) -> float | None:
+    """A coordinate at which a curve has two points: nothing says which of them is meant."""
+    places = sorted(x for x, _ in curve)
+    return next((x for x, y in pairwise(places) if x == y), None)
+
+
 def _has(trial: Trial, metric: Metric) -> bool:
     figure = trial.metrics.get(metric.name)
     return figure is not None and isinstance(figure, list) == (metric.coordinate is not None)
@@ -194,23 +202,70 @@ def _curve(trial: Trial, name: str) -> dict[float, float]:
     return dict(curve) if isinstance(curve, list) else {}
 
 
-def _shared(both: Sequence[tuple[Trial, Trial]], name: str) -> tuple[tuple[float, ...], bool]:
-    """Coordinates that all curves have, and whether some have more."""
-    sets = [frozenset(_curve(trial, name)) for pair in both for trial in pair]
-    if not sets:
-        return (), False
-    shared = frozenset.intersection(*sets)
-    return tuple(sorted(shared)), any(coordinates != shared for coordinates in sets)
+def _pair_curves(both: Sequence[tuple[Trial, Trial]], metric: Metric, counts: Paired) -> Paired:
+    """Pair curves coordinate by coordinate: each has its own pairs, and a hole costs only itself.
+
+    A coordinate is compared when it has pairs in six blocks (makings, where instances were made
+    several times), or in all where there are fewer. The others are `thin`: their few pairs may not
+    be typical, and nothing is made of them. A block without a point that is compared is missing.
+    """
+    curves = [(_curve(e, metric.name), _curve(b, metric.name)) for e, b in both]
+    rows = [_log_ratios(mine, theirs, metric) for mine, theirs in curves]
+    ratios = [row for row in rows if row is not None]
+    if no_ratio := len(rows) - len(ratios):
+        return replace(counts, no_ratio=no_ratio)
+    makings = [environment.generation for environment, _ in both]
+    several = len(set(makings)) > 1
+    units = makings if several else list(range(len(both)))
+    enough = min(LEAST_PAIRS, len(set(units)))
+    places = sorted({x for mine, theirs in curves for x in (*mine, *theirs)})
+    number = {
+        x: len({unit for row, unit in zip(ratios, units, strict=True) if x in row}) for x in places
+    }
+    coordinates = tuple(x for x in places if number[x] >= enough)
+    chosen = [
+        (trials, [row.get(x, math.nan) for x in coordinates])
+        for trials, row in zip(both, ratios, strict=True)
+        if any(x in row for x in coordinates)
+    ]
+    means = _means_along(np.array([along for _, along in chosen])) if chosen else ()
+    return replace(
+        counts,
+        pairs=tuple(
+            Pair(mine.block, mine, theirs, float(mean), tuple(along))
+            for ((mine, theirs), along), mean in zip(chosen, means, strict=True)
+        ),
+        coordinates=coordinates,
+        thin=tuple((x, number[x]) for x in places if number[x] < enough),
+        missing=counts.missing + len(both) - len(chosen),
+    )
 
 
-def _curve_pair(
-    environment: Trial, baseline: Trial, metric: Metric, coordinates: Sequence[float]
-) -> Pair | None:
-    mine, theirs = _curve(environment, metric.name), _curve(baseline, metric.name)
+def _log_ratios(
+    mine: Mapping[float, float], theirs: Mapping[float, float], metric: Metric
+) -> dict[float, float] | None:
+    """Coordinate → log-ratio where both have a point; None when one of these has no ratio."""
     try:
-        along = tuple(log_ratio(mine[x], theirs[x], metric.better) for x in coordinates)
+        return {x: log_ratio(mine[x], theirs[x], metric.better) for x in mine if x in theirs}
     except ValueError:
         return None
-    if not along:
-        return None
-    return Pair(environment.block, environment, baseline, sum(along) / len(along), along)
+
+
+def _means_along(log_ratios: Floats) -> Floats:
+    """Of each block the value that stands for its curve; their mean is that of the curve.
+
+    log_ratios: blocks × coordinates; NaN is a hole, and no column has only these. The effect of a
+    curve is the mean of the means at its coordinates, each over the blocks that have it: so every
+    coordinate counts alike, and a block that lacks those where the environment is slow does not
+    make it look fast, as its mean over what it has would. A block's value is its pseudo-value by
+    the jackknife (Tukey 1958; Efron & Tibshirani 1993, §11.5), n·θ − (n − 1)·θ without it: without
+    holes simply the block's own mean, with them the values whose scatter is that of the effect.
+    """
+    present = ~np.isnan(log_ratios)
+    if present.all():
+        return np.asarray(log_ratios.mean(axis=1))
+    blocks, number = len(log_ratios), present.sum(axis=0)
+    means = np.nansum(log_ratios, axis=0) / number
+    weights = (blocks - 1) / np.maximum(number - 1, 1)
+    apart = np.where(present, log_ratios - means, 0.0)
+    return np.asarray(means.mean() + (apart * weights).mean(axis=1))

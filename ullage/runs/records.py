@@ -123,6 +123,9 @@ class Metric(Record):
     part: bool = False
     """A time of a part of the work, such as of one answer among many, or a CPU's: no cost and no
     energy of the work follows from it."""
+    resolution: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """The last digit that the tool prints, in the unit; None: more digits than matter, or unknown.
+    Figures of it need not show it: a constant does not."""
 
 
 class Quantity(Record):

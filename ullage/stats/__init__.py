@@ -22,5 +22,7 @@ Why = Literal[
     "floor-biased",
     "systematic",
     "interval-too-wide",
+    "holes",
+    "losses",
 ]
 """What a verdict rests on."""

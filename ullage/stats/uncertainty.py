@@ -56,9 +56,13 @@ def noise_floor(again: Iterable[IntervalEstimate], correlation: float = SHARED) 
 
 
 def reach(interval: IntervalEstimate, correlation: float = SHARED) -> float:
-    """The floor that one A/A makes, on the log scale; infinite when a bound is 0 or infinite."""
+    """The floor that one A/A makes, on the log scale; infinite when a bound is 0 or infinite.
+
+    Infinite too where it has no spread: two copies that always print the same show how coarsely
+    was measured, and nothing of what two equal environments differ by.
+    """
     low, high = _log(interval.low), _log(interval.high)
-    if not math.isfinite(low) or not math.isfinite(high):
+    if not math.isfinite(low) or not math.isfinite(high) or low == high:
         return math.inf
     return max(abs(low), abs(high)) + (random_part(correlation) - 1) * (high - low) / 2
 
@@ -81,6 +85,10 @@ _FAR = 0.05
 """No value is further from a multiple, in steps: unit conversion and float64 leave less."""
 _ENOUGH = 1000
 """So many distinct values tell the step as well as all."""
+_FEWEST = 4
+"""Under so many different values, none of them twice, any numbers have a step."""
+_LOOK = 32
+"""So many values are looked at first."""
 
 NOT_AVERAGED = math.sqrt(1 / 4 + 1 / 12)
 """Standard deviation, in steps, under which rounding does not average out.
@@ -102,7 +110,7 @@ def quantum(values: ArrayLike) -> float | None:
     """
     magnitudes = np.abs(sample(values, 0))
     x = np.unique(magnitudes[magnitudes > 0])
-    if x.size < 2 or (x.size < 4 and x.size == magnitudes.size):
+    if x.size < 2 or (x.size < _FEWEST and x.size == magnitudes.size):
         return None
     largest = float(x[-1])
     least = FINEST * largest
@@ -131,6 +139,82 @@ def averaged(deviation: float, step: float) -> bool:
     systematic part would be double.
     """
     return deviation >= NOT_AVERAGED * step
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How coarse the figures of both sides are, relative to their means.
+
+    0 where no step is seen, or where the side's own noise averages the rounding out.
+    """
+
+    environment: float
+    baseline: float
+
+    @property
+    def expanded(self) -> float:
+        """Expanded (k = 2) uncertainty of the log-ratio from both; infinite where one is ≥ 2."""
+        return 2 * math.hypot(
+            *(rectangular(half_step(s)) for s in (self.environment, self.baseline))
+        )
+
+
+def steps(
+    environment: ArrayLike, baseline: ArrayLike, known: float = 0.0, *, averages: bool = True
+) -> Steps:
+    """The steps of two sides that one tool measured, each relative to the mean of its side.
+
+    A side's step is the largest of what its own figures show (`quantum`), of what those of both
+    sides show together, and of what the tool is known to print. So a side that always gives the
+    same figure takes the step of the other one: a constant is coarse and not perfect. Times are
+    often printed as rates, so that their inverses are looked at too. Where the side's own noise
+    averages the rounding out there is no step; averages: say False of a quantile, which no noise
+    makes finer than its step. NaN is a figure that is missing.
+    """
+    sides = [np.asarray(x, dtype=np.float64).reshape(-1) for x in (environment, baseline)]
+    relative = [(0.0, 0.0)]
+    if known or any(map(_may_have_step, sides)):
+        relative.append(_relative(*map(_present, sides), known, averages))
+    if any(_may_have_step(1 / few) for few in map(_few, sides) if (few > 0).all()):
+        mine, theirs = map(_present, sides)
+        if min(mine.min(initial=1), theirs.min(initial=1)) > 0:
+            relative.append(_relative(1 / mine, 1 / theirs, 0.0, averages))
+    return Steps(*(max(side) for side in zip(*relative, strict=True)))
+
+
+def _present(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def _few(values: Floats) -> Floats:
+    """Some of them, from all over: where these have no step, nor have all."""
+    return _present(values[:: max(1, values.size // _LOOK)])
+
+
+def _may_have_step(values: Floats) -> bool:
+    """Not unless a few of them have one; they are looked at first, for all may be many."""
+    few = _few(values)
+    return np.unique(few).size < _FEWEST or quantum(few) is not None
+
+
+def _relative(mine: Floats, theirs: Floats, known: float, averages: bool) -> tuple[float, float]:
+    both = max(quantum(np.concatenate((mine, theirs))) or 0.0, known)
+
+    def of_side(x: Floats) -> float:
+        if not x.size:
+            return 0.0
+        step = max(quantum(x) or 0.0, both)
+        if step == 0 or (averages and x.size > 1 and averaged(float(x.std(ddof=1)), step)):
+            return 0.0
+        mean = abs(float(x.mean()))
+        return step / mean if mean > 0 else math.inf
+
+    return of_side(mine), of_side(theirs)
+
+
+def half_step(step: float) -> float:
+    """Half a step, relative to the mean, on the log scale: by its longer, lower side."""
+    return -math.log1p(-step / 2) if step < 2 else math.inf
 
 
 def dithered(values: ArrayLike, step: float | None, seed: int) -> Floats:

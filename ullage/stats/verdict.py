@@ -85,6 +85,8 @@ class FamilyMember:
     """Of a curve: those at each coordinate. Equivalence must hold at all of them."""
     correlation: float = SHARED
     """Of its mean with that of the A/A, as the floor was made with (`noise_floor`)."""
+    no_equivalence: bool = False
+    """A part of what is compared was hardly seen: it may be called different, not equivalent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def _allowance(case: FamilyMember) -> float:
 
 def _equivalence(case: FamilyMember, rules: Rules, allowance: float) -> float:
     """TOST p-value with an allowance; of a curve the largest along it."""
-    if case.p is None or case.moments is None:
+    if case.p is None or case.moments is None or case.no_equivalence:
         return 1.0
     if allowance == 0:
         return case.p.equivalence
@@ -213,6 +215,8 @@ def _judge_one(case: FamilyMember, adjusted: PValues, rules: Rules, levels: Leve
         return p <= levels.equivalence and estimate + half + allowance <= rules.delta
 
     why: Why = "interval-too-wide"
+    if case.no_equivalence and estimate + half + _allowance(case) <= rules.delta:
+        return Judgement("inconclusive", "holes", adjusted, None)
     if _allowance(case) > 0 and same(0.0):
         why = "systematic" if same(_bias(case)) else "floor-biased"
     elif differs:
@@ -305,6 +309,8 @@ def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> i
     """
     # The interval itself must lie inside the margin too, which is the level alpha/2.
     inside = min(levels.equivalence, rules.alpha / 2)
+    if case.no_equivalence:
+        return None
     required = [(m, inside), *((moments, levels.equivalence) for moments in case.along)]
 
     def chance(n: int) -> float:

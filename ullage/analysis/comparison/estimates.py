@@ -26,6 +26,19 @@ class Interval(Record):
         return (self.high - self.low) / (2 * self.estimate)
 
 
+class Losses(Record):
+    """The interval's bounds, should the trials that gave no figure have been the best or the worst.
+
+    They take the least, and then the greatest, ratio that any pair has (without blocks: the best
+    and the worst value of their side).
+    """
+
+    lost: int
+    """Blocks without a pair; without blocks: values that are missing. 0: only points of curves."""
+    low: float
+    high: float
+
+
 class Absolute(Record):
     """The values of one metric in one environment, in the metric's own unit.
 

@@ -10,7 +10,13 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from ullage.analysis.comparison.energy_model import Energy, EnergyNote
-from ullage.analysis.comparison.estimates import Absolute, Budget, Interval, Precision
+from ullage.analysis.comparison.estimates import (
+    Absolute,
+    Budget,
+    Interval,
+    Losses,
+    Precision,
+)
 from ullage.runs.pairs import comparison_key
 from ullage.runs.records import Better, Coordinate, Correction, Design, Record, Resource
 from ullage.stats import Verdict, Why
@@ -105,6 +111,8 @@ class CurvePoint(Record):
     high: float | None
     baseline_median: float
     environment_median: float
+    pairs: int
+    """Pairs that have it: fewer than the curve has where some lack a point."""
 
 
 class Cause(Record):
@@ -179,6 +187,8 @@ class Comparison(Record):
     pairs: int
     dropped: int
     """Blocks of which no pair could be made."""
+    losses: Losses | None = None
+    """None: none were lost, or there is no interval."""
     points: tuple[Point, ...]
     coordinate: Coordinate | None
     curve: tuple[CurvePoint, ...]

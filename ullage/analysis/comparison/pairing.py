@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,13 +29,15 @@ from ullage.stats.interval import (
 )
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
-from ullage.stats.uncertainty import SHARED, Floor, noise_floor, reach
-from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, p_values
+from ullage.stats.uncertainty import SHARED, Floor, Steps, noise_floor, reach, steps
+from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, equivalence_p, p_values
 
 BOOTSTRAP_LEAST = 3
 BOOTSTRAP_HEARD = 20
 """Its disagreement counts from so many units on: under that it is known to be too short, and of 12
 clean normal values it would disagree in 4.5 % of the cases, of 20 in 1.7 %."""
+TOO_COARSE = 2.0
+"""A step, relative to the mean: with one of this size the true figure may be nothing at all."""
 _LEAST = sys.float_info.min
 
 
@@ -100,6 +102,14 @@ class Draft:
         )
 
     @cached_property
+    def steps(self) -> tuple[Steps, ...]:
+        """How coarse the figures of both sides are; of a curve at each compared coordinate."""
+        places = self.paired.coordinates if self.metric.coordinate else (None,)
+        known = self.metric.resolution or 0.0
+        mine, theirs = (_figures(trials, self.metric.name) for _, trials in self.sides)
+        return tuple(steps(_at(mine, place), _at(theirs, place), known) for place in places)
+
+    @cached_property
     def log_ratios(self) -> list[float]:
         """Of every pair: for points, drift and outliers."""
         return self.paired.log_ratios
@@ -136,8 +146,8 @@ class Draft:
 
     @property
     def nothing_common(self) -> bool:
-        """Curves without a point that all of them have: not a single ratio can be made."""
-        return bool(self.metric.coordinate and self.paired.no_ratio and not self.paired.coordinates)
+        """Curves without a place at which enough of them have points: there is no ratio."""
+        return bool(self.paired.thin and not self.paired.coordinates)
 
     @property
     def coordinate(self) -> str:
@@ -166,9 +176,12 @@ class Draft:
             return f"too many failures: {cell.without_figures} of {cell.trials} in {label}"
         paired = self.paired
         if self.nothing_common:
-            return f"no value of {self.coordinate} is in all trials"
+            return f"no value of {self.coordinate} has enough pairs"
         if paired.no_ratio:
             return f"zero or negative figures in {paired.no_ratio} of {paired.blocks} pairs"
+        for side, (environment, _) in zip(("environment", "baseline"), self.sides, strict=True):
+            if any(getattr(step, side) >= TOO_COARSE for step in self.steps):
+                return f"the figures of {environment.label} are no larger than half their step"
         if paired.missing and paired.missing / paired.blocks > MOST_FAILURES:
             return f"{self.metric.name} is missing in {paired.missing} of {paired.blocks} pairs"
         return None
@@ -196,7 +209,10 @@ class Draft:
         is the largest of all coordinates': an intersection–union test, which needs no correction
         (Berger 1982). A curve that differs both ways is `curve-mixed`.
         """
-        equivalences = [p_values(m, self.settings.margin).equivalence for m in self.along]
+        equivalences = [
+            equivalence_p(m, self.settings.margin, allowance=step.expanded)
+            for m, step in zip(self.along, self.steps, strict=False)
+        ]
         return PValues(along_all.difference, max(along_all.equivalence, *equivalences))
 
     @cached_property
@@ -206,9 +222,29 @@ class Draft:
 
     @cached_property
     def columns(self) -> list[list[float]]:
-        """Of a curve: the log-ratios of the units at each coordinate."""
-        along = zip(*(p.along for p in self.paired.pairs), strict=True)
-        return [self.collapsed(column) for column in along]
+        """Of a curve: the log-ratios at each coordinate, of the units that have it."""
+        along = np.array([p.along for p in self.paired.pairs])
+        makings = np.array(self.generations)
+        return [
+            collapse(column[present], makings[present]).tolist()
+            for column in along.T
+            if (present := ~np.isnan(column)).any()
+        ]
+
+    @property
+    def no_equivalence(self) -> bool:
+        """May it not be called equivalent, because a part of the curve was hardly seen?"""
+        return bool(self.paired.thin)
+
+
+def _figures(trials: Iterable[Trial], name: str) -> list[dict[float | None, float]]:
+    """Of each trial: coordinate → figure; None for the one figure of what is no curve."""
+    figures = (trial.metrics[name] for trial in trials if name in trial.metrics)
+    return [dict(f) if isinstance(f, list) else {None: f} for f in figures]
+
+
+def _at(figures: Iterable[Mapping[float | None, float]], place: float | None) -> list[float]:
+    return [figure[place] for figure in figures if place in figure]
 
 
 def draft(
@@ -376,7 +412,8 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
     mine = _medians(d.environment_series, d.metric.name)
     theirs = _medians(d.baseline_series, d.metric.name)
     curve_points = []
-    for coordinate, column in zip(coordinates, d.columns, strict=True):
+    places = zip(*(p.along for p in d.paired.pairs), strict=True)
+    for coordinate, column, at_place in zip(coordinates, d.columns, places, strict=True):
         band = mean_interval(column, confidence, s.widening)
         curve_points.append(
             CurvePoint(
@@ -386,6 +423,7 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
                 high=band.high if band else None,
                 baseline_median=theirs[coordinate],
                 environment_median=mine[coordinate],
+                pairs=sum(not math.isnan(x) for x in at_place),
             )
         )
     return tuple(curve_points)
@@ -490,4 +528,5 @@ def family_member(
         systematic=systematic,
         along=draft.along,
         correlation=draft.settings.correlation,
+        no_equivalence=draft.no_equivalence,
     )

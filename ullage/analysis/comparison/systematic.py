@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ullage.analysis.comparison.estimates import Budget, Component
-from ullage.analysis.comparison.pairing import Draft
+from ullage.analysis.comparison.pairing import TOO_COARSE, Draft
 from ullage.analysis.comparison.rounding import quantity, share
 from ullage.runs.events import Trial
 from ullage.runs.records import EnvironmentRecord, Metric
 from ullage.stats import levels
-from ullage.stats.uncertainty import averaged, combine, quantum, rectangular
+from ullage.stats.uncertainty import combine, half_step, rectangular
 
 COVERAGE = 2.0
 """Of `systematic`: about 95 % (GUM G.6.6)."""
@@ -30,8 +30,10 @@ _SAME_S = 1e-6
 def components(draft: Draft) -> tuple[Component, ...]:
     """The systematic parts of one comparison, of both sides; those that are nothing are left out.
 
-    * *resolution*: the figures are multiples of a step q; q/√12. Only where the trials' own noise
-      does not average the rounding out: else it is in the standard error already.
+    * *resolution*: the figures are multiples of a step q; q/√12 (on the log scale, so a little
+      more). Only where the trials' own noise does not average the rounding out: else it is in the
+      standard error already. A side that always gives the same figure has the other's step, see
+      `stats.uncertainty.steps`. Of a curve: the mean over its coordinates.
     * *clock-rate*: an instance with a clock of its own (a VM) times itself, and that clock ran
       faster or slower than the controller's; half width |drift| + what that is uncertain by, per
       second. It is not corrected, for a tool may use another clock of the guest. Only for figures
@@ -45,10 +47,10 @@ def components(draft: Draft) -> tuple[Component, ...]:
     of it twice, to the safe side.
     """
     all_parts: list[Component] = []
-    for environment, trials in draft.sides:
+    for (environment, trials), steps in zip(draft.sides, steps_of_sides(draft), strict=True):
         if trials:
             parts = (
-                _resolution(environment, trials, draft.metric),
+                _resolution(environment, trials, draft.metric, steps),
                 _clock(environment, trials, draft.metric),
             )
             all_parts += [part for part in parts if part is not None and part.standard > 0]
@@ -115,29 +117,30 @@ def _spreads(draft: Draft) -> tuple[float | None, float | None]:
     return (None if by_level.raw[1] is None else deviations[1]), deviations[0]
 
 
-def resolution(trials: Sequence[Trial], name: str) -> float | None:
-    """The step of the figures relative to their mean, where noise does not average it out."""
-    x = np.array([v for t in trials if not isinstance(v := t.metrics[name], list)])
-    step = quantum(x) if x.size >= 2 else None
-    if step is None or averaged(float(x.std(ddof=1)), step):
-        return None
-    return step / float(x.mean())
+def steps_of_sides(draft: Draft) -> tuple[list[float], list[float]]:
+    """Steps of the environment's and of the baseline's figures, relative to their mean.
+
+    One of each, or of a curve one at each coordinate; 0 where noise averages it out.
+    """
+    return [s.environment for s in draft.steps], [s.baseline for s in draft.steps]
 
 
 def _resolution(
-    environment: EnvironmentRecord, trials: Sequence[Trial], m: Metric
+    environment: EnvironmentRecord, trials: Sequence[Trial], m: Metric, steps: Sequence[float]
 ) -> Component | None:
-    if m.coordinate is not None:
+    """None too where a step is so coarse that there is no verdict: see `Draft.no_verdict`."""
+    if not any(steps) or max(steps) >= TOO_COARSE:
         return None
-    step = resolution(trials, m.name)
-    if step is None:
-        return None
-    mean = float(np.mean([v for t in trials if not isinstance(v := t.metrics[m.name], list)]))
+    step = sum(steps) / len(steps)
+    if m.coordinate is None:
+        mean = float(np.mean([v for t in trials if not isinstance(v := t.metrics[m.name], list)]))
+        size = f"{quantity(step * mean, m.unit)}, {share(step)} of their mean,"
+    else:
+        size = f"{share(step)} of their mean, over all of the curve,"
     return Component(
         source="resolution",
-        standard=rectangular(step / 2),
-        text=f"figures of {environment.label} come in steps of {quantity(step * mean, m.unit)}, "
-        f"{share(step)} of their mean, and vary less than that",
+        standard=sum(rectangular(half_step(s)) for s in steps) / len(steps),
+        text=f"figures of {environment.label} come in steps of {size} and vary less than that",
     )
 
 

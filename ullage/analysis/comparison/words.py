@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ullage.analysis.comparison.estimates import Interval, Precision
+from ullage.analysis.comparison.estimates import Interval, Losses, Precision
 from ullage.analysis.comparison.model import Analysis, Comparison, ResourceSummary
-from ullage.analysis.comparison.rounding import count, ratio, share
+from ullage.analysis.comparison.rounding import bounded, count, ratio, share
 from ullage.runs.records import Correction, Resource
 
 RESOURCES: Final[dict[Resource, str]] = {
@@ -26,6 +26,12 @@ COVERS: Final[dict[Precision, str]] = {
     "other hosts (reproducibility) are not in it",
 }
 """What an interval is about (ISO 5725-1 §3.12 to 3.19), and what it leaves out."""
+
+NO_BLOCKS_SETTLE: Final[dict[str, str]] = {
+    "holes": "some places of the curve have too few pairs for it to be called equivalent",
+    "losses": "no verdict holds whatever the lost ones would have shown",
+}
+"""What stands in the way of a verdict, where it is not the number of blocks."""
 
 SIDE_BY_SIDE: Final = "while both run side by side"
 """A duet measures two environments that load each other."""
@@ -79,6 +85,19 @@ def ratio_cells(interval: Interval | None) -> tuple[str, str]:
     return ("", "") if interval is None else (ratio(interval)[0], between(interval))
 
 
+def if_extreme(losses: Losses | None) -> str:
+    """The interval with what was lost, for the end of a message."""
+    if losses is None:
+        return ""
+    return f" Had they been the best or the worst of all, it would be {lost_between(losses)}."
+
+
+def lost_between(losses: Losses) -> str:
+    """`0.97 to 1.12`."""
+    _, low, high = bounded((losses.low * losses.high) ** 0.5, losses.low, losses.high)
+    return f"{low} to {high}"
+
+
 def systematic(c: Comparison) -> str:
     """What the instruments add, when it can be seen: `, 1.2 to 1.4 with the instruments' part`."""
     if c.interval is None or c.budget is None:
@@ -95,6 +114,8 @@ def settles(c: Comparison) -> str:
     if c.why == "no-spread":
         units = "values of each side" if unpaired(c) else "pairs"
         return f"all {units} are equal: the figures are too coarse to tell, or exact"
+    if c.why in NO_BLOCKS_SETTLE:
+        return NO_BLOCKS_SETTLE[c.why]
     if c.blocks_to_settle is None:
         if c.why == "floor-biased":
             return "two equal environments differ by too much for so small a margin"

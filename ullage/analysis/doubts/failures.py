@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison import losses, pairing
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
-from ullage.analysis.comparison.words import pairs
+from ullage.analysis.comparison.words import if_extreme, pairs
 from ullage.stats.verdict import LEAST_PAIRS
 
 NO_FIGURES = (
@@ -71,37 +71,38 @@ def _failures(d: Draft) -> Doubt | None:
     trials = d.environment_cell.trials + d.baseline_cell.trials
     return Doubt(
         code="some-failures",
-        message=f"{lost} of {trials} trials gave no figures; their pairs are left out.",
-        advice="Read the reasons of the failed trials.",
+        message=f"{lost} of {trials} trials gave no figures; their pairs are left out."
+        f"{if_extreme(losses.of_draft(d))}",
+        advice="Read the reasons of the failed trials: one that fails is often a slow one.",
     )
 
 
 def _missing(d: Draft) -> Doubt | None:
-    if not d.paired.missing:
+    if not d.paired.missing or d.nothing_common:
         return None
     return Doubt(
         code="metric-missing",
-        message=f"{d.metric.name} is missing in {pairs(d.paired.missing)}.",
+        message=f"{d.metric.name} is missing in {pairs(d.paired.missing)}."
+        f"{if_extreme(losses.of_draft(d))}",
         advice="Look at the raw outputs of these trials.",
     )
 
 
 def _alone(d: Draft) -> Doubt | None:
-    """Trials that are not there at all; the last block may be one that was cut."""
-    mine, theirs = d.environment_series.keys(), d.baseline_series.keys()
-    alone, every = mine ^ theirs, mine | theirs
-    if not alone or alone == {max(every)}:
+    """Trials that are not there at all."""
+    if not (alone := losses.alone(d)):
         return None
+    every = d.environment_series.keys() | d.baseline_series.keys()
     return Doubt(
         code="metric-missing",
         message=f"{len(alone)} of {len(every)} blocks have a trial of one side only; they are "
-        "left out.",
+        f"left out.{if_extreme(losses.of_draft(d))}",
         advice="Find out what became of the others: a comparison of the survivors may flatter.",
     )
 
 
 def _no_ratio(d: Draft) -> Doubt | None:
-    if not d.paired.no_ratio or d.nothing_common:
+    if not d.paired.no_ratio:
         return None
     return Doubt(
         code="no-ratio",
@@ -113,7 +114,7 @@ def _no_ratio(d: Draft) -> Doubt | None:
 
 def _too_few(d: Draft) -> Doubt | None:
     n = len(d.paired.pairs)
-    if n >= LEAST_PAIRS or d.paired.no_ratio:
+    if n >= LEAST_PAIRS or d.paired.no_ratio or d.nothing_common:
         return None
     message = f"{pairs(n)}; a verdict needs at least {LEAST_PAIRS}."
     if d.paired.blocks >= LEAST_PAIRS:

@@ -10,12 +10,14 @@ from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import CurvePoint, Doubt
 from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.comparison.rounding import share
-from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.comparison.words import capital, ratio_words
 from ullage.analysis.doubts.failures import NO_FIGURES
 from ullage.stats.uncertainty import Floor
 
 MATTERS = 0.25
 """Part of the margin from which on a systematic uncertainty, or a step of the figures, is told."""
+MOST_PLACES = 5
+"""Places of a curve that are named."""
 
 
 @dataclass(frozen=True)
@@ -91,21 +93,28 @@ def _bootstrap(d: Draft, f: Figures) -> Doubt | None:
 
 def _coarse(d: Draft) -> Iterator[Doubt]:
     """Steps that noise does not average out, so large that both sides' halves matter."""
-    if d.metric.coordinate is not None:
-        return
-    for environment, trials in d.sides:
-        step = systematic.resolution(trials, d.metric.name) if trials else None
-        if step is None or step <= MATTERS * d.settings.margin:
-            continue
-        yield Doubt(
-            code="coarse",
-            message=f"The figures of {environment.label} come in steps of {share(step)} of their "
-            f"mean and vary less than that (margin {share(d.settings.margin)}): the ratio may be "
-            f"off by {share(step / 2)}, and its interval does not show it.",
-            advice="More blocks do not help, for all are rounded alike; the uncertainty budget "
-            "counts it. Make trials longer, so that the tool counts more, or compare a metric that "
-            "it prints with more digits.",
-        )
+    for (environment, _), steps in zip(d.sides, systematic.steps_of_sides(d), strict=True):
+        step = max(steps, default=0.0)
+        if step > MATTERS * d.settings.margin:
+            yield coarse(
+                environment.label,
+                step,
+                d.settings.margin,
+                "More blocks do not help, for all are rounded alike; the uncertainty budget counts "
+                "it. Make trials longer, so that the tool counts more, or compare a metric that it "
+                "prints with more digits.",
+            )
+
+
+def coarse(label: str, step: float, margin: float, advice: str) -> Doubt:
+    """The figures of one side are rounded, in steps of this part of their mean."""
+    return Doubt(
+        code="coarse",
+        message=f"The figures of {label} come in steps of {share(step)} of their mean and vary "
+        f"less than that (margin {share(margin)}): the ratio may be off by {share(step / 2)}, and "
+        "its interval does not show it.",
+        advice=advice,
+    )
 
 
 def _systematic(d: Draft) -> Doubt | None:
@@ -136,25 +145,42 @@ def _curve(d: Draft, f: Figures) -> list[Doubt]:
                 advice="Read the curve, not its mean.",
             )
         )
-    if d.nothing_common:
-        curve_doubts.append(
-            Doubt(
-                code="curve-ragged",
-                message=f"No value of {d.coordinate} is in all trials: nothing can be compared.",
-                advice="Look at the raw outputs of trials without points; set the values in the "
-                "plan, so that every trial takes them all.",
-            )
-        )
-    elif d.paired.ragged:
-        curve_doubts.append(
-            Doubt(
-                code="curve-ragged",
-                message=f"Not all trials have the same values of {d.coordinate}; "
-                f"{len(d.paired.coordinates)} that all have are compared.",
-                advice="Set the values in the plan, so that every trial takes them all.",
-            )
-        )
+    if d.paired.thin or d.paired.holes:
+        curve_doubts.append(_ragged(d))
     return curve_doubts
+
+
+def _ragged(d: Draft) -> Doubt:
+    """Trials of a curve that lack points: which places have too few pairs, and which have some."""
+    paired, advice = d.paired, "Set the values in the plan, so that every trial takes them all."
+    if d.nothing_common:
+        return Doubt(
+            code="curve-ragged",
+            message=f"No value of {d.coordinate} has enough pairs: nothing can be compared.",
+            advice=f"Look at the raw outputs of trials without points. {advice}",
+        )
+    parts = []
+    if paired.thin:
+        few = ", ".join(f"{x:g}: {n}" for x, n in paired.thin[:MOST_PLACES])
+        more = " …" if len(paired.thin) > MOST_PLACES else ""
+        parts.append(
+            f"{len(paired.thin)} of {len(paired.thin) + len(paired.coordinates)} values of "
+            f"{d.coordinate} have too few pairs ({few}{more}): they are left out, and nothing is "
+            "called equivalent"
+        )
+    if paired.holes:
+        points = len(paired.pairs) * len(paired.coordinates)
+        parts.append(
+            f"of the others {paired.holes} of {points} points are missing"
+            if paired.thin
+            else f"{paired.holes} of {points} points along {d.coordinate} are missing; each value "
+            "is compared over the pairs that have it"
+        )
+    return Doubt(
+        code="curve-ragged",
+        message=capital(f"{'; '.join(parts)}."),
+        advice=f"A point that is missing may be a slow one: look at the raw outputs. {advice}",
+    )
 
 
 def _floor(d: Draft, floor: Floor | None) -> Doubt | None:

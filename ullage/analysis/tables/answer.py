@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from ullage.analysis.comparison import losses
 from ullage.analysis.comparison.estimates import Absolute, Interval
 from ullage.analysis.comparison.model import Analysis, Cell, Comparison, Doubt, Stop
 from ullage.analysis.comparison.pairing import disagree, excludes_one
@@ -146,15 +147,31 @@ def _judge(
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
     criteria = source.request.criteria
-    cases = [
-        # A comparison that may not have a verdict stays in the family: it was asked for.
-        FamilyMember(None, None, floor, of_floor)
-        if doubts.no_verdict(e, _facts(source, c, floor))
-        else FamilyMember(e.moments, e.p, floor, of_floor, pairs=e.units)
+    primary = [
+        (e, doubts.no_verdict(e, _facts(source, c, floor)) is None, floor, of_floor)
         for (c, e), (floor, of_floor) in zip(drafts, floors, strict=True)
         if c.figure.primary
     ]
-    judged = iter(judge(cases, criteria.margin, criteria.confidence, source.request.correction))
+
+    def family(end: int | None = None) -> list[Judgement]:
+        """The verdicts; end: with what is missing at its best (0) or at its worst (1)."""
+        cases = []
+        for e, may, floor, of_floor in primary:
+            of = e if end is None or e.filled is None else e.filled[end]
+            cases.append(
+                FamilyMember(
+                    of.moments, of.p, floor, of_floor, pairs=of.units, systematic=e.steps.expanded
+                )
+                if may
+                # One that may not have a verdict stays in the family: it was asked for.
+                else FamilyMember(None, None, floor, of_floor)
+            )
+        return judge(cases, criteria.margin, criteria.confidence, source.request.correction)
+
+    results, lossy = family(), [e.filled is not None for e, *_ in primary]
+    if any(lossy):
+        results = losses.upheld(results, lossy, (family(end) for end in (0, 1)))
+    judged = iter(results)
     return [next(judged) if c.figure.primary else None for c, _ in drafts]
 
 
@@ -170,6 +187,7 @@ def _facts(source: _Source, c: Contrast, floor: Floor | None) -> doubts.Facts:
         floor=floor,
         alpha=source.alpha,
         block_name=sheet.block_name,
+        margin=source.request.criteria.margin,
     )
 
 
@@ -228,6 +246,7 @@ def _comparison(
         without_outliers=e.without_outliers,
         pairs=pairs,
         dropped=e.counts.dropped if e.counts is not None else 0,
+        losses=doubts.lost(e, facts),
         points=(),
         coordinate=None,
         curve=(),

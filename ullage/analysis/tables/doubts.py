@@ -5,13 +5,16 @@ The codes are those of a run; the advice is for somebody whose measurements are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ullage.analysis.comparison.estimates import Losses
+from ullage.analysis.comparison.losses import between
 from ullage.analysis.comparison.model import Cell, Doubt
 from ullage.analysis.comparison.pairing import BOOTSTRAP_HEARD, disagree
 from ullage.analysis.comparison.rounding import share
-from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.comparison.words import if_extreme, ratio_words
+from ullage.analysis.doubts.readings import MATTERS, coarse
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import Counts
 from ullage.stats.uncertainty import Floor
@@ -36,14 +39,20 @@ class Facts:
     alpha: float
     """Level of the tests for drift and dependence, already divided by their number."""
     block_name: Callable[[int], str]
+    margin: float
+
+    @property
+    def sides(self) -> tuple[tuple[str, Cell], ...]:
+        """Label and cell of the environment and of the baseline."""
+        return (
+            (self.environment_label, self.environment_cell),
+            (self.baseline_label, self.baseline_cell),
+        )
 
 
 def no_verdict(e: Evidence, f: Facts) -> str | None:
     """Why there can be no verdict, or None."""
-    for label, cell in (
-        (f.environment_label, f.environment_cell),
-        (f.baseline_label, f.baseline_cell),
-    ):
+    for label, cell in f.sides:
         if cell.failure_rate > MOST_FAILURES:
             return f"too many missing figures: {cell.failed:,} of {cell.trials:,} in {label}"
     if e.no_verdict is None and e.counts is not None and _many_alone(e.counts):
@@ -63,13 +72,14 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
     """All doubts about one comparison."""
     doubts = (
         _emulated(f),
-        _failures(f),
-        _alone(e),
+        _failures(e, f),
+        _alone(e, f),
         _mixed(e),
         _unbounded(e),
         _no_ratio(e),
         _too_few(e),
         _no_spread(e),
+        *_coarse(e, f),
         _crossed(e),
         _drift(e, f),
         _autocorrelated(e, f),
@@ -92,21 +102,33 @@ def _emulated(f: Facts) -> Doubt | None:
     )
 
 
-def _failures(f: Facts) -> Doubt | None:
-    lost = f.environment_cell.failed + f.baseline_cell.failed
+def lost(e: Evidence, f: Facts) -> Losses | None:
+    """The interval with what is missing at its best and at its worst; None: nothing is."""
+    if e.filled is None:
+        return None
+    if e.counts is not None:
+        number = e.counts.failed + e.counts.alone
+    else:
+        number = sum(cell.failed for _, cell in f.sides)
+    return between(number, *(end.interval for end in e.filled))
+
+
+def _failures(e: Evidence, f: Facts) -> Doubt | None:
+    failed = f.environment_cell.failed + f.baseline_cell.failed
     rows = f.environment_cell.trials + f.baseline_cell.trials
-    if not lost:
+    if not failed:
         return None
     many = any(cell.failure_rate > MOST_FAILURES for cell in (f.environment_cell, f.baseline_cell))
     return Doubt(
         code="too-many-failures" if many else "some-failures",
-        message=f"{lost:,} of {rows:,} rows hold no figure; "
-        + ("what is left may not be typical." if many else "they are left out."),
+        message=f"{failed:,} of {rows:,} rows hold no figure; "
+        + ("what is left may not be typical." if many else "they are left out.")
+        + if_extreme(lost(e, f)),
         advice="Find out why they failed: a failed measurement is often a slow one.",
     )
 
 
-def _alone(e: Evidence) -> Doubt | None:
+def _alone(e: Evidence, f: Facts) -> Doubt | None:
     if e.counts is None or not e.counts.alone:
         return None
     advice = "Look at what became of the others: a comparison of the survivors may flatter."
@@ -119,7 +141,7 @@ def _alone(e: Evidence) -> Doubt | None:
     return Doubt(
         code="metric-missing",
         message=f"{e.counts.alone:,} of {e.counts.blocks:,} blocks have rows of one side only; "
-        "they are left out.",
+        f"they are left out.{if_extreme(lost(e, f))}",
         advice=advice,
     )
 
@@ -192,6 +214,18 @@ def _no_spread(e: Evidence) -> Doubt | None:
         message=f"All {e.units:,} values are the same: they are exact, or too coarse.",
         advice="Check the resolution of the tool that measured, and how the table was rounded.",
     )
+
+
+def _coarse(e: Evidence, f: Facts) -> Iterator[Doubt]:
+    for (label, _), step in zip(f.sides, (e.steps.environment, e.steps.baseline), strict=True):
+        if step > MATTERS * f.margin:
+            yield coarse(
+                label,
+                step,
+                f.margin,
+                "More rows do not help, for all are rounded alike, and no difference as small is "
+                "called one. Take more digits from the tool, or measure for longer.",
+            )
 
 
 def _crossed(e: Evidence) -> Doubt | None:

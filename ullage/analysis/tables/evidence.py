@@ -16,7 +16,13 @@ from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
 from ullage.analysis.comparison.pairing import bootstrap, mean_interval, robust, stored
 from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import Figure
-from ullage.analysis.tables.pairs import Counts, by_inversion, halves_repeat, pair
+from ullage.analysis.tables.pairs import (
+    Counts,
+    Pairs,
+    by_inversion,
+    halves_repeat,
+    pair,
+)
 from ullage.analysis.tables.request import Criteria
 from ullage.analysis.tables.table import Rows
 from ullage.analysis.tables.workers import Run
@@ -31,12 +37,16 @@ from ullage.stats.series_checks import (
     drift,
     outliers,
 )
+from ullage.stats.uncertainty import Steps, steps
 from ullage.stats.verdict import LEAST_PAIRS, PValues, p_values
 
 SEED: Final = 1
 """Of the bootstrap: the same table gives the same answer."""
 NEIGHBOURS: Final = 1_000_000
 """So many tell how alike neighbours are to a thousandth; more only cost time."""
+
+
+NO_STEPS: Final = Steps(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,11 @@ class Evidence:
     """There are too few values to bound the quantile that was asked for."""
     mixed: bool = False
     """A quantile was asked for of rows of several generations."""
+    filled: tuple[Evidence, Evidence] | None = None
+    """Interval and tests with what is missing at its best and at its worst (see
+    `ullage.analysis.comparison.losses`); None: nothing is missing."""
+    steps: Steps = NO_STEPS
+    """How coarse the figures of both sides are."""
     repeated: bool = False
     """The rows of a cell stand there twice, one after the other."""
 
@@ -84,8 +99,9 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
     x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
     units = x if groups is None else collapse(x, groups)
     m = moments(units) if units.size >= 2 else None
-    resampled, ranked, interval, (far, without), drifting, neighbours = run(
+    coarse, resampled, ranked, interval, (far, without), drifting, neighbours = run(
         (
+            lambda: steps(mine.value, theirs.value),
             lambda: bootstrap(units, criteria.confidence, SEED),
             lambda: robust(units, criteria.confidence),
             lambda: mean_interval(units, criteria.confidence),
@@ -104,6 +120,8 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
         outliers=pairs.block[far],
         drift=drifting,
         autocorrelation=neighbours,
+        steps=coarse,
+        filled=_filled_pairs(pairs, criteria),
         ratio=math.exp(float(np.mean(units))) if units.size else None,
         counts=counts,
         generations=1 if groups is None else units.size,
@@ -112,6 +130,52 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
         no_ratio=counts.no_ratio > 0,
         fieller=figure.better == "lower",
     )
+
+
+def _filled_pairs(pairs: Pairs, criteria: Criteria) -> tuple[Evidence, Evidence] | None:
+    """With the least, and the greatest, ratio of any pair in each block that has none.
+
+    Where pairs are in groups the lost ones are spread evenly over these.
+    """
+    x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
+    lost = counts.failed + counts.alone
+    if not (lost and x.size):
+        return None
+
+    def with_all(at: float) -> Evidence:
+        if groups is None:
+            units = np.append(x, np.full(lost, at))
+        else:
+            units = collapse(x, groups)
+            units += lost / counts.blocks * (at - units)
+        m = moments(units) if units.size >= 2 else None
+        return Evidence(
+            interval=mean_interval(units, criteria.confidence),
+            moments=m,
+            p=p_values(m, criteria.margin) if m else None,
+            units=units.size,
+        )
+
+    return with_all(float(x.min())), with_all(float(x.max()))
+
+
+def _filled_rows(
+    mine: Rows, theirs: Rows, figure: Figure, evidence_of: Callable[[Rows, Rows], Evidence]
+) -> tuple[Evidence, Evidence] | None:
+    """Without blocks: what is missing takes the best, and the worst, value of its side."""
+    if not any(np.isnan(rows.value).any() for rows in (mine, theirs)):
+        return None
+    (slow_a, fast_a), (slow_b, fast_b) = (
+        [_with(rows, extreme(rows.value)) for extreme in (np.nanmax, np.nanmin)]
+        for rows in (mine, theirs)
+    )
+    ends = (fast_a, slow_b), (slow_a, fast_b)
+    best, worst = ends if figure.better == "lower" else ends[::-1]
+    return evidence_of(*best), evidence_of(*worst)
+
+
+def _with(rows: Rows, value: float) -> Rows:
+    return replace(rows, value=np.where(np.isnan(rows.value), value, rows.value))
 
 
 def _several(generation: Codes | None) -> bool:
@@ -156,8 +220,15 @@ def independent(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) ->
         no_verdict = _no_ratio(bad, of, "values")
         return Evidence(no_verdict=no_verdict, no_ratio=True, fieller=logs and not rate)
     way, scale = _METHODS[criteria.method], _LOGS if logs else _INVERSES if rate else _AS_THEY_ARE
-    a, b = (_units(rows, *scale) for rows in (mine, theirs))
-    return _unpaired(mine, theirs, (a, b), criteria, lambda level: way(a, b, figure.better, level))
+
+    def evidence_of(mine: Rows, theirs: Rows) -> Evidence:
+        a, b = (_units(rows, *scale) for rows in (mine, theirs))
+        return _unpaired(
+            mine, theirs, (a, b), criteria, lambda level: way(a, b, figure.better, level)
+        )
+
+    filled = _filled_rows(mine, theirs, figure, evidence_of)
+    return replace(evidence_of(mine, theirs), filled=filled)
 
 
 def of_quantile(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:
@@ -173,14 +244,19 @@ def of_quantile(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) ->
             no_verdict=f"the {q:g} quantile of all rows does not count the generations",
             mixed=True,
         )
-    a, b = (np.sort(rows.value[~np.isnan(rows.value)]) for rows in (mine, theirs))
-    return _unpaired(
-        mine,
-        theirs,
-        (a, b),
-        criteria,
-        lambda level: quantiles.quantile_ratio(a, b, q, figure.better, level),
-    )
+
+    def evidence_of(mine: Rows, theirs: Rows) -> Evidence:
+        a, b = (np.sort(rows.value[~np.isnan(rows.value)]) for rows in (mine, theirs))
+        return _unpaired(
+            mine,
+            theirs,
+            (a, b),
+            criteria,
+            lambda level: quantiles.quantile_ratio(a, b, q, figure.better, level),
+        )
+
+    filled = _filled_rows(mine, theirs, figure, evidence_of)
+    return replace(evidence_of(mine, theirs), filled=filled)
 
 
 _METHODS: Final = {
@@ -206,6 +282,7 @@ def _unpaired(
     base = Evidence(
         generations=number if nested else 1,
         units=number,
+        steps=steps(mine.value, theirs.value, averages=criteria.quantile is None),
         repeated=halves_repeat(mine.value) or halves_repeat(theirs.value),
     )
     try:

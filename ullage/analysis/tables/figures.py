@@ -158,9 +158,11 @@ def _check_option(
 
     by_option: places of the figures whose direction is only the option's.
     """
+    usuals = [figure.usual for figure in figures]
+    first = {usual: at for at, usual in reversed(list(enumerate(usuals)))}
     for at in by_option:
-        better, usual = figures[at].better, figures[at].usual
-        contrary = next((i for i, figure in enumerate(figures) if figure.usual == better), None)
+        better, usual = figures[at].better, usuals[at]
+        contrary = first.get(better)
         if usual is not None and usual != better and contrary is not None:
             raise UllageError(
                 TABLE_TWO_DIRECTIONS,

@@ -40,12 +40,14 @@ LATENCY = (
         better="lower",
         description="95 % of the events took at most this long, by sysbench's histogram of "
         "logarithmic steps. Absent below its resolution of 10 µs.",
+        resolution=1e-5,
     ),
     Metric(
         name="latency_max_s",
         unit="s",
         better="lower",
         description="Time of the longest event. Absent below sysbench's resolution of 10 µs.",
+        resolution=1e-5,
     ),
 )
 
@@ -54,6 +56,7 @@ TOTAL_TIME = Metric(
     unit="s",
     better="lower",
     description="Time that all the work took. Absent when the length was set by `time_s`.",
+    resolution=1e-4,
 )
 
 STARTED = (line("Initializing worker threads..."), line("Threads started!"))

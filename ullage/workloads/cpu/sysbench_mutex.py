@@ -51,6 +51,7 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
             better="lower",
             primary=True,
             description="Time until the last thread had taken all its locks.",
+            resolution=1e-4,
         ),
         *LATENCY,
     )

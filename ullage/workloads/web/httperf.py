@@ -342,12 +342,14 @@ class Httperf(Web[HttperfParameters]):
             better="lower",
             description="Mean time from sending a request to the last byte of its reply. Absent "
             "below httperf's resolution of 0.1 ms.",
+            resolution=1e-4,
         ),
         Metric(
             name="connect_time",
             unit="s",
             better="lower",
             description="Mean time to establish a connection. Absent below 0.1 ms.",
+            resolution=1e-4,
         ),
         Metric(
             name="connection_time",
@@ -355,6 +357,7 @@ class Httperf(Web[HttperfParameters]):
             better="lower",
             description="Mean time from establishing a connection to its end, think times "
             "included. Absent below 0.1 ms.",
+            resolution=1e-4,
         ),
         Metric(
             name="errors",
