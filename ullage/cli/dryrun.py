@@ -23,6 +23,7 @@ from ullage.plan.schema import Plan
 from ullage.runs.reader import RunFolder
 from ullage.stats.planning import Outlook, Reach
 from ullage.stats.power import POWER
+from ullage.stats.rare import unseen
 from ullage.stats.verdict import LEAST_PAIRS
 
 
@@ -38,6 +39,7 @@ def show(
     if forecast.matrix.meters:
         stdout.print(escape(_meters(forecast)), soft_wrap=True)
     stdout.print(_time(forecast.time, plan))
+    stdout.print(_unseen(forecast.time, plan), soft_wrap=True)
     for line in _basis(forecast):
         stdout.print(escape(line), soft_wrap=True)
     if forecast.planned or forecast.assumed:
@@ -79,6 +81,17 @@ def _time(expected: Estimate, plan: Plan) -> str:
     return (
         f"time: {format_seconds(expected.least_s)} for {many(plan.blocks.min, 'block')}, at most "
         f"{format_seconds(expected.seconds(reached))} for {reached:,}{cut}; {source}"
+    )
+
+
+def _unseen(expected: Estimate, plan: Plan) -> str:
+    """Which events the run may miss: by the fewest blocks it makes, and by the most."""
+    counts = dict.fromkeys((plan.blocks.min, expected.blocks_reached))
+    parts = [f"{_percent(unseen(count))} with {many(count, 'block')}" for count in counts]
+    asked = f"; the plan asks for {_percent(plan.rare)}" if plan.rare is not None else ""
+    return (
+        "rare events: what befalls fewer of an environment's trials than this may not happen in "
+        f"any (chance 5 %): {', '.join(parts)}{asked}"
     )
 
 
@@ -221,6 +234,9 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
         "most_s": time.most_s,
         "blocks_min": time.blocks_min,
         "blocks_reached": time.blocks_reached,
+        "unseen_least": unseen(time.blocks_min),
+        "unseen_most": unseen(time.blocks_reached),
+        "rare": forecast.plan.rare,
         "learned": time.learned,
         "family": forecast.aim.family,
         "level": forecast.aim.level,
