@@ -17,8 +17,10 @@ from ullage.common.errors import UllageError
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics", description=__doc__)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="few campaigns: under a minute")
-    size.add_argument("--full", action="store_true", help="10,000 campaigns each (the default)")
+    size.add_argument("--quick", action="store_true", help="few campaigns: a minute or two")
+    size.add_argument(
+        "--full", action="store_true", help="10,000 campaigns each, of attacks 1,000 (the default)"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every count, as JSON")
     form.add_argument("--markdown", action="store_true", help="the tables, as the docs have them")
@@ -63,6 +65,22 @@ def as_json(results: Results) -> dict[str, Any]:
         ],
         "again": [asdict(null) for null in results.nulls],
         "said": [asdict(claim) for claim in results.doc_claims],
+        "attacks": [
+            {
+                "name": of.attack.name,
+                "says": of.attack.says,
+                "blocks": of.attack.layout.blocks,
+                "family": of.attack.layout.family,
+                "campaigns": of.campaigns,
+                "shares": {key: asdict(share) for key, share in of.shares.items()},
+                "false_verdicts": of.false_verdicts,
+                "doubts": dict(of.spoke),
+                "comparisons": of.comparisons,
+                "doubts_of_all": dict(of.spoke_at_all),
+            }
+            for of in results.struck
+        ],
+        "totals": [asdict(paid) for paid in results.paid],
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.figures import Figure, main
 from benchmarks.statistics import run_all
+from benchmarks.statistics.attacks import asked
 from benchmarks.statistics.campaign import COUNTS, Outcome
 from benchmarks.statistics.run_all import Results
 from benchmarks.statistics.sample_size import MOST_TRIALS
@@ -56,7 +57,7 @@ def figures(results: Results) -> list[Figure]:
                 f"{null.holm.of} campaigns, {null.disjoint} disjoint stretches",
             )
         )
-    return [*rows, *_savings(results)]
+    return [*rows, *asked.figures(results.struck, results.paid), *_savings(results)]
 
 
 def _of(outcomes: Sequence[Outcome], name: str) -> list[Figure]:

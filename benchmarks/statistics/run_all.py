@@ -13,6 +13,10 @@ from typing import TypeVar
 
 from benchmarks.statistics import aa_traces, campaign, doc_claims, sample_size
 from benchmarks.statistics.aa_traces import Null
+from benchmarks.statistics.attacks import counts
+from benchmarks.statistics.attacks.counts import Struck
+from benchmarks.statistics.attacks.regimes import ATTACKS, Attack
+from benchmarks.statistics.attacks.totals import TIMES, Bills, Paid
 from benchmarks.statistics.campaign import Outcome
 from benchmarks.statistics.doc_claims import DocClaim
 from benchmarks.statistics.noise import SYNTHETIC, Regime, recorded
@@ -35,10 +39,21 @@ class Size:
     """A/A campaigns per trace."""
     doc_claims: int
     """Runs for each of the figures that the docs say besides."""
+    attacks: int
+    """Campaigns of each attack, which the product analyses one by one: 0.05 to 0.3 s each."""
+    bills: int
+    """Campaigns of totals."""
 
 
-FULL = Size(campaigns=10_000, calibration=4_000, aa_traces=2_000, doc_claims=1_000)
-QUICK = Size(campaigns=300, calibration=300, aa_traces=200, doc_claims=40)
+FULL = Size(
+    campaigns=10_000,
+    calibration=4_000,
+    aa_traces=2_000,
+    doc_claims=1_000,
+    attacks=1_000,
+    bills=10_000,
+)
+QUICK = Size(campaigns=300, calibration=300, aa_traces=200, doc_claims=40, attacks=50, bills=500)
 
 
 @dataclass
@@ -50,6 +65,8 @@ class Results:
     sample_sizes: list[Row] = field(default_factory=list)
     nulls: list[Null] = field(default_factory=list)
     doc_claims: list[DocClaim] = field(default_factory=list)
+    struck: list[Struck] = field(default_factory=list)
+    paid: list[Paid] = field(default_factory=list)
 
 
 def comparable(regime: Regime) -> bool:
@@ -70,6 +87,11 @@ def run(size: Size, jobs: int) -> Results:
             (part.__name__, doc_claims.Task(part, size.doc_claims, SEED + 3))
             for part in doc_claims.PARTS
         ),
+        *((attack.name, _Strike(attack, size.attacks)) for attack in ATTACKS),
+        *(
+            (f"totals, {times.name}", Bills(i, size.bills, SEED + 5))
+            for i, times in enumerate(TIMES)
+        ),
     ]
     done = in_processes(tasks, jobs)
     results = Results(size)
@@ -78,10 +100,13 @@ def run(size: Size, jobs: int) -> Results:
             results.outcomes.append(result)
         elif isinstance(result, Null):
             results.nulls.append(result)
+        elif isinstance(result, Struck):
+            results.struck.append(result)
         else:
             assert isinstance(result, list)
             results.sample_sizes += [row for row in result if isinstance(row, Row)]
             results.doc_claims += [claim for claim in result if isinstance(claim, DocClaim)]
+            results.paid += [paid for paid in result if isinstance(paid, Paid)]
     return results
 
 
@@ -101,6 +126,15 @@ class _SampleSizes:
 
     def __call__(self) -> list[Row]:
         return sample_size.run(self.regime, self.campaigns, SEED + 1)
+
+
+@dataclass(frozen=True)
+class _Strike:
+    attack: Attack
+    campaigns: int
+
+    def __call__(self) -> Struck:
+        return counts.strike(self.attack, self.campaigns, SEED + 4)
 
 
 @dataclass(frozen=True)

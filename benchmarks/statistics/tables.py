@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.statistics import campaign, peers
 from benchmarks.statistics.aims import CHANCE, HIGH, LOW, RATE, figures, inside
+from benchmarks.statistics.attacks import tables as hurting
 from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
 from benchmarks.statistics.design import Plan
 from benchmarks.statistics.run_all import Results
@@ -15,6 +16,10 @@ from benchmarks.statistics.table import Table, percent
 def tables(results: Results) -> list[Table]:
     return [
         aimed(results),
+        hurting.attacked(results.struck),
+        hurting.unheard(results.struck),
+        hurting.doubts(results.struck),
+        hurting.totals(results.paid),
         coverage(results),
         false_claims(results),
         verdicts(results),

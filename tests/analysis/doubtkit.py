@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ullage.analysis import doubts
-from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison import pairing, totals
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft, Settings, Source
 from ullage.runs.events import InstanceClock, RoleRecord, Trial, Usage
 from ullage.runs.pairs import Cells
 from ullage.runs.records import (
+    Better,
     Coordinate,
     EnvironmentRecord,
     Metered,
@@ -106,6 +107,7 @@ def draft(
     theirs: Mapping[str, Any] | None = None,
     fields: Sequence[Mapping[str, Any]] | None = None,
     unit: str = "s",
+    better: Better = "lower",
     resource: Resource = "cpu",
     margin: float = 0.02,
     settings: Mapping[str, Any] | None = None,
@@ -131,7 +133,7 @@ def draft(
     metric = Metric(
         name="time",
         unit=unit,
-        better="lower",
+        better=better,
         description="Time.",
         primary=True,
         coordinate=Coordinate(name="size", unit="B") if curve else None,
@@ -166,5 +168,6 @@ def doubted(comparison: Draft, alpha: float = 0.05) -> dict[str, Doubt]:
         curve=pairing.curve(comparison),
         floor=None,
         drift_alpha=alpha,
+        totals=totals.totals(comparison),
     )
     return {d.code: d for d in doubts.of_comparison(comparison, figures) if d.code != "no-again"}

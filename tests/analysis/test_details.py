@@ -135,9 +135,17 @@ def test_robust_and_bootstrap_and_outliers_stand_beside(tmp_path: Path) -> None:
 
 def test_means_are_of_the_kind_that_the_figure_asks_for(analysis: Analysis) -> None:
     rate = _facts(_vm(analysis))
-    assert rate["mean of the baseline"].endswith(", harmonic, of 12 trials")
+    assert ", harmonic, of 12 trials; interval " in rate["mean of the baseline"]
     times = [c for c in analysis.comparisons if c.metric == "latency_p95"]
     assert {c.baseline_values.mean_kind for c in times if c.baseline_values} == {"arithmetic"}
+
+
+def test_the_totals_stand_beside_the_ratio(analysis: Analysis) -> None:
+    c = _vm(analysis)
+    assert c.comparison.totals is not None
+    text = _facts(c)["ratio of totals"]
+    assert text.startswith(f"{words.ratio_words(c.comparison.totals)}; ratio of arithmetic means")
+    assert "ratio of the slowest" not in _facts(c)
 
 
 @pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
@@ -78,10 +80,11 @@ def test_a_rate_costs_the_price_over_the_rate(analysis: Analysis) -> None:
     cost = _cost(analysis, "vm", CPU.key)
     assert c.environment_values is not None
     assert (cost.unit, cost.instances, cost.currency) == ("1", 1, "EUR")
-    assert cost.cost == pytest.approx(0.72 / 3600 / c.environment_values.median)
+    assert c.environment_values.mean_kind == "harmonic"
+    assert cost.cost == pytest.approx(0.72 / 3600 / c.environment_values.mean)
     # The bounds of a rate change places.
-    assert cost.low == pytest.approx(0.72 / 3600 / c.environment_values.median_high)  # type: ignore[operator]
-    assert cost.high == pytest.approx(0.72 / 3600 / c.environment_values.median_low)  # type: ignore[operator]
+    assert cost.low == pytest.approx(0.72 / 3600 / c.environment_values.mean_high)  # type: ignore[operator]
+    assert cost.high == pytest.approx(0.72 / 3600 / c.environment_values.mean_low)  # type: ignore[operator]
     assert _cost(analysis, "vm", MEMORY.key).unit == "B"
 
 
@@ -90,19 +93,19 @@ def test_a_time_costs_the_price_times_the_time(analysis: Analysis) -> None:
     cost = _cost(analysis, "vm", "build")
     assert c.environment_values is not None
     assert cost.unit == "run"
-    for mine, theirs in (("cost", "median"), ("low", "median_low"), ("high", "median_high")):
+    for mine, theirs in (("cost", "mean"), ("low", "mean_low"), ("high", "mean_high")):
         expected = 0.72 / 3600 * getattr(c.environment_values, theirs)
         assert getattr(cost, mine) == pytest.approx(expected)
 
 
-def test_the_ratio_is_that_of_the_figures_times_that_of_the_prices(analysis: Analysis) -> None:
+def test_the_ratio_is_that_of_the_totals_times_that_of_the_prices(analysis: Analysis) -> None:
     for workload in (CPU.key, MEMORY.key, "build"):
         c = next(c for c in analysis.primary() if (c.environment, c.workload) == ("vm", workload))
         cost = _cost(analysis, "vm", workload)
         assert cost.ratio is not None
-        assert c.interval is not None
+        assert c.totals is not None
         for name in ("estimate", "low", "high"):
-            assert getattr(cost.ratio, name) == pytest.approx(2 * getattr(c.interval, name))
+            assert getattr(cost.ratio, name) == pytest.approx(2 * getattr(c.totals, name))
         assert _cost(analysis, "native", workload).ratio is None
 
 
@@ -111,9 +114,68 @@ def test_other_currencies_have_no_ratio(tmp_path: Path) -> None:
     analysis = overhead.analyse(_run(tmp_path / "run", _priced(native=EUR, vm=usd, lxc=EUR)))
     assert _cost(analysis, "vm", CPU.key).ratio is None
     assert _cost(analysis, "lxc", CPU.key).ratio is not None
+    (note,) = analysis.money_notes
+    assert note.startswith("Prices are in EUR and USD: no ratio is made across currencies")
     alone = overhead.analyse(_run(tmp_path / "alone", _priced(vm=usd)))
     assert {cost.environment for cost in alone.money} == {"vm"}
     assert _cost(alone, "vm", CPU.key).ratio is None
+    assert alone.money_notes == ()
+
+
+def test_a_slow_fifth_is_paid_for(tmp_path: Path) -> None:
+    """Issue 19: a fifth of the trials five times as long; the median says nothing of them."""
+    folder = _run(tmp_path / "run", _priced(native=EUR, vm=EUR), (TIMED,), truth={}, blocks=20)
+
+    def slow(event: dict[str, Any]) -> None:
+        if event["event"] == "trial" and event["environment"] == "vm" and event["block"] % 5 == 0:
+            event["metrics"]["time"] *= 5
+
+    _change_trials(folder.path, slow)
+    folder = RunFolder.open(folder.path)
+    analysis = overhead.analyse(folder)
+    times = [t.metrics["time"] for t in folder.trials if t.environment == "vm"]
+    cost = _cost(analysis, "vm", "build")
+    assert cost.cost == pytest.approx(0.36 / 3600 * float(np.mean(times)))
+    assert cost.low is not None
+    assert cost.high is not None
+    assert cost.low < cost.cost < cost.high
+    c = next(c for c in analysis.primary() if c.environment == "vm")
+    assert c.totals is not None
+    assert c.ratio is not None
+    assert c.totals.estimate == pytest.approx(1.8, rel=0.1)
+    assert c.ratio == pytest.approx(5**0.2, rel=0.1)
+    assert cost.ratio is not None
+    assert cost.ratio.estimate == pytest.approx(c.totals.estimate)
+
+
+def test_what_has_no_bill_says_why(tmp_path: Path) -> None:
+    """Negative and zero figures: no bill of nothing, and none that is owed to the customer."""
+    folder = _run(tmp_path / "run", _priced(native=EUR, vm=EUR), (TIMED,), blocks=6)
+
+    def nothing(event: dict[str, Any]) -> None:
+        if event["event"] == "trial" and event["environment"] == "vm" and event["block"] == 2:
+            event["metrics"]["time"] *= -1
+
+    _change_trials(folder.path, nothing)
+    analysis = overhead.analyse(RunFolder.open(folder.path))
+    assert [cost.environment for cost in analysis.money] == ["native"]
+    (note,) = analysis.money_notes
+    assert note == (
+        "No bill of qemu-tcg (emulated), a build: zero or negative figures in 1 of 6 pairs."
+    )
+    assert energy.table(analysis).note.endswith(note.replace(" ", " "))  # type: ignore[union-attr]
+
+
+def test_a_bill_beyond_all_numbers_has_no_interval(tmp_path: Path) -> None:
+    """Two trials at a confidence so high that the bounds are 0 and infinite."""
+    folder = _run(
+        tmp_path / "run", _priced(vm=EUR), (TIMED,), blocks=2, confidence=0.99999, noise_sd=0.9
+    )
+    analysis = overhead.analyse(folder)
+    (cost,) = analysis.money
+    assert (cost.low, cost.high) == (None, None)
+    assert math.isfinite(cost.cost)
+    json.dumps(analysis.dump(), allow_nan=False)
 
 
 def test_without_a_price_nothing_is_shown(tmp_path: Path) -> None:
@@ -189,7 +251,7 @@ def test_show_prints_them(
         main.main()
     output = capsys.readouterr().out
     assert "billion units" in output
-    assert "Price times the median time of the work" in output
+    assert "Price times the mean time of the work, slow trials too" in output
 
 
 def test_costs_are_told_for_the_same_amount_of_work(analysis: Analysis) -> None:

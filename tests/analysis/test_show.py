@@ -24,6 +24,11 @@ def test_show_prints_the_sentences(tmp_path: Path, details: bool) -> None:
     assert "× worse than native in" in answer[0]
     assert "are equivalent within 2 %" in answer[0]
     assert ("p-values" in done.stdout) is details
+    assert ("ratio of totals: " in done.stdout) is details
+    # 1 − 0.05^(1/11): one of the twelve trials of a cell has no figure.
+    assert "What befalls fewer than 24 % of the trials may have happened in none of the 11 of " in (
+        done.stdout
+    )
 
 
 @pytest.mark.parametrize("code", get_args(DoubtCode))

@@ -131,6 +131,21 @@ def test_generations_that_the_pilot_did_not_have_are_said_to_be_unknown(dry_run:
     assert "what making them anew adds is not known" in text
 
 
+def test_it_says_which_events_it_may_miss(dry_run: DryRun) -> None:
+    text = dry_run.text("blocks: {min: 6, max: 40}\n")
+    assert "may not happen in any (chance 5 %): 39 % with 6 blocks, 7.2 % with 40 blocks" in text
+    document = dry_run.json("blocks: {min: 6, max: 40}\n")
+    assert document["unseen_least"] == pytest.approx(1 - 0.05 ** (1 / 6))
+    assert document["unseen_most"] == pytest.approx(1 - 0.05 ** (1 / 40))
+    assert document["rare"] is None
+
+
+def test_a_plan_that_asks_for_rare_events(dry_run: DryRun) -> None:
+    text = dry_run.text("rare: 2%\n")
+    assert "149 blocks" in text
+    assert "2 % with 149 blocks; the plan asks for 2 %" in text
+
+
 def test_too_few_for_a_verdict(dry_run: DryRun) -> None:
     text = dry_run.text("blocks: {min: 1, max: 5}\n")
     assert "5 blocks at most: no verdict comes from under 6" in text

@@ -54,6 +54,73 @@ def test_units_are_si_inside() -> None:
     assert checked.resources.memory == 1 << 30
 
 
+RARE = GOOD.replace("max: 9, ", "")
+
+
+@pytest.mark.parametrize(("share", "least"), [("2%", 149), ("0.05", 59), ("50%", 5)])
+def test_a_rare_event_plans_the_blocks(share: str, least: int) -> None:
+    checked, _ = schema.loads(f"{RARE}rare: {share}\n")
+    assert checked.blocks.min == least
+    assert checked.blocks.max == max(40, least)
+    assert 1 - (1 - (checked.rare or 0)) ** least >= 0.95
+
+
+def test_a_rare_event_never_plans_fewer_blocks() -> None:
+    checked, _ = schema.loads(f"{RARE.replace('min: 2', 'min: 30')}rare: 50%\n")
+    assert (checked.blocks.min, checked.blocks.max) == (30, 40)
+
+
+def test_a_rare_event_in_whole_generations() -> None:
+    checked, _ = schema.loads(
+        f"{RARE.replace('min: 2', 'min: 4')}rare: 5%\nrepeat: {{instances: 4}}\n"
+    )
+    assert checked.blocks.min == 60
+
+
+@pytest.mark.parametrize(
+    ("plan", "share", "allowed", "hint"),
+    [
+        (
+            GOOD,
+            "2%",
+            "it takes 149 blocks to show, and at most 9 may run",
+            "9 blocks show what befalls 28% or more; or write `blocks: {max: 149}`",
+        ),
+        (
+            RARE,
+            "0.001%",
+            "it takes 299,572 blocks to show, and at most 100,000 may run",
+            "100,000 blocks show what befalls 0.003% or more",
+        ),
+    ],
+)
+def test_an_event_too_rare_for_the_plan(plan: str, share: str, allowed: str, hint: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        schema.loads(f"{plan}rare: {share}\n", "p.yaml")
+    assert caught.value.kind is errors.PLAN_BAD_FIELD
+    assert caught.value.message == f"p.yaml:13: rare: found {share}; {allowed}"
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("share", ["0", "100%", "-1%", "often"])
+def test_a_share_that_is_none(share: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        schema.loads(f"{RARE}rare: {share}\n", "p.yaml")
+    assert caught.value.kind is errors.PLAN_BAD_FIELD
+
+
+@pytest.mark.parametrize("price", ["-0.1", "0", ".inf", ".nan", "1e12"])
+def test_a_price_is_paid_and_finite(price: str) -> None:
+    """Negative and infinite bills are refused where they are written."""
+    priced = GOOD.replace(
+        "{provider: native}", f"{{provider: native, price: {{per_hour: {price}, currency: EUR}}}}"
+    )
+    with pytest.raises(UllageError) as caught:
+        schema.loads(priced, "p.yaml")
+    assert caught.value.kind is errors.PLAN_BAD_FIELD
+    assert "environments.native.price.per_hour" in caught.value.message
+
+
 def test_a_second_environment_can_run_twice() -> None:
     planned = resolved(GOOD + "again: ['vm[nic=e1000,disk.format=raw]']\n")
     assert planned.environments[-1].key == "vm[nic=e1000,disk.format=raw]~again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ullage.analysis.causes import causes
-from ullage.analysis.comparison.estimates import Absolute, Budget, Interval, Losses
+from ullage.analysis.comparison.estimates import Absolute, Budget, Interval, Losses, Tail
 from ullage.analysis.comparison.model import Analysis, Comparison, Doubt
 from ullage.analysis.comparison.rounding import quantity, share
 from ullage.analysis.comparison.words import (
@@ -59,6 +59,8 @@ def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
         ("robust variant", _variant(c.robust, disagrees=c.robust_disagrees)),
         ("bootstrap", _variant(c.bootstrap, disagrees=_doubted(c, "bootstrap-disagrees"))),
         ("without outliers", _without(c)),
+        ("ratio of totals", _totals(c)),
+        ("ratio of the slowest", _tail(c.tail)),
         ("p-values", _p_values(c)),
         ("what changed with it", causes.described(c.causes) if c.causes else ""),
         ("noise floor", f"{floor_words(c.floor)}{_biased(c)}" if c.floor is not None else ""),
@@ -150,6 +152,20 @@ def _without(c: Comparison) -> str:
     return f"{interval}, {out} of {c.pairs} pairs left out; all other figures keep them"
 
 
+def _totals(c: Comparison) -> str:
+    """What is paid, where time is."""
+    if c.totals is None:
+        return ""
+    differs = ", reads differently" if _doubted(c, "totals-disagree") else ""
+    return f"{ratio_words(c.totals)}{differs}; {c.totals.method}"
+
+
+def _tail(tail: Tail | None) -> str:
+    if tail is None:
+        return ""
+    return f"{ratio_words(tail.ratio)}, of what {share(tail.quantile)} of the trials keep within"
+
+
 def _p_values(c: Comparison) -> str:
     if c.p_difference is None or c.p_equivalence is None:
         return ""
@@ -172,7 +188,11 @@ def _mean(values: Absolute | None, unit: str) -> str:
     """With the kind of mean that the figure asks for: harmonic for rates."""
     if values is None:
         return ""
-    return f"{quantity(values.mean, unit)}, {values.mean_kind}, of {values.n} trials"
+    text = f"{quantity(values.mean, unit)}, {values.mean_kind}, of {values.n} trials"
+    if values.mean_low is None or values.mean_high is None:
+        return text
+    low, high = (quantity(bound, unit) for bound in (values.mean_low, values.mean_high))
+    return f"{text}; interval {low} to {high}"
 
 
 def run_facts(analysis: Analysis) -> list[tuple[str, str]]:

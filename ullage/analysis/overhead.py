@@ -10,7 +10,7 @@ from typing import Literal
 from ullage.analysis import doubts
 from ullage.analysis.causes import causes
 from ullage.analysis.causes.symbols import Tables
-from ullage.analysis.comparison import losses, money, pairing, systematic
+from ullage.analysis.comparison import losses, money, pairing, systematic, totals
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Analysis, Cell, Comparison, ResourceSummary, Stop
 from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of, stored
@@ -179,6 +179,7 @@ def analyse(folder: RunFolder) -> Analysis:
     primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
     baseline = _environment(resolved, resolved.baseline)
     energies = energy.of(folder, source)
+    bills = money.bills(folder, comparisons)
     return Analysis(
         run=resolved.run,
         name=resolved.name,
@@ -207,7 +208,8 @@ def analyse(folder: RunFolder) -> Analysis:
         again=nulls,
         resources=summaries(drafts, comparisons, settings),
         cells=_cells(folder),
-        money=money.costs(folder, comparisons),
+        money=bills.costs,
+        money_notes=bills.notes,
         energy=energies.energies,
         energy_notes=energies.notes,
         doubts=doubts.of_run(folder, nulls),
@@ -310,6 +312,7 @@ def _comparison(
         curve=pairing.curve(draft),
         floor=finite,
         drift_alpha=drift_alpha,
+        totals=totals.totals(draft),
     )
     points = pairing.points(draft)
     p = draft.p_values
@@ -343,6 +346,8 @@ def _comparison(
         robust=figures.robust,
         robust_disagrees=pairing.disagree(figures.interval, figures.robust),
         without_outliers=figures.without_outliers,
+        totals=figures.totals,
+        tail=totals.tail(draft),
         pairs=len(points),
         dropped=draft.paired.dropped,
         losses=losses.of_draft(draft),

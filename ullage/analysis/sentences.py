@@ -51,6 +51,7 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
         "coarse",
         "systematic",
         "no-again",
+        "totals-disagree",
     }
 )
 """Doubts that a decided figure may not survive: the answer itself names them."""

@@ -23,6 +23,7 @@ from ullage.plan.schema import Plan
 from ullage.runs.reader import RunFolder
 from ullage.stats.planning import Outlook, Reach
 from ullage.stats.power import POWER
+from ullage.stats.rare import unseen
 from ullage.stats.verdict import LEAST_PAIRS
 
 
@@ -39,6 +40,7 @@ def show(
         stdout.print(escape(_meters(forecast)), soft_wrap=True)
     stdout.print(_time(forecast.time, plan))
     stdout.print(escape(disk(plan.outputs, runs)), soft_wrap=True)
+    stdout.print(_unseen(forecast.time, plan), soft_wrap=True)
     for line in _basis(forecast):
         stdout.print(escape(line), soft_wrap=True)
     if forecast.planned or forecast.assumed:
@@ -91,6 +93,17 @@ def disk(most: int, runs: Path) -> str:
     return (
         f"disk: at most {format_bytes(most)} (`outputs:`), then it stops and can be taken up; "
         f"{format_bytes(free)} are free here{short}"
+    )
+
+
+def _unseen(expected: Estimate, plan: Plan) -> str:
+    """Which events the run may miss: by the fewest blocks it makes, and by the most."""
+    counts = dict.fromkeys((plan.blocks.min, expected.blocks_reached))
+    parts = [f"{_percent(unseen(count))} with {many(count, 'block')}" for count in counts]
+    asked = f"; the plan asks for {_percent(plan.rare)}" if plan.rare is not None else ""
+    return (
+        "rare events: what befalls fewer of an environment's trials than this may not happen in "
+        f"any (chance 5 %): {', '.join(parts)}{asked}"
     )
 
 
@@ -234,6 +247,9 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
         "most_s": time.most_s,
         "blocks_min": time.blocks_min,
         "blocks_reached": time.blocks_reached,
+        "unseen_least": unseen(time.blocks_min),
+        "unseen_most": unseen(time.blocks_reached),
+        "rare": forecast.plan.rare,
         "learned": time.learned,
         "family": forecast.aim.family,
         "level": forecast.aim.level,

@@ -64,7 +64,7 @@ def show_command(
     """Print the answer of a run, and its table."""
     from ullage.analysis import sentences, trialfacts
     from ullage.analysis.causes import hotspots
-    from ullage.analysis.comparison import money
+    from ullage.analysis.comparison import money, rare
     from ullage.analysis.energy import words
     from ullage.report import energy_table, export
 
@@ -80,9 +80,13 @@ def show_command(
         return  # no table has anything in it
     stdout.print(export.rich_table(analysis))
     stdout.print(escape(export.ratio_note(analysis)), soft_wrap=True)
+    if not_seen := rare.line(analysis):
+        stdout.print(escape(not_seen), soft_wrap=True)
     if analysis.money:
         stdout.print(export.money_table(analysis))
         stdout.print(escape(money.note(analysis)), soft_wrap=True)
+    for line in analysis.money_notes:
+        stdout.print(escape(line), soft_wrap=True)
     if analysis.energy:
         stdout.print(energy_table.terminal(analysis))
         stdout.print(escape(words.note(analysis)), soft_wrap=True)

@@ -37,9 +37,11 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
 from ullage.runs.records import Correction, Design, Price
 from ullage.runs.room import OUTPUTS
+from ullage.stats.rare import trials_to_see, unseen
 
 MOST: Final = 256
 MOST_FACTOR: Final = 1000
+MOST_BLOCKS: Final = 100_000
 _FIT: Final = re.compile(r"fit\s+(\d{1,6}(?:\.\d{1,6})?)\s*(%?)")
 
 
@@ -105,8 +107,8 @@ class Until(Fields):
 class Blocks(Fields):
     """How many blocks to run."""
 
-    min: int = Field(6, ge=1, le=100_000, description="never stop before so many blocks")
-    max: int = Field(40, ge=1, le=100_000, description="never run more blocks")
+    min: int = Field(6, ge=1, le=MOST_BLOCKS, description="never stop before so many blocks")
+    max: int = Field(40, ge=1, le=MOST_BLOCKS, description="never run more blocks")
     until: Until | None = Field(None, description="stop when every primary interval is this narrow")
     budget: Seconds | None = Field(
         None, description="start no block that would end after this long"
@@ -251,6 +253,11 @@ class Plan(Fields):
     environments: dict[str, EnvironmentPlan] = Field(min_length=1)
     workloads: list[WorkloadPlan] = Field(min_length=1)
     blocks: Blocks = Field(Blocks(), description="how many repetitions")
+    rare: Fraction | None = Field(
+        None,
+        description="plan so many blocks that what befalls this share of the trials shows in each "
+        "environment with a chance of 95 %: `2%` makes `blocks.min` 149 at least",
+    )
     repeat: Repeat = Field(Repeat(), description="levels of repetition other than the block")
     design: Design = Field(
         "solo", description="`duet`: pairs of trials at the same time, each on half of the CPUs"
@@ -288,12 +295,36 @@ def check(document: YamlFile) -> Plan:
     check_kind(document, own="workloads", foreign="arrivals", wrong=PLAN_IS_ELASTIC)
     plan = checked(Plan, document.data, document, ())
     check_names(document, _names(plan))
+    plan = _with_rare(plan, document)
     _check_generations(plan, document)
     return plan
 
 
 _READER: Final = Reader(check)
 load, loads = _READER.load, _READER.loads
+
+
+def _with_rare(plan: Plan, document: YamlFile) -> Plan:
+    """With the blocks that `rare` asks for; whole generations. PLAN_BAD_FIELD if it may not be."""
+    if plan.rare is None:
+        return plan
+    every = plan.repeat.instances or 1
+    needed = -(-trials_to_see(plan.rare) // every) * every
+    most = plan.blocks.max if "max" in plan.blocks.model_fields_set else MOST_BLOCKS
+    if needed > most:
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=document.line(("rare",)),
+            field="rare",
+            found=f"{100 * plan.rare:g}%",
+            allowed=f"it takes {needed:,} blocks to show, and at most {most:,} may run",
+            suggestion=f"{most:,} blocks show what befalls {100 * unseen(most):.2g}% or more"
+            + ("" if most == MOST_BLOCKS else f"; or write `blocks: {{max: {needed}}}`"),
+        )
+    least = max(plan.blocks.min, needed)
+    blocks = plan.blocks.model_copy(update={"min": least, "max": max(plan.blocks.max, least)})
+    return plan.model_copy(update={"blocks": blocks})
 
 
 def _check_generations(plan: Plan, document: YamlFile) -> None:

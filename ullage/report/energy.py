@@ -26,7 +26,7 @@ def table(analysis: Analysis) -> Table | None:
         ([clean(cell, 200) for cell in row] for row in money.rows(analysis)),
         numbers=(heads[2], heads[5]),
         spans=(heads[3], heads[6]),
-        note=unbroken(clean(money.note(analysis), 300)),
+        note=unbroken(clean(" ".join((money.note(analysis), *analysis.money_notes)), 1000)),
     )
 
 

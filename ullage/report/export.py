@@ -56,6 +56,13 @@ COLUMNS: Final[dict[str, Any]] = {
     "generations": pa.int64(),
     "pairs": pa.int64(),
     "without_figures": pa.int64(),
+    "totals_ratio": pa.float64(),
+    "totals_low": pa.float64(),
+    "totals_high": pa.float64(),
+    "tail_quantile": pa.float64(),
+    "tail_ratio": pa.float64(),
+    "tail_low": pa.float64(),
+    "tail_high": pa.float64(),
     "robust_ratio": pa.float64(),
     "robust_low": pa.float64(),
     "robust_high": pa.float64(),
@@ -199,6 +206,7 @@ def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
         "generations": c.generations,
         "pairs": c.pairs,
         "without_figures": c.environment_cell.without_figures + c.baseline_cell.without_figures,
+        **_totals(c),
         "robust_ratio": robust.estimate if robust else None,
         "robust_low": robust.low if robust else None,
         "robust_high": robust.high if robust else None,
@@ -216,6 +224,19 @@ def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
         "causes": causes.described(c.causes) if c.causes else None,
         "doubts": " ".join(doubt.code for doubt in c.doubts),
         **_money(money.find(analysis, c.environment, c)),
+    }
+
+
+def _totals(c: Comparison) -> dict[str, Any]:
+    totals, tail = c.totals, c.tail
+    return {
+        "totals_ratio": totals.estimate if totals else None,
+        "totals_low": totals.low if totals else None,
+        "totals_high": totals.high if totals else None,
+        "tail_quantile": tail.quantile if tail else None,
+        "tail_ratio": tail.ratio.estimate if tail else None,
+        "tail_low": tail.ratio.low if tail else None,
+        "tail_high": tail.ratio.high if tail else None,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from ullage.analysis.comparison import rounding, words
+from ullage.analysis.comparison import rare, rounding, words
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.files import put
 from ullage.common.text import clean
@@ -130,6 +130,7 @@ def _notes(analysis: Analysis, groups: list[forest.RatioGroup]) -> list[str]:
         f"Right of 1× is worse. Equivalent means within {margin}. Intervals are {confidence} "
         f"each; verdicts are of {unbroken(words.correction(analysis))}.",
         *_covers(analysis),
+        *([unbroken(not_seen)] if (not_seen := rare.line(analysis)) else []),
     ]
     if len(forest.panels(groups)) > 1:
         notes.append(

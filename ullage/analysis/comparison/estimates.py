@@ -42,8 +42,8 @@ class Losses(Record):
 class Absolute(Record):
     """The values of one metric in one environment, in the metric's own unit.
 
-    Where the instances were made several times the median and its interval are those of the
-    makings' medians: trials of one making are not independent of each other.
+    Where the instances were made several times median, mean and their intervals are those of the
+    makings' medians and means: trials of one making are not independent of each other.
     """
 
     n: int
@@ -60,6 +60,18 @@ class Absolute(Record):
     most: float
     p95: float | None
     """None under 20 values: the tail was not seen."""
+    mean_low: float | None = None
+    """Interval of the mean that covers skew (`stats.totals`); None: a single value, some not above
+    0, or so few that a bound is no number."""
+    mean_high: float | None = None
+
+
+class Tail(Record):
+    """The ratio of the slowest trials of both sides."""
+
+    quantile: float
+    """0.95 or 0.99: so many of the trials are faster."""
+    ratio: Interval
 
 
 class Component(Record):

@@ -16,6 +16,7 @@ from ullage.analysis.comparison.estimates import (
     Interval,
     Losses,
     Precision,
+    Tail,
 )
 from ullage.runs.pairs import comparison_key
 from ullage.runs.records import Better, Coordinate, Correction, Design, Record, Resource
@@ -52,6 +53,7 @@ DoubtCode = Literal[
     "coarse",
     "systematic",
     "few-generations",
+    "totals-disagree",
 ]
 
 
@@ -184,6 +186,11 @@ class Comparison(Record):
     robust_disagrees: bool
     without_outliers: Interval | None
     """Set only where a pair was flagged; the flagged pairs are kept everywhere else."""
+    totals: Interval | None = None
+    """Ratio of the arithmetic means, above 1 is worse: what all trials together took. None of a
+    curve, and under two pairs."""
+    tail: Tail | None = None
+    """None: too few blocks to bound it, or instances made several times."""
     pairs: int
     dropped: int
     """Blocks of which no pair could be made."""
@@ -256,10 +263,10 @@ class Cost(Record):
     instances: int
     """So many of the environment did the work together; all are paid."""
     cost: float
-    """Of one unit, from the median of the trials."""
+    """Of one unit, from the mean of the trials: what all of them cost, over their number."""
     low: float | None
     high: float | None
-    """The order-statistic interval of that median; None: too few values for the confidence."""
+    """The interval of that mean, which covers skew; None: too few values for a bound."""
     ratio: Interval | None = None
     """To the baseline's cost, above 1 is dearer; None: it is the baseline, or has no price in this
     currency."""
@@ -330,6 +337,8 @@ class Analysis(Record):
     cells: tuple[Cell, ...]
     money: tuple[Cost, ...] = ()
     """Of the environments that have a price."""
+    money_notes: tuple[str, ...] = ()
+    """Which bills there are not, and why."""
     energy: tuple[Energy, ...] = ()
     """By the run's energy meters; the baseline's first, of each workload and meter."""
     energy_notes: tuple[EnergyNote, ...] = ()

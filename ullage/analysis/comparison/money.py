@@ -2,7 +2,9 @@
 
 A price is one of time, so a cost is defined for metrics that are times (`s`, less is better: the
 cost of one such piece of work) and rates (a unit per second, more is better: the cost of one unit).
-It follows from the figure without any noise of its own, so its interval is the figure's.
+What is paid is the time of all trials, the slow ones too: a cost is the price times their mean, the
+arithmetic one of times, the harmonic one of rates. It has no noise of its own, so its interval is
+the mean's, and a ratio of costs is the ratio of the totals times that of the prices.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Final
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.estimates import Absolute, Interval
 from ullage.analysis.comparison.model import Analysis, Comparison, Cost
-from ullage.analysis.comparison.words import name, ratio_cells
+from ullage.analysis.comparison.words import listed, name, ratio_cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Better, Price
 
@@ -42,20 +44,35 @@ class _Side:
     values: Absolute | None
 
 
-def costs(folder: RunFolder, comparisons: Sequence[Comparison]) -> tuple[Cost, ...]:
+@dataclass(frozen=True)
+class Bills:
+    """What the work costs, and where that cannot be said."""
+
+    costs: tuple[Cost, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def bills(folder: RunFolder, comparisons: Sequence[Comparison]) -> Bills:
     """A cost for each priced environment and primary metric, the baseline's first.
 
-    Where the baseline has a price in the same currency there is a ratio: that of the figures, times
-    that of the prices. Nothing for metrics without a work per time, for curves, and where too many
-    trials failed for a verdict.
+    Where the baseline has a price in the same currency there is a ratio: that of the totals, times
+    that of the prices. Nothing for metrics without a work per time and for curves; a note where too
+    many trials failed for a verdict, or figures are not above 0.
     """
     prices = {e.key: e.price for e in folder.resolved.environments if e.price is not None}
     if not prices:
-        return ()
+        return Bills()
     paid = _paid(folder)
     all_costs: list[Cost] = []
+    notes: list[str] = []
     for c in comparisons:
-        if not c.primary or c.coordinate is not None or c.no_verdict:
+        if not c.primary or c.coordinate is not None or work(c.unit, c.better, part=c.part) is None:
+            continue
+        if c.no_verdict:
+            if {c.environment, c.baseline} & prices.keys():
+                notes.append(
+                    f"No bill of {c.environment_label}, {c.workload_title}: {c.no_verdict}."
+                )
             continue
         base = _cost(c, _Side(c.baseline, c.baseline_label, c.baseline_values), prices, paid)
         if base is not None and not any(_same(base, cost) for cost in all_costs):
@@ -64,7 +81,13 @@ def costs(folder: RunFolder, comparisons: Sequence[Comparison]) -> tuple[Cost, .
         mine = _cost(c, _Side(c.environment, label, c.environment_values), prices, paid)
         if mine is not None:
             all_costs.append(mine.model_copy(update={"ratio": _ratio(c, mine, base)}))
-    return tuple(all_costs)
+    currencies = sorted({cost.currency for cost in all_costs})
+    if len(currencies) > 1:
+        notes.append(
+            f"Prices are in {listed(currencies)}: no ratio is made across currencies, for their "
+            "rate of exchange is not known here."
+        )
+    return Bills(tuple(all_costs), tuple(notes))
 
 
 def rows(analysis: Analysis) -> list[tuple[str, ...]]:
@@ -82,9 +105,9 @@ def rows(analysis: Analysis) -> list[tuple[str, ...]]:
 def note(analysis: Analysis) -> str:
     """What the rows rest on."""
     return (
-        "Price times the median time of the work, with the median's "
+        "Price times the mean time of the work, slow trials too, with the mean's "
         f"{rounding.share(analysis.confidence)} interval; times dearer than "
-        f"{analysis.baseline_label}, with the ratio's."
+        f"{analysis.baseline_label}, with that of the ratio of the totals."
     )
 
 
@@ -138,11 +161,11 @@ def _cost(
         return None
     instances = paid[side.environment, c.workload] or 1
     second = price.per_hour * instances / HOUR_S
-    low, high = values.median_low, values.median_high
+    low, high = values.mean_low, values.mean_high
     if unit == RUN:
-        cost, bounds = second * values.median, (low and second * low, high and second * high)
+        cost, bounds = second * values.mean, (low and second * low, high and second * high)
     else:
-        cost, bounds = second / values.median, (high and second / high, low and second / low)
+        cost, bounds = second / values.mean, (high and second / high, low and second / low)
     return Cost(
         environment=side.environment,
         environment_label=side.label,
@@ -171,11 +194,11 @@ def work(unit: str, better: Better, *, part: bool) -> str | None:
 
 
 def _ratio(c: Comparison, mine: Cost, base: Cost | None) -> Interval | None:
-    if base is None or c.interval is None or mine.currency != base.currency:
+    if base is None or c.totals is None or mine.currency != base.currency:
         return None
     prices = mine.per_hour * mine.instances / (base.per_hour * base.instances)
-    scaled = {bound: getattr(c.interval, bound) * prices for bound in ("estimate", "low", "high")}
-    return c.interval.model_copy(update=scaled)
+    scaled = {bound: getattr(c.totals, bound) * prices for bound in ("estimate", "low", "high")}
+    return c.totals.model_copy(update=scaled)
 
 
 def _same(first: Cost, second: Cost) -> bool:

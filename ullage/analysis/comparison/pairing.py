@@ -29,6 +29,7 @@ from ullage.stats.interval import (
 )
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
+from ullage.stats.totals import total_interval
 from ullage.stats.uncertainty import SHARED, Floor, Steps, noise_floor, reach, steps
 from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, equivalence_p, p_values
 
@@ -453,7 +454,8 @@ def medians(by_making: Sequence[tuple[int, float]]) -> list[float]:
 def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | None:
     """Absolute values of one cell, failed trials left out; None for a curve, or without values.
 
-    Rates (a unit per second) have a harmonic mean, all else an arithmetic one.
+    Rates (a unit per second) have a harmonic mean, all else an arithmetic one. Its interval is that
+    of stats.totals, of rates the inverse of that of the times for one unit.
     """
     if metric.coordinate is not None:
         return None
@@ -467,9 +469,12 @@ def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | No
     kind: MeanKind = "harmonic" if metric.unit.endswith("/s") and (x >= 0).all() else "arithmetic"
     median = quantile(medians(by_making), 0.5, confidence)
     q1, q3 = (float(v) for v in np.quantile(x, (0.25, 0.75)))
+    middle, low, high = _mean(x, [making for making, _ in by_making], kind, confidence)
     return Absolute(
         n=x.size,
-        mean=mean(x, kind),
+        mean=middle,
+        mean_low=low,
+        mean_high=high,
         mean_kind=kind,
         least=float(x.min()),
         q1=q1,
@@ -480,6 +485,26 @@ def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | No
         most=float(x.max()),
         p95=float(np.quantile(x, 0.95)) if x.size >= 20 else None,
     )
+
+
+def _mean(
+    x: Floats, makings: Sequence[int], kind: MeanKind, confidence: float
+) -> tuple[float, float | None, float | None]:
+    """The mean, of several makings that of their means, with its interval."""
+    units = np.array(
+        [mean(x[np.equal(makings, making)], kind) for making in dict.fromkeys(makings)]
+    )
+    if units.size == 1:
+        units = x
+    middle = mean(units, kind)
+    if units.size < 2 or not (units > 0).all():
+        return middle, None, None
+    harmonic = kind == "harmonic"
+    of_mean = stored(total_interval(1 / units if harmonic else units, confidence))
+    if of_mean is None:
+        return middle, None, None
+    bounds = (1 / of_mean.high, 1 / of_mean.low) if harmonic else (of_mean.low, of_mean.high)
+    return middle, *bounds
 
 
 def geometric_mean(d: Draft) -> float | None:

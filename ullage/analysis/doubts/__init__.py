@@ -1,14 +1,15 @@
 """Doubts: typed warnings, each with what they mean for a run that is made and what to change.
 
 `failures` and `figures` doubt what the trials gave, `series` the order and shape of the pairs,
-`readings` what was computed of them, `machine` the host meanwhile, `run` the run as a whole.
+`readings` what was computed of them, `totals` whether all trials together say the same, `machine`
+the host meanwhile, `run` the run as a whole.
 """
 
 from __future__ import annotations
 
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
-from ullage.analysis.doubts import failures, machine, readings, series
+from ullage.analysis.doubts import failures, machine, readings, series, totals
 from ullage.analysis.doubts.machine import power
 from ullage.analysis.doubts.readings import Figures
 from ullage.analysis.doubts.run import of_run
@@ -26,6 +27,7 @@ def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
         *failures.doubts(d),
         *series.doubts(d, f.drift_alpha),
         *readings.doubts(d, f),
+        totals.doubt(d, f),
         *machine.doubts(d),
     )
     return tuple(doubt for doubt in doubts if doubt is not None)

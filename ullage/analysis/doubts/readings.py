@@ -32,6 +32,7 @@ class Figures:
     floor: Floor | None
     drift_alpha: float
     """Level of the tests over time, already divided by the number of comparisons."""
+    totals: Interval | None = None
 
 
 def doubts(d: Draft, f: Figures) -> list[Doubt | None]:
