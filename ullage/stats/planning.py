@@ -14,15 +14,15 @@ from functools import lru_cache
 from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
 from ullage.stats.power import (
-    Again,
+    Claim,
     blocks_for_equivalence,
     least,
-    power_claim,
     power_equivalence,
+    power_of_both,
     smallest_claim,
 )
 from ullage.stats.stop import FIRST_LOOK, StopRule
-from ullage.stats.uncertainty import SHARED, random_part
+from ullage.stats.uncertainty import SHARED, between_copies, random_part
 from ullage.stats.verdict import LEAST_PAIRS
 
 
@@ -127,26 +127,28 @@ def half_width(spread: float, units: int, aim: Aim) -> float:
 
 
 def smallest(spread: float, units: int, aim: Aim) -> float:
-    """Smallest |log-ratio| that the t test finds and that is above the floor, both with power 0.8.
+    """Smallest |log-ratio| that the t tests against both copies of the baseline find, power 0.8.
 
-    The floor is that of an unbiased A/A with the same spread.
+    With copies that are alike, and all trials equally noisy.
     """
-    unit = _smallest(units, aim.level, aim.alpha, aim.rule.widening, aim.correlation)
+    unit = _smallest(units, aim.level, aim.rule.widening, aim.correlation)
     return unit * spread / math.sqrt(units)
 
 
 @lru_cache(maxsize=1024)
-def _smallest(units: int, level: float, alpha: float, widen: float, correlation: float) -> float:
+def _smallest(units: int, level: float, widen: float, correlation: float) -> float:
     """The same in standard errors, of which it is the same number whatever the spread."""
     critical = widen * t_quantile(1 - level / 2, units - 1)
-    reach = random_part(correlation) * widen * t_quantile(1 - alpha / 2, units - 1)
 
     def hurdle(u: Floats) -> Floats:
         return critical * u
 
-    return smallest_claim(
-        lambda shift: power_claim(shift, units - 1, hurdle, Again(0.0, 1.0, reach), correlation)
-    )
+    def chance(shift: float) -> float:
+        second = Claim(shift / random_part(correlation), hurdle)
+        between = between_copies(correlation)
+        return power_of_both(Claim(shift, hurdle), second, units - 1, between)
+
+    return smallest_claim(chance)
 
 
 def _half(spread: float, units: int, aim: Aim) -> float:
