@@ -13,6 +13,7 @@ from ullage.analysis.comparison.systematic import systematic
 from ullage.runs.records import Correction
 from ullage.stats import RULES, memory, unseen
 from ullage.stats.interval import collapse, moments, t_interval
+from ullage.stats.multiple import adjust
 from ullage.stats.uncertainty import Floor, noise_floor
 from ullage.stats.unseen import SlowTrials
 from ullage.stats.verdict import Against, FamilyMember, Judgement, judge
@@ -39,16 +40,28 @@ def judged(drafts: Sequence[Draft], again: Sequence[Draft], correction: Correcti
         for draft, of in zip(drafts, copies, strict=True)
         if draft.metric.primary
     ]
-    judgements = iter(_judge(drafts, cases, correction))
+    judgements, apart = iter(_judge(drafts, cases, correction)), _apart(again, correction)
     return [
         Judged(
             judgement=next(judgements) if draft.metric.primary else None,
-            floor=floor_of(draft, again),
+            floor=_with_bias(floor_of(draft, again), draft, apart),
             other_copy=_least(draft, of),
             slow=slow.get(draft.environment.key),
         )
         for draft, of in zip(drafts, copies, strict=True)
     ]
+
+
+def _apart(again: Sequence[Draft], correction: Correction) -> list[Draft]:
+    """A/A comparisons that differ by more than chance lets one of so many differ."""
+    primary = [d for d in again if d.metric.primary and d.p_values is not None]
+    adjusted = adjust([d.p_values.difference for d in primary if d.p_values], correction)
+    return [d for d, p in zip(primary, adjusted, strict=True) if p <= 1 - d.settings.confidence]
+
+
+def _with_bias(floor: Floor | None, draft: Draft, apart: Sequence[Draft]) -> Floor | None:
+    """Biased only where an A/A of its sides is one of those."""
+    return replace(floor, biased=bool(_nulls(draft, apart))) if floor is not None else None
 
 
 def _judge(
