@@ -56,6 +56,7 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
     }
 )
 """Doubts that a decided figure may not survive: the answer itself names them."""
+DECIDED: Final = ("worse", "better", "equivalent")
 MOST_NAMED: Final = 3
 MOST_TOGETHER: Final = 8
 """Figures without a verdict for one reason that are named."""
@@ -134,13 +135,12 @@ def _few(items: Sequence[str]) -> str:
 
 def memory_sentence(analysis: Analysis) -> str | None:
     """What under so many blocks nobody can tell."""
-    number = analysis.generations if analysis.blocks_each else analysis.blocks
-    judged = any(c.verdict is not None for c in analysis.primary())
-    if analysis.blocks_each or not judged or not 0 < number < MEMORY_LEAST:
+    decided = any(c.verdict in DECIDED for c in analysis.primary())
+    if analysis.blocks_each or not decided or analysis.blocks >= MEMORY_LEAST:
         return None
     return (
-        f"From {blocks(number)} nobody can tell whether an environment keeps a state from block to "
-        "block, which would make its intervals too short: instances made anew "
+        f"From {blocks(analysis.blocks)} nobody can tell whether an environment keeps a state from "
+        "block to block, which would make its intervals too short: instances made anew "
         "(`repeat: {instances: N}`) would show it."
     )
 
@@ -442,7 +442,7 @@ def _without_verdict(c: Comparison, tell: _Teller) -> str:
 
 def care(analysis: Analysis) -> str | None:
     """Which decided figures have doubts that they may not survive; None without any."""
-    decided = [c for c in analysis.primary() if c.verdict in ("worse", "better", "equivalent")]
+    decided = [c for c in analysis.primary() if c.verdict in DECIDED]
     doubted = [
         (c, codes)
         for c in decided

@@ -15,9 +15,7 @@ from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
 from ullage.stats.power import (
     Claim,
-    blocks_for_equivalence,
     least,
-    power_equivalence,
     power_of_both,
     smallest_claim,
 )
@@ -109,15 +107,12 @@ def expected_units(spreads: Iterable[float], aim: Aim) -> int:
 
 def reach(spread: float, units: int, aim: Aim) -> Reach:
     """What so many units will show."""
-    enough, widen = units >= LEAST_PAIRS and spread > 0, aim.rule.widening
-    delta = math.log1p(aim.margin)
+    enough = units >= LEAST_PAIRS and spread > 0
     return Reach(
         units=units,
         difference=math.expm1(min(700.0, smallest(spread, units, aim))) if enough else None,
         half_width=half_width(spread, units, aim) if units >= 2 else None,
-        equivalence=power_equivalence(0.0, spread, delta, units, _equal(aim), widen=widen)
-        if enough
-        else None,
+        equivalence=_equivalence(spread, units, aim) if enough else None,
     )
 
 
@@ -161,10 +156,18 @@ def _equal(aim: Aim) -> float:
     return min(aim.level, aim.alpha / 2)
 
 
+def _equivalence(spread: float, units: int, aim: Aim) -> float:
+    """Chance to be called equivalent to both copies of the baseline if the true ratio is 1."""
+    critical = aim.rule.widening * t_quantile(1 - _equal(aim), units - 1)
+    error, delta = spread / math.sqrt(units), math.log1p(aim.margin)
+    first, second = (
+        Claim.equivalence(0.0, delta, error * part, critical)
+        for part in (1.0, random_part(aim.correlation))
+    )
+    return power_of_both(first, second, units - 1, between_copies(aim.correlation))
+
+
 def _units_for_equivalence(spread: float, aim: Aim) -> int | None:
     if spread == 0:
         return None
-    blocks = blocks_for_equivalence(
-        0.0, spread, math.log1p(aim.margin), _equal(aim), widen=aim.rule.widening
-    )
-    return None if blocks is None else max(blocks, LEAST_PAIRS)
+    return least(lambda n: _equivalence(spread, n, aim), first=LEAST_PAIRS)

@@ -73,27 +73,45 @@ class Claim:
     """One test of a claim, in standard errors of its mean."""
 
     shift: float
-    """True mean, in the direction of the claim."""
+    """True mean."""
     hurdle: Callable[[Floats], Floats]
     """What it must be above, by the sample's standard deviation over the true one."""
+    limit: Callable[[Floats], Floats] | None = None
+    """What it must be below; None: nothing."""
+
+    @classmethod
+    def equivalence(cls, effect: float, room: float, error: float, critical: float) -> Claim:
+        """The TOST of |effect| ≥ room, log scale, with that critical value of t."""
+
+        def limit(u: Floats) -> Floats:
+            inside: Floats = room / error - critical * u
+            return inside
+
+        return cls(effect / error, lambda u: -limit(u), limit)
+
+    def passed(self, u: Floats, common: Floats, own: float) -> Floats:
+        """Chance by u and a part of the mean's error that is known, `own` being what is not."""
+        above = special.ndtr((self.shift + common - self.hurdle(u)) / own)
+        if self.limit is None:
+            return above
+        beyond = special.ndtr((self.shift + common - self.limit(u)) / own)
+        return np.maximum(0.0, above - beyond)
 
 
 def power_of_both(first: Claim, second: Claim | None, df: int, correlation: float) -> float:
-    """Chance that the mean of each claim is above its hurdle, both at once.
+    """Chance that both claims hold at once; with one alone that of it.
 
-    Two normals of that correlation (at least 0), as √r·g + √(1 − r)·z with a common g, which is
-    integrated over. Each has its own sample's spread, of `df` degrees of freedom; that they are
-    correlated a little (by r²) is left out, which makes the chance too small by under 0.01.
+    Their means are two normals of that correlation r (at least 0), √r·g + √(1 − r)·z with a common
+    g, which is integrated over. Each has its own sample's spread, of `df` degrees of freedom; that
+    these are correlated a little (by r²) is left out, which makes the chance too small by under
+    0.01.
     """
     u, weight = _spreads(df)
     if second is None:
-        return _chance(weight @ special.ndtr(first.shift - first.hurdle(u)))
+        return _chance(weight @ first.passed(u, np.zeros_like(u), 1.0))
     g, share = _NORMAL
     common, own = math.sqrt(correlation) * g[:, None], math.sqrt(1 - correlation)
-    passed = [
-        special.ndtr((claim.shift + common - claim.hurdle(u)) / own) @ weight
-        for claim in (first, second)
-    ]
+    passed = [claim.passed(u, common, own) @ weight for claim in (first, second)]
     return _chance(share @ (passed[0] * passed[1]))
 
 

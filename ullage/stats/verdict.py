@@ -396,24 +396,39 @@ def _claim(case: FamilyMember, m: Moments, n: int, rules: Rules, levels: Levels)
 def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
     """Units for equivalence, with what may be wrong with the mean taken off the margin.
 
-    The chance is the least of those against each copy, and of a curve of those along it.
+    Against the first copy and that which shows most; of a curve the least chance along it.
     """
     # The interval itself must lie inside the margin too, which is the level alpha/2.
     inside = min(levels.equivalence, rules.alpha / 2)
-    required = [(e.moments, inside) for e in case.every]
-    required += [(moments, levels.equivalence) for moments in case.along]
+    other = max((e.moments for e in case.copies), key=lambda c: abs(c.mean), default=None)
+    if other is not None and other.deviation == 0:
+        return None
 
     def chance(n: int) -> float:
         slow = case.slow.scaled(n / m.n).more if case.slow is not None else 0.0
         room = rules.delta - _allowance(case) - slow
-        return min(
+        first = _equal_claim(m, room, n, inside)
+        second = _equal_claim(other, room, n, inside) if other is not None else None
+        along = (
             power_equivalence(
-                moments.mean, moments.deviation, room, n, level, widen=_widening(moments)
+                moments.mean,
+                moments.deviation,
+                room,
+                n,
+                levels.equivalence,
+                widen=_widening(moments),
             )
-            for moments, level in required
+            for moments in case.along
         )
+        both = power_of_both(first, second, n - 1, between_copies(case.correlation))
+        return min((both, *along))
 
     return least(chance, first=LEAST_PAIRS)
+
+
+def _equal_claim(m: Moments, room: float, n: int, level: float) -> Claim:
+    critical = _widening(m) * t_quantile(1 - level, n - 1)
+    return Claim.equivalence(m.mean, room, m.deviation / math.sqrt(n), critical)
 
 
 def _widening(m: Moments) -> float:

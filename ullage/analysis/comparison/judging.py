@@ -140,6 +140,7 @@ def _nulls(draft: Draft, again: Sequence[Draft]) -> list[Draft]:
         and null.workload.key == draft.workload.key
         and null.metric.name == draft.metric.name
         and null.moments is not None
+        and null.moments.deviation > 0
     ]
 
 
