@@ -143,7 +143,15 @@ def _floor(c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]) -> Floor | N
     """Noise floor of a comparison, as of a run; infinite where its A/A tells nothing."""
     of_sides = [e for null, e in nulls if _of_sides(null, c)]
     floor = noise_floor(_bare(e.interval) for e in of_sides if e.interval)
-    return Floor(math.inf, biased=False) if floor is None and nulls else floor
+    return _LOST if floor is None and _again(c, nulls) else floor
+
+
+_LOST: Final = Floor(math.inf, biased=False)
+
+
+def _again(c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]) -> bool:
+    """Is there a second copy of the baseline anywhere in the table?"""
+    return any(null.baseline == c.baseline for null, _ in nulls)
 
 
 def _of_sides(null: Contrast, c: Contrast) -> bool:
@@ -195,7 +203,7 @@ def _member(
     slow: Mapping[str, SlowTrials],
 ) -> FamilyMember:
     copies = _copies(source, c, nulls)
-    lost = Floor(math.inf, biased=False) if nulls and not copies else None
+    lost = _LOST if not copies and _again(c, nulls) else None
     if doubts.no_verdict(e, _facts(source, c, lost)):
         # It stays in the family: it was asked for.
         return FamilyMember(None, None, lost)
@@ -230,6 +238,7 @@ def _facts(source: _Source, c: Contrast, floor: Floor | None) -> doubts.Facts:
         environment_cell=source.cells[c.environment, c.at],
         baseline_cell=source.cells[c.baseline, c.at],
         floor=floor,
+        again_lost=floor is not None and math.isinf(floor.ratio),
         alpha=source.alpha,
         block_name=sheet.block_name,
     )
@@ -256,7 +265,7 @@ def _comparison(
     judgement: Judgement | None,
 ) -> Comparison:
     finite = floor if floor and math.isfinite(floor.ratio) else None
-    facts = _facts(source, c, finite)
+    facts = _facts(source, c, floor)
     no_verdict = doubts.no_verdict(e, facts) if judgement else None
     decided = judgement if no_verdict is None else None
     settle = decided.blocks_to_settle if decided else None
@@ -358,8 +367,12 @@ def _of_table(again: Sequence[Comparison]) -> tuple[Doubt, ...]:
     return (
         Doubt(
             code="no-again",
-            message="There is no A/A comparison: the noise floor is unknown.",
-            advice="Measure one environment twice under two names, and say so with `--again`.",
+            message="No A/A comparison has an interval: the noise floor is unknown."
+            if again
+            else "There is no A/A comparison: the noise floor is unknown.",
+            advice="Find out what became of the second copy's figures."
+            if again
+            else "Measure one environment twice under two names, and say so with `--again`.",
         ),
     )
 
