@@ -53,6 +53,8 @@ def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
         ("rests on", _rests(analysis, c)),
         ("covers", COVERS[c.precision] if c.interval else ""),
         ("interval", f"{ratio_words(c.interval)}, {c.interval.method}" if c.interval else ""),
+        ("against the second copy", ratio_words(c.other_copy) if c.other_copy else ""),
+        ("memory", _memory(c)),
         ("with what was lost", _lost(c.losses)),
         *_uncertainty(c.budget, analysis.confidence),
         ("precision", _precision(analysis, c.interval)),
@@ -117,6 +119,16 @@ def _uncertainty(budget: Budget | None, confidence: float) -> list[tuple[str, st
         ("Type B", "; ".join([instruments, *parts]) if parts else "none is known"),
         ("both together", f"{between(together)}, {share(confidence)} interval"),
     ]
+
+
+def _memory(c: Comparison) -> str:
+    """Said only where it was found."""
+    if c.memory == 1:
+        return ""
+    return (
+        f"neighbouring blocks of {c.environment_label} are alike: standard errors are taken "
+        f"{c.memory:.2f} times as large"
+    )
 
 
 def _percent(log: float) -> str:

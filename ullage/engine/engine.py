@@ -32,6 +32,7 @@ from ullage.runs.reader import RunFolder, sessions
 from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
 from ullage.runs.room import Room
 from ullage.runs.writer import Journal, now_ns
+from ullage.stats import RULES
 from ullage.stats.stop import StopRule
 
 
@@ -312,6 +313,7 @@ class Engine(Session):
     def _resolved(self) -> Resolved:
         return Resolved(
             ullage=__version__,
+            rules=RULES,
             run=self.folder.name,
             tag=self.tag,
             name=self.plan.name,
