@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from ullage.analysis import doubts
+from ullage.analysis import doubts, racing
 from ullage.analysis.causes import causes
 from ullage.analysis.causes.symbols import Tables
 from ullage.analysis.comparison import money, pairing, systematic
@@ -15,17 +15,18 @@ from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Analysis, Cell, Comparison, ResourceSummary, Stop
 from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of, stored
 from ullage.analysis.energy import results as energy
+from ullage.analysis.racing import Decided, Judged, Judgements
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
-from ullage.runs.events import Finished, Started, Trial
+from ullage.runs.events import CellLeft, Finished, Started, Trial
 from ullage.runs.pairs import Cells
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
 from ullage.stats import Verdict
 from ullage.stats import interval as intervals
-from ullage.stats.interval import Moments, collapse
+from ullage.stats.interval import collapse
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED, Floor
-from ullage.stats.verdict import Judgement, judge
+from ullage.stats.verdict import Judgement, judge, settled
 
 
 def summaries(
@@ -103,7 +104,9 @@ def _mean(drafts: Sequence[Draft], settings: Settings) -> _Mean:
     pairs, number = len(shared), len(set(generations))
     if len(units) < 2:
         return _Mean(None, None, pairs, number)
-    interval = intervals.t_interval(units, settings.confidence, settings.widening)
+    # Where comparisons left at several looks, the mean has the confidence of the last.
+    confidence = max(draft.settings.confidence for draft in drafts)
+    interval = intervals.t_interval(units, confidence, settings.widening)
     return _Mean(interval.estimate, stored(interval), pairs, number)
 
 
@@ -143,35 +146,20 @@ def analyse(folder: RunFolder) -> Analysis:
     check(folder)
     resolved = folder.resolved
     target = target_half_width(resolved)
-    governor, turbo_off = doubts.power(resolved.host)
-    settings = Settings(
-        confidence=resolved.confidence,
-        margin=resolved.margin,
-        seed=resolved.seed,
-        widening=stop_rule(resolved, target).widening,
-        blocks_each=resolved.repeat.get("instances"),
-        governor=governor,
-        turbo_off=turbo_off,
-        again=any(
-            environment.again_of == resolved.baseline for environment in resolved.environments
-        ),
-        correlation=APART if resolved.design == "duet" else SHARED,
-    )
-    source = Source(Cells(folder.trials), resolved.parity, settings)
-    again, drafts = _drafts(resolved, source)
-    floors = [floor_of(draft, again) for draft in drafts]
-    judged = _judge(drafts, floors, settings, resolved.correction)
+    settings = _settings(resolved)
+    run = _judge_run(folder, settings)
+    drafts = [judged.draft for judged in run.judged]
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
     tables = Tables(folder)
     comparisons = tuple(
-        _comparison(draft, floor, judgement, drift_alpha, tables)
-        for draft, (floor, _), judgement in zip(drafts, floors, judged, strict=True)
+        _comparison(judged.draft, judged.floor, judged.judgement, drift_alpha, tables)
+        for judged in run.judged
     )
-    nulls = tuple(_comparison(draft, None, None, drift_alpha, tables) for draft in again)
+    nulls = tuple(_comparison(draft, None, None, drift_alpha, tables) for draft in run.again)
     primary_nulls = [c for c in nulls if c.primary and c.interval]
     primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
     baseline = _environment(resolved, resolved.baseline)
-    energies = energy.of(folder, source)
+    energies = energy.of(folder, Source(Cells(folder.trials), resolved.parity, settings))
     return Analysis(
         run=resolved.run,
         name=resolved.name,
@@ -205,6 +193,41 @@ def analyse(folder: RunFolder) -> Analysis:
         energy_notes=energies.notes,
         doubts=doubts.of_run(folder, nulls),
     )
+
+
+def leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
+    """The cells that are decided by what the folder has, and leave the run now."""
+    return racing.leaving(folder, _judge_run(folder, _settings(folder.resolved)).judged)
+
+
+def _settings(resolved: Resolved) -> Settings:
+    governor, turbo_off = doubts.power(resolved.host)
+    return Settings(
+        confidence=resolved.confidence,
+        margin=resolved.margin,
+        seed=resolved.seed,
+        widening=stop_rule(resolved, target_half_width(resolved)).widening,
+        blocks_each=resolved.repeat.get("instances"),
+        governor=governor,
+        turbo_off=turbo_off,
+        again=any(
+            environment.again_of == resolved.baseline for environment in resolved.environments
+        ),
+        correlation=APART if resolved.design == "duet" else SHARED,
+    )
+
+
+def _judge_run(folder: RunFolder, settings: Settings) -> Judgements:
+    """All comparisons, judged: at once, or where the plan races look by look."""
+    resolved = folder.resolved
+
+    def judge_all(trials: Sequence[Trial], settings: Settings, decided: Decided) -> Judgements:
+        source = Source(Cells(trials), resolved.parity, settings)
+        again, drafts = _drafts(resolved, source)
+        judged = [Judged(draft, *floor_of(draft, again), None) for draft in drafts]
+        return Judgements(again, _judge(judged, settings, resolved.correction, decided))
+
+    return racing.judge_run(folder, settings, judge_all)
 
 
 def target_half_width(resolved: Resolved) -> float | None:
@@ -256,19 +279,28 @@ def _yielded(draft: Draft) -> bool:
 
 
 def _judge(
-    drafts: Sequence[Draft],
-    floors: Sequence[tuple[Floor | None, Moments | None]],
-    settings: Settings,
-    correction: Correction,
-) -> list[Judgement | None]:
-    """Judgements of the primary comparisons, one family; None for the others."""
+    comparisons: Sequence[Judged], settings: Settings, correction: Correction, decided: Decided
+) -> list[Judged]:
+    """With judgements of the primary comparisons, one family; the others have none."""
     cases = [
-        pairing.family_member(draft, floor, moments, systematic.systematic(draft))
-        for draft, (floor, moments) in zip(drafts, floors, strict=True)
-        if draft.metric.primary
+        settled(decided[comparison.key])
+        if comparison.key in decided
+        else pairing.family_member(
+            comparison.draft,
+            comparison.floor,
+            comparison.floor_moments,
+            systematic.systematic(comparison.draft),
+        )
+        for comparison in comparisons
+        if comparison.draft.metric.primary
     ]
-    judged = iter(judge(cases, settings.margin, settings.confidence, correction))
-    return [next(judged) if draft.metric.primary else None for draft in drafts]
+    judgements = iter(judge(cases, settings.margin, settings.confidence, correction))
+    return [
+        replace(comparison, judgement=next(judgements))
+        if comparison.draft.metric.primary
+        else comparison
+        for comparison in comparisons
+    ]
 
 
 def _comparison(

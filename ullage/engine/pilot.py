@@ -19,7 +19,7 @@ from ullage.runs.records import Metric, Resolved
 from ullage.stats.levels import Components, components, optimal_counts
 from ullage.stats.verdict import LEAST_PAIRS
 
-ENDED = ("precision", "budget", "blocks")
+ENDED = ("precision", "verdicts", "budget", "blocks")
 LEVELS = ("generation", "block", "iteration")
 
 

@@ -15,6 +15,7 @@ from ullage.engine.engine import Engine
 from ullage.engine.progress import Outcome, Progress
 from ullage.plan.matrix import Matrix
 from ullage.plan.schema import Plan
+from ullage.runs.events import CellLeft
 from ullage.runs.reader import RunFolder, typed
 
 
@@ -22,7 +23,7 @@ def run_plan(
     plan: Plan, cells: Matrix, folder: Path, progress: Progress, *, resume: bool
 ) -> Outcome | None:
     """Run it in `folder`, which has its plan. None: it was interrupted, and the user told so."""
-    engine = Engine(plan, cells, folder, progress, resume=resume)
+    engine = Engine(plan, cells, folder, progress, resume=resume, judge=_leaving)
     try:
         return interruptible(engine.run())
     except asyncio.CancelledError:
@@ -31,6 +32,13 @@ def run_plan(
             soft_wrap=True,
         )
         return None
+
+
+def _leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
+    """What a run that races asks between two blocks."""
+    from ullage.analysis import overhead  # noqa: PLC0415 (see `conclude`)
+
+    return overhead.leaving(folder)
 
 
 def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:

@@ -27,6 +27,7 @@ _UNITS: Final = {"power": "W", "energy": "J"}
 
 ENDS: Final = {
     "precision": "every primary interval was narrow enough",
+    "verdicts": "every primary comparison had its verdict",
     "budget": "the time budget was spent",
     "blocks": "all blocks were done",
     "interrupted": "it was interrupted",

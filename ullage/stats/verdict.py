@@ -73,7 +73,7 @@ class FamilyMember:
     moments: Moments | None
     """None: under two usable pairs; it still counts in the family, with p-values of 1."""
     p: PValues | None
-    """From the repetitions alone."""
+    """From the repetitions alone; without moments: those that the family is to count it with."""
     floor: Floor | None
     floor_moments: Moments | None = None
     """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
@@ -85,6 +85,15 @@ class FamilyMember:
     """Of a curve: those at each coordinate. Equivalence must hold at all of them."""
     correlation: float = SHARED
     """Of its mean with that of the A/A, as the floor was made with (`noise_floor`)."""
+
+
+def settled(verdict: Verdict) -> FamilyMember:
+    """What a family counts of a comparison whose verdict stands: its claim is made, the other not.
+
+    Between looks of a race (`stats.racing`).
+    """
+    equivalent = verdict == "equivalent"
+    return FamilyMember(None, PValues(float(equivalent), float(not equivalent)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +191,9 @@ def _allowance(case: FamilyMember) -> float:
 
 def _equivalence(case: FamilyMember, rules: Rules, allowance: float) -> float:
     """TOST p-value with an allowance; of a curve the largest along it."""
-    if case.p is None or case.moments is None:
+    if case.p is None:
         return 1.0
-    if allowance == 0:
+    if case.moments is None or allowance == 0:
         return case.p.equivalence
     along = (case.moments, *case.along)
     return max(case.p.equivalence, *(equivalence_p(m, rules.margin, allowance) for m in along))
