@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
-from benchmarks.statistics import aa_traces, campaign, doc_claims, sample_size
+from benchmarks.statistics import aa_traces, campaign, doc_claims, racing, sample_size
 from benchmarks.statistics.aa_traces import Null
 from benchmarks.statistics.campaign import Outcome
 from benchmarks.statistics.doc_claims import DocClaim
@@ -50,6 +51,7 @@ class Results:
     sample_sizes: list[Row] = field(default_factory=list)
     nulls: list[Null] = field(default_factory=list)
     doc_claims: list[DocClaim] = field(default_factory=list)
+    races: list[racing.Result] = field(default_factory=list)
 
 
 def comparable(regime: Regime) -> bool:
@@ -66,6 +68,7 @@ def run(size: Size, jobs: int) -> Results:
         *((f"{r.name}, campaigns", _Campaign(r, size.campaigns)) for r in regimes),
         *((f"{r.name}, trials needed", _SampleSizes(r, size.calibration)) for r in pairs),
         *((f"{t.name}, A/A", _AATraces(t, size.aa_traces)) for t in traces),
+        ("racing", partial(racing.run, traces, size.campaigns, SEED + 4)),
         *(
             (part.__name__, doc_claims.Task(part, size.doc_claims, SEED + 3))
             for part in doc_claims.PARTS
@@ -78,6 +81,8 @@ def run(size: Size, jobs: int) -> Results:
             results.outcomes.append(result)
         elif isinstance(result, Null):
             results.nulls.append(result)
+        elif isinstance(result, racing.Result):
+            results.races.append(result)
         else:
             assert isinstance(result, list)
             results.sample_sizes += [row for row in result if isinstance(row, Row)]

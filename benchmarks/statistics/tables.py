@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.statistics import campaign, peers
+from benchmarks.statistics import campaign, peers, racing
 from benchmarks.statistics.aims import CHANCE, HIGH, LOW, RATE, figures, inside
 from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
 from benchmarks.statistics.design import Plan
@@ -23,6 +23,7 @@ def tables(results: Results) -> list[Table]:
         power_by_design(results),
         trials(results),
         records(results),
+        *(table for race in results.races for table in racing.tables(race)),
         besides(results),
         designs(results),
     ]

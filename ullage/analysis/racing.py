@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ullage.analysis.comparison.pairing import Draft, Settings
 from ullage.runs.events import CellLeft, Trial
+from ullage.runs.leaving import Cell, nobody_needs
 from ullage.runs.pairs import comparison_key
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Resolved
@@ -23,8 +24,6 @@ from ullage.stats.uncertainty import Floor
 from ullage.stats.verdict import Judgement
 
 DECIDED = ("worse", "better", "equivalent")
-Cell = tuple[str, str]
-"""Environment and workload."""
 
 
 @dataclass(frozen=True)
@@ -121,19 +120,13 @@ def leaving(folder: RunFolder, judged: Sequence[Judged]) -> tuple[CellLeft, ...]
     resolved = folder.resolved
     gone = {(cell.environment, cell.workload) for look in folder.judged for cell in look.left}
     unsettled = {comparison.cell for comparison in judged if not comparison.settled}
-    copies = {e.key: e.again_of for e in resolved.environments if e.again_of is not None}
-    compared = [
-        e.key for e in resolved.environments if e.key not in copies and e.key != resolved.baseline
-    ]
-    leave: list[Cell] = []
-    for workload in (w.key for w in resolved.workloads):
-        done = {key for key in compared if (key, workload) not in unsettled}
-        if done == set(compared):
-            done.add(resolved.baseline)
-        done |= {key for key, of in copies.items() if of in done}
-        leave += [(e.key, workload) for e in resolved.environments if e.key in done]
+    environments = {e.key: e.again_of for e in resolved.environments}
+    workloads = [w.key for w in resolved.workloads]
+    decided = {(e, w) for e in environments for w in workloads} - unsettled
     return tuple(
         CellLeft(environment=environment, workload=workload)
-        for environment, workload in leave
+        for environment, workload in nobody_needs(
+            decided, environments, resolved.baseline, workloads
+        )
         if (environment, workload) not in gone
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ from ullage.plan.schema import Plan
 from ullage.runs.reader import RunFolder
 from ullage.stats.planning import Outlook, Reach
 from ullage.stats.power import POWER
+from ullage.stats.racing import Race
 from ullage.stats.verdict import LEAST_PAIRS
+
+MOST_LOOKS = 5
 
 
 def show(
@@ -38,6 +42,8 @@ def show(
     if forecast.matrix.meters:
         stdout.print(escape(_meters(forecast)), soft_wrap=True)
     stdout.print(_time(forecast.time, plan))
+    if forecast.aim.race is not None:
+        stdout.print(escape(_race(forecast, forecast.aim.race)), soft_wrap=True)
     for line in _basis(forecast):
         stdout.print(escape(line), soft_wrap=True)
     if forecast.planned or forecast.assumed:
@@ -82,12 +88,35 @@ def _time(expected: Estimate, plan: Plan) -> str:
     )
 
 
+def _race(forecast: Forecast, race: Race) -> str:
+    """When who may leave, and what that saves by the pilot."""
+    blocks = [units * (forecast.blocks_each or 1) for units in race.looks()]
+    text = f"race: judged after {_listed(blocks)} blocks; what is decided leaves the run"
+    if forecast.raced_s is None:
+        return text
+    decided = sum(units is not None for units in forecast.leaves.values())
+    return (
+        f"{text}; by the pilot's figures {decided} of "
+        f"{many(len(forecast.leaves), 'comparison')} are decided, in "
+        f"{format_seconds(forecast.raced_s)}"
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """`6, 12 and 24`; of many the first three and the last."""
+    texts = [f"{number:,}" for number in numbers]
+    if len(texts) > MOST_LOOKS:
+        texts = [*texts[:3], "…", texts[-1]]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
 def _basis(forecast: Forecast) -> list[str]:
     """What the figures of the table rest on."""
     aim, rule, pilot = forecast.aim, forecast.aim.rule, forecast.pilot
     lines = [
         f"power: {many(aim.family, 'primary comparison')}, so the first claim needs a p-value of "
-        f"{aim.level:.2g}; differences and equivalence as below are found with a chance of "
+        f"{aim.level(forecast.counts[0]):.2g}; differences and equivalence as below are found with "
+        "a chance of "
         f"{_percent(POWER)}"
     ]
     if rule.max_blocks < LEAST_PAIRS:
@@ -223,13 +252,15 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
         "blocks_reached": time.blocks_reached,
         "learned": time.learned,
         "family": forecast.aim.family,
-        "level": forecast.aim.level,
+        "level": forecast.aim.level(forecast.counts[0]),
         "power": POWER,
         "unit": forecast.unit,
         "blocks_each": forecast.blocks_each,
         "widening": rule.widening,
         "target_half_width": rule.half_width,
         "expected_units": forecast.expected,
+        "looks": None if forecast.aim.race is None else forecast.aim.race.looks(),
+        "raced_s": forecast.raced_s,
         "pilot": None
         if pilot is None
         else {

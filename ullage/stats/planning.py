@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
 from ullage.stats.power import (
+    MOST_BLOCKS,
+    POWER,
     Again,
     blocks_for_equivalence,
     least,
@@ -21,6 +23,7 @@ from ullage.stats.power import (
     power_equivalence,
     smallest_claim,
 )
+from ullage.stats.racing import Race, look_confidence
 from ullage.stats.stop import FIRST_LOOK, StopRule
 from ullage.stats.uncertainty import SHARED, random_part
 from ullage.stats.verdict import LEAST_PAIRS
@@ -37,16 +40,22 @@ class Aim:
     """Primary comparisons, corrected together."""
     correlation: float = SHARED
     """Of a comparison's mean with that of its A/A: `floor.SHARED`, in a duet `floor.APART`."""
+    race: Race | None = None
+    """Where comparisons leave as they are decided; None: all are judged once, at the end."""
 
-    @property
-    def alpha(self) -> float:
-        """What may be false: 1 − confidence."""
-        return 1 - self.rule.confidence
+    def confidence(self, units: int) -> float:
+        """Of what is said after so many units."""
+        if self.race is None:
+            return self.rule.confidence
+        return look_confidence(self.rule.confidence, self.race.number(units))
 
-    @property
-    def level(self) -> float:
-        """Of the first claim: both corrections ask α / m of the smallest p-value."""
-        return self.alpha / max(1, self.family)
+    def alpha(self, units: int) -> float:
+        """What may be false there: 1 − confidence."""
+        return 1 - self.confidence(units)
+
+    def level(self, units: int) -> float:
+        """Of the first claim there: both corrections ask α / m of the smallest p-value."""
+        return self.alpha(units) / max(1, self.family)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ def reach(spread: float, units: int, aim: Aim) -> Reach:
         units=units,
         difference=math.expm1(min(700.0, smallest(spread, units, aim))) if enough else None,
         half_width=half_width(spread, units, aim) if units >= 2 else None,
-        equivalence=power_equivalence(0.0, spread, delta, units, _equal(aim), widen=widen)
+        equivalence=power_equivalence(0.0, spread, delta, units, _equal(aim, units), widen=widen)
         if enough
         else None,
     )
@@ -131,7 +140,8 @@ def smallest(spread: float, units: int, aim: Aim) -> float:
 
     The floor is that of an unbiased A/A with the same spread.
     """
-    unit = _smallest(units, aim.level, aim.alpha, aim.rule.widening, aim.correlation)
+    levels = aim.level(units), aim.alpha(units)
+    unit = _smallest(units, *levels, aim.rule.widening, aim.correlation)
     return unit * spread / math.sqrt(units)
 
 
@@ -150,19 +160,38 @@ def _smallest(units: int, level: float, alpha: float, widen: float, correlation:
 
 
 def _half(spread: float, units: int, aim: Aim) -> float:
-    quantile = t_quantile(0.5 + aim.rule.confidence / 2, units - 1)
+    quantile = t_quantile(0.5 + aim.confidence(units) / 2, units - 1)
     return quantile * aim.rule.widening * spread / math.sqrt(units)
 
 
-def _equal(aim: Aim) -> float:
+def _equal(aim: Aim, units: int) -> float:
     """Level of the TOST; the interval itself must lie inside the margin too, which is α/2."""
-    return min(aim.level, aim.alpha / 2)
+    return min(aim.level(units), aim.alpha(units) / 2)
 
 
 def _units_for_equivalence(spread: float, aim: Aim) -> int | None:
     if spread == 0:
         return None
+    if aim.race is not None:
+        further = replace(aim, race=Race(aim.race.first, MOST_BLOCKS))
+        return decided_after(0.0, spread, further)
     blocks = blocks_for_equivalence(
-        0.0, spread, math.log1p(aim.margin), _equal(aim), widen=aim.rule.widening
+        0.0, spread, math.log1p(aim.margin), _equal(aim, 0), widen=aim.rule.widening
     )
     return None if blocks is None else max(blocks, LEAST_PAIRS)
+
+
+def decided_after(mean: float, spread: float, aim: Aim) -> int | None:
+    """The look of a race that brings a verdict with power 0.8, if the mean log-ratio is that.
+
+    None where none does up to the most.
+    """
+    assert aim.race is not None
+    delta = math.log1p(aim.margin)
+    for units in aim.race.looks():
+        if units < LEAST_PAIRS or spread == 0:
+            continue
+        equal = power_equivalence(mean, spread, delta, units, _equal(aim, units))
+        if equal >= POWER or abs(mean) >= smallest(spread, units, aim):
+            return units
+    return None

@@ -52,6 +52,10 @@ class Race:
             look *= 2
         return min(look, self.most)
 
+    def number(self, units: int) -> int:
+        """Of the look after so many units, on schedule or because the run ends there; from 1."""
+        return 1 + sum(look < units for look in self.looks())
+
     def looks(self) -> tuple[int, ...]:
         """All, of a run that ends by none before the most."""
         looks: list[int] = []
