@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from benchmarks.statistics import aa_traces, campaign, doc_claims, racing, sample_size
+from benchmarks.statistics import (
+    aa_traces,
+    campaign,
+    doc_claims,
+    racing,
+    sample_size,
+    trial_length,
+)
 from benchmarks.statistics.aa_traces import Null
 from benchmarks.statistics.campaign import Outcome
 from benchmarks.statistics.doc_claims import DocClaim
@@ -52,6 +59,7 @@ class Results:
     nulls: list[Null] = field(default_factory=list)
     doc_claims: list[DocClaim] = field(default_factory=list)
     races: list[racing.Result] = field(default_factory=list)
+    lengths: list[trial_length.Row] = field(default_factory=list)
 
 
 def comparable(regime: Regime) -> bool:
@@ -68,6 +76,7 @@ def run(size: Size, jobs: int) -> Results:
         *((f"{r.name}, campaigns", _Campaign(r, size.campaigns)) for r in regimes),
         *((f"{r.name}, trials needed", _SampleSizes(r, size.calibration)) for r in pairs),
         *((f"{t.name}, A/A", _AATraces(t, size.aa_traces)) for t in traces),
+        ("trial length", partial(trial_length.run, traces, size.calibration, SEED + 5)),
         ("racing", partial(racing.run, traces, size.campaigns, SEED + 4)),
         *(
             (part.__name__, doc_claims.Task(part, size.doc_claims, SEED + 3))
@@ -87,6 +96,7 @@ def run(size: Size, jobs: int) -> Results:
             assert isinstance(result, list)
             results.sample_sizes += [row for row in result if isinstance(row, Row)]
             results.doc_claims += [claim for claim in result if isinstance(claim, DocClaim)]
+            results.lengths += [row for row in result if isinstance(row, trial_length.Row)]
     return results
 
 

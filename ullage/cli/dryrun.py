@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.markup import escape
 from rich.table import Table
 from scipy import special
@@ -48,7 +49,7 @@ def show(
         stdout.print(escape(line), soft_wrap=True)
     if forecast.planned or forecast.assumed:
         stdout.print(_table(forecast))
-    for line in _advice(forecast):
+    for line in (*_advice(forecast), *_lengths(forecast)):
         stdout.print(escape(line), soft_wrap=True)
 
 
@@ -231,6 +232,20 @@ def _advice(forecast: Forecast) -> list[str]:
     return lines + [f"    {line}" for line in pilots.as_plan(suggestion, forecast.plan)]
 
 
+def _lengths(forecast: Forecast) -> list[str]:
+    """Workloads whose trials would better be shorter, ready to be pasted."""
+    lines = []
+    for length in forecast.lengths:
+        entry = yaml.safe_dump(length.entry, default_flow_style=True, sort_keys=False, width=1000)
+        lines += [
+            f"trial length: the noise of {length.workload} has a memory: near trials share it; "
+            f"trials of {length.better_s:g} s in place of {length.now_s:g} s need "
+            f"{_percent(length.time)} of the time for the same precision, if they start alike:",
+            f"    - {entry.strip()}",
+        ]
+    return lines
+
+
 def as_dict(forecast: Forecast) -> dict[str, Any]:
     time, rule, pilot = forecast.time, forecast.aim.rule, forecast.pilot
     return {
@@ -280,6 +295,7 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
             for comparison, look in forecast.planned.items()
         ],
         "assumed": [_outlook(forecast, look) for look in forecast.assumed],
+        "trial_lengths": [asdict(length) for length in forecast.lengths],
         "suggestion": None
         if forecast.suggestion is None
         else {

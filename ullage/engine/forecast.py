@@ -15,6 +15,7 @@ from ullage.engine.pilot import (
     newest,
     suggest,
 )
+from ullage.engine.triallength import Length, better_lengths
 from ullage.plan.matrix import Matrix
 from ullage.plan.schedule import Turn
 from ullage.plan.schema import Plan
@@ -50,6 +51,8 @@ class Forecast:
     assumed: tuple[Outlook, ...]
     """With spreads to choose from, where no pilot tells any."""
     suggestion: Suggestion | None
+    lengths: tuple[Length, ...]
+    """Of trials, where the pilot says that shorter ones are worth more."""
     leaves: dict[Comparison, int | None]
     """Of a plan that races: the units after which each is decided, if the pilot's figures are the
     truth; None: not in this run."""
@@ -122,6 +125,7 @@ def foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> 
         planned=planned,
         assumed=() if planned else tuple(outlook(spread, aim, counts) for spread in ASSUMED),
         suggestion=suggest(learned, plan) if learned is not None else None,
+        lengths=better_lengths(folder, plan, matrix) if folder is not None else (),
         leaves={
             comparison: decided_after(spreads[comparison.key].mean, spread, aim)
             for comparison, spread in units.items()
