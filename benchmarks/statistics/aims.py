@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from benchmarks.figures import Figure, main
-from benchmarks.statistics import run_all
+from benchmarks.statistics import racing, run_all
 from benchmarks.statistics.attacks import asked
 from benchmarks.statistics.campaign import COUNTS, Outcome
 from benchmarks.statistics.run_all import Results
@@ -57,6 +57,7 @@ def figures(results: Results) -> list[Figure]:
                 f"{null.holm.of} campaigns, {null.disjoint} disjoint stretches",
             )
         )
+    rows += [row for race in results.races for row in racing.figures(race)]
     return [*rows, *asked.figures(results.struck, results.paid), *_savings(results)]
 
 

@@ -9,9 +9,17 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
-from benchmarks.statistics import aa_traces, campaign, doc_claims, sample_size
+from benchmarks.statistics import (
+    aa_traces,
+    campaign,
+    doc_claims,
+    racing,
+    sample_size,
+    trial_length,
+)
 from benchmarks.statistics.aa_traces import Null
 from benchmarks.statistics.attacks import counts
 from benchmarks.statistics.attacks.counts import Struck
@@ -67,6 +75,8 @@ class Results:
     doc_claims: list[DocClaim] = field(default_factory=list)
     struck: list[Struck] = field(default_factory=list)
     paid: list[Paid] = field(default_factory=list)
+    races: list[racing.Result] = field(default_factory=list)
+    lengths: list[trial_length.Row] = field(default_factory=list)
 
 
 def comparable(regime: Regime) -> bool:
@@ -83,6 +93,8 @@ def run(size: Size, jobs: int) -> Results:
         *((f"{r.name}, campaigns", _Campaign(r, size.campaigns)) for r in regimes),
         *((f"{r.name}, trials needed", _SampleSizes(r, size.calibration)) for r in pairs),
         *((f"{t.name}, A/A", _AATraces(t, size.aa_traces)) for t in traces),
+        ("trial length", partial(trial_length.run, traces, size.calibration, SEED + 5)),
+        ("racing", partial(racing.run, traces, size.campaigns, SEED + 4)),
         *(
             (part.__name__, doc_claims.Task(part, size.doc_claims, SEED + 3))
             for part in doc_claims.PARTS
@@ -102,11 +114,14 @@ def run(size: Size, jobs: int) -> Results:
             results.nulls.append(result)
         elif isinstance(result, Struck):
             results.struck.append(result)
+        elif isinstance(result, racing.Result):
+            results.races.append(result)
         else:
             assert isinstance(result, list)
             results.sample_sizes += [row for row in result if isinstance(row, Row)]
             results.doc_claims += [claim for claim in result if isinstance(claim, DocClaim)]
             results.paid += [paid for paid in result if isinstance(paid, Paid)]
+            results.lengths += [row for row in result if isinstance(row, trial_length.Row)]
     return results
 
 

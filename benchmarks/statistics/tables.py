@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.statistics import campaign, peers
+from benchmarks.statistics import campaign, peers, racing, trial_length
 from benchmarks.statistics.aims import CHANCE, HIGH, LOW, RATE, figures, inside
 from benchmarks.statistics.attacks import tables as hurting
 from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
@@ -28,6 +28,8 @@ def tables(results: Results) -> list[Table]:
         power_by_design(results),
         trials(results),
         records(results),
+        *(table for race in results.races for table in racing.tables(race)),
+        *([trial_length.table(results.lengths)] if results.lengths else []),
         besides(results),
         designs(results),
     ]

@@ -216,3 +216,25 @@ def test_where_the_run_is_expected_to_end(dry_run: DryRun) -> None:
     assert f"expected to end after {forecast['expected_units']} blocks" in text
     short = dry_run.text("blocks: {min: 6, max: 8, until: {half_width: 1%}}\n", folder)
     assert "after 8 blocks, the most that it may" in short
+
+
+RACE = "blocks: {min: 6, max: 48, until: {verdicts: all}}\n"
+
+
+def test_a_race_says_when_it_looks_and_what_each_look_can_find(dry_run: DryRun) -> None:
+    text, forecast = dry_run.text(RACE), dry_run.json(RACE)
+    assert "race: judged after 6, 12, 24 and 48 blocks; what is decided leaves the run" in text
+    assert (forecast["looks"], forecast["raced_s"]) == ([6, 12, 24, 48], None)
+    assert forecast["level"] == pytest.approx(0.05 / 2)
+    assert [reach["units"] for reach in forecast["assumed"][0]["reaches"]] == [6, 12, 48]
+    assert "race:" not in dry_run.text()
+
+
+def test_a_pilot_tells_how_long_a_race_takes(dry_run: DryRun) -> None:
+    """Its environment is as fast as the baseline within 0.1 %: equivalent at the first look."""
+    folder = Made(1, 12, deviations=(0.0, 0.001, 0.0)).folder()
+    forecast = dry_run.json(RACE, folder)
+    assert forecast["raced_s"] == pytest.approx(forecast["least_s"])
+    assert "1 of 1 comparison are decided, in " in dry_run.text(RACE, folder)
+    noisy = Made(1, 12, deviations=(0.0, 0.5, 0.0)).folder()
+    assert dry_run.json(RACE, noisy)["raced_s"] == pytest.approx(forecast["most_s"])

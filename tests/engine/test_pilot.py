@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from ullage.plan import matrix, schema
 from ullage.plan.matrix import Matrix
 from ullage.plan.schedule import Slot
 from ullage.plan.schema import Plan
-from ullage.runs.events import BlockDone, Event, Finished, Started, Trial
+from ullage.runs.events import BlockDone, CellLeft, Event, Finished, Judged, Started, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Resolved
 
@@ -325,3 +325,25 @@ def test_the_suggestion_can_be_pasted() -> None:
     assert pasted.blocks.until == checked.blocks.until
     assert pasted.blocks.budget == checked.blocks.budget
     assert list(yaml.safe_load("\n".join(lines))) == ["repeat", "blocks"]
+
+
+def test_blocks_from_which_cells_had_left_tell_nothing_of_a_block_s_cost() -> None:
+    folder = Made(1, 8).folder()
+    left = (CellLeft(environment="other", workload="command"),)
+    judged = Judged(epoch_ns=1, blocks=5, left=left)
+    short = [
+        event.model_copy(update={"seconds": 0.1})
+        if isinstance(event, BlockDone) and event.block >= 5
+        else event
+        for event in folder.events
+    ]
+    raced = replace(folder, events=(*short, judged))
+    assert learn(raced, *planned()).costs == learn(folder, *planned()).costs
+
+
+def test_a_suggestion_for_a_race_is_one() -> None:
+    pilot = learn(Made(12, 2, 3, deviations=(0.1, 0.05, 0.05)).folder(), *planned())
+    plan, _ = planned("blocks: {min: 6, max: 40, until: {verdicts: all}}\n")
+    suggestion = suggest(pilot, plan)
+    assert suggestion is not None and suggestion.blocks_each is not None
+    assert "until: {verdicts: all}" in as_plan(suggestion, plan)[1]

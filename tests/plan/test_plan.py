@@ -131,10 +131,34 @@ def test_the_template_is_a_good_plan() -> None:
     assert {e.provider.name for e in planned.environments} == {"native", "oci", "lxc", "qemu"}
 
 
+@pytest.mark.parametrize(("rule", "races"), [("half_width: 2%", False), ("verdicts: all", True)])
+def test_what_ends_a_run_stands_in_its_folder_as_one_rule(rule: str, races: bool) -> None:
+    """As in folders from before there were two, so that they can be taken up."""
+    blocks = schema.loads(GOOD.replace("until: {half_width: 2%}", f"until: {{{rule}}}"))[0].blocks
+    name, _, value = rule.partition(": ")
+    assert blocks.races is races
+    assert blocks.model_dump()["until"] == {name: 0.02 if value == "2%" else value}
+
+
 CASES: list[tuple[str, str, ErrorKind, str, str]] = [
     ("name: demo", "nam: demo", errors.PLAN_UNKNOWN_FIELD, ":1: unknown field nam", "name?"),
     ("min: 2", "min: two", errors.PLAN_BAD_FIELD, ":12: blocks.min: found 'two'", ""),
     ("min: 2", "min: 20", errors.PLAN_BAD_FIELD, ":12: blocks", "min (20) is larger than max (9)"),
+    (
+        "until: {half_width: 2%}",
+        "until: {}",
+        errors.PLAN_BAD_FIELD,
+        ":12: blocks.until",
+        "one rule ends",
+    ),
+    (
+        "until: {half_width: 2%}",
+        "until: {half_width: 2%, verdicts: all}",
+        errors.PLAN_BAD_FIELD,
+        ":12: blocks.until",
+        "one rule ends a run",
+    ),
+    ("half_width: 2%", "verdicts: 3", errors.PLAN_BAD_FIELD, ":12:", "'all'"),
     ("streams: 10", "streems: 10", errors.PLAN_UNKNOWN_FIELD, ":11: unknown field", "streams?"),
     ("streams: 10", "streams: many", errors.PLAN_BAD_FIELD, ":11: workloads.1.streams", "'many'"),
     ("name: iperf3", "name: iperf4", errors.PLAN_UNKNOWN_WORKLOAD, ":10:", "iperf3?"),

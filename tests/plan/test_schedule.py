@@ -51,6 +51,31 @@ def test_a_cycle_of_blocks_is_balanced(seed: int, count: int) -> None:
     assert set(places.values()) == {cycle // count}
 
 
+@given(st.integers(0, 2**48), st.integers(2, 7), st.data())
+def test_who_has_left_is_in_no_block_and_the_others_stay_balanced(
+    seed: int, count: int, data: st.DataObject
+) -> None:
+    environments = [f"e{i}" for i in range(count)]
+    gone = data.draw(st.sets(st.sampled_from(environments), max_size=count))
+    left = {(environment, "w") for environment in gone}
+    staying = [environment for environment in environments if environment not in gone]
+    cycle = len(schedule.williams(max(1, len(staying))))
+    blocks = [
+        schedule.block(seed, number, environments, ["v", "w"], left=left) for number in range(cycle)
+    ]
+    for slots in blocks:
+        assert sorted(slot.environment for slot in slots if slot.workload == "w") == staying
+        assert sorted(slot.environment for slot in slots if slot.workload == "v") == environments
+        assert [slot.order for slot in slots] == list(range(len(slots)))
+    places = Counter(
+        (slot.position, slot.environment)
+        for slots in blocks
+        for slot in slots
+        if slot.workload == "w"
+    )
+    assert set(places.values()) <= {cycle // max(1, len(staying))}
+
+
 def test_seeds_differ() -> None:
     environments = [f"e{i}" for i in range(5)]
     orders = {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.stats.interval import moments, t_interval
-from ullage.stats.planning import Aim, Outlook, expected_units, half_width, outlook, reach, smallest
+from ullage.stats.planning import (
+    Aim,
+    Outlook,
+    decided_after,
+    expected_units,
+    half_width,
+    outlook,
+    reach,
+    smallest,
+)
+from ullage.stats.racing import Race
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED
 from ullage.stats.verdict import Against, FamilyMember, judge, p_values
@@ -131,8 +142,40 @@ def test_a_larger_family_needs_more() -> None:
 
 
 def test_the_level_is_that_of_the_first_step() -> None:
-    assert _aim(family=20).level == pytest.approx(0.0025)
-    assert _aim(family=0).level == pytest.approx(0.05)
+    assert _aim(family=20).level(6) == pytest.approx(0.0025)
+    assert _aim(family=0).level(6) == pytest.approx(0.05)
+
+
+def test_a_race_reckons_with_the_level_of_each_look() -> None:
+    plain = _aim(most=48, family=5)
+    raced = replace(plain, race=Race.between(6, 48))
+    assert [raced.level(n) / plain.level(n) for n in (6, 12, 24, 48)] == pytest.approx(
+        [1 / 2, 1 / 6, 1 / 12, 1 / 20]
+    )
+    assert raced.level(30) == raced.level(48), "a run that ends there looks there"
+    for n in (6, 12, 24, 48):
+        assert smallest(0.03, n, raced) > smallest(0.03, n, plain)
+        assert half_width(0.03, n, raced) > half_width(0.03, n, plain)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.05, 0.5])
+def test_what_is_decided_by_a_look_is_so_at_every_later_one(mean: float) -> None:
+    looks = [
+        decided_after(mean, spread, replace(_aim(most=1536, family=5), race=Race.between(6, 1536)))
+        for spread in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+    ]
+    numbers = [math.inf if look is None else look for look in looks]
+    assert numbers == sorted(numbers), "the noisier the later"
+    assert numbers[0] == 6
+
+
+def test_a_look_is_named_at_which_four_of_five_runs_are_decided() -> None:
+    aim = replace(_aim(most=48), race=Race.between(6, 48))
+    units = decided_after(0.05, 0.05, aim)
+    assert units in {12, 24, 48}
+    at = StopRule(6, 48, confidence=aim.confidence(units))
+    rates = _rates(0.05, units, 0.05, Aim(at, aim.margin, aim.family), 400)
+    assert rates["worse"] >= 0.8 - 3 * math.sqrt(0.8 * 0.2 / 400)
 
 
 def test_no_spread_decides_nothing() -> None:

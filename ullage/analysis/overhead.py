@@ -7,21 +7,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ullage.analysis import doubts
+from ullage.analysis import doubts, racing
 from ullage.analysis.causes import causes
 from ullage.analysis.causes.symbols import Tables
 from ullage.analysis.comparison import judging, losses, money, pairing, systematic, totals
 from ullage.analysis.comparison.estimates import Interval
-from ullage.analysis.comparison.judging import Judged
-from ullage.analysis.comparison.model import Analysis, Cell, Comparison, ResourceSummary, Stop
+from ullage.analysis.comparison.judging import Decided, Judged
+from ullage.analysis.comparison.model import (
+    Analysis,
+    Cell,
+    Comparison,
+    Rejudged,
+    ResourceSummary,
+    Stop,
+)
 from ullage.analysis.comparison.pairing import Draft, Settings, Source, stored
 from ullage.analysis.energy import results as energy
+from ullage.analysis.racing import Judgements
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
-from ullage.runs.events import Finished, Started, Trial
+from ullage.runs.events import CellLeft, Finished, Started, Trial
 from ullage.runs.pairs import Cells, repeated
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, EnvironmentRecord, Resolved
-from ullage.stats import Verdict
+from ullage.stats import RULES, Verdict
 from ullage.stats import interval as intervals
 from ullage.stats.interval import collapse
 from ullage.stats.stop import StopRule
@@ -104,7 +112,9 @@ def _mean(drafts: Sequence[Draft]) -> _Mean:
     pairs, number = len(shared), len(set(generations))
     if len(units) < 2:
         return _Mean(None, None, pairs, number)
-    interval = intervals.t_interval(units, drafts[0].settings.confidence, drafts[0].widening)
+    # Where comparisons left at several looks, the mean has the confidence of the last.
+    confidence = max(draft.settings.confidence for draft in drafts)
+    interval = intervals.t_interval(units, confidence, drafts[0].widening)
     return _Mean(interval.estimate, stored(interval), pairs, number)
 
 
@@ -139,7 +149,6 @@ def _figures(trial: Trial, name: str) -> Iterable[float]:
 
 
 DRIFT_ALPHA = 0.05
-_NOT_JUDGED = Judged(None, None, None, None)
 
 
 def analyse(folder: RunFolder) -> Analysis:
@@ -152,35 +161,20 @@ def analyse(folder: RunFolder) -> Analysis:
     check(folder)
     resolved = folder.resolved
     target = target_half_width(resolved)
-    governor, turbo_off = doubts.power(resolved.host)
-    settings = Settings(
-        confidence=resolved.confidence,
-        margin=resolved.margin,
-        seed=resolved.seed,
-        widening=stop_rule(resolved, target).widening,
-        blocks_each=resolved.repeat.get("instances"),
-        governor=governor,
-        turbo_off=turbo_off,
-        again=any(
-            environment.again_of == resolved.baseline for environment in resolved.environments
-        ),
-        correlation=APART if resolved.design == "duet" else SHARED,
-    )
-    source = Source(Cells(folder.trials), resolved.parity, settings)
-    plain_again, plain = _drafts(resolved, source)
-    again, drafts = judging.with_memory(plain_again), judging.with_memory(plain)
-    judged = judging.judged(drafts, again, resolved.correction)
+    settings = _settings(resolved)
+    run = _judge_run(folder, settings)
+    drafts = [judged.draft for judged in run.judged]
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
     tables = Tables(folder)
-    comparisons = tuple(
-        _comparison(draft, of, drift_alpha, tables)
-        for draft, of in zip(drafts, judged, strict=True)
+    comparisons = tuple(_comparison(judged, drift_alpha, tables) for judged in run.judged)
+    nulls = tuple(
+        _comparison(Judged(draft, None, None, None, None), drift_alpha, tables)
+        for draft in run.again
     )
-    nulls = tuple(_comparison(draft, _NOT_JUDGED, drift_alpha, tables) for draft in again)
     primary_nulls = [c for c in nulls if c.primary and c.interval]
     primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
     baseline = _environment(resolved, resolved.baseline)
-    energies = energy.of(folder, source)
+    energies = energy.of(folder, Source(Cells(folder.trials), resolved.parity, settings))
     bills = money.bills(folder, comparisons)
     return Analysis(
         run=resolved.run,
@@ -191,9 +185,7 @@ def analyse(folder: RunFolder) -> Analysis:
         margin=resolved.margin,
         design=resolved.design,
         correction=resolved.correction,
-        rejudged=tuple(
-            judging.rejudged(plain, plain_again, judged, resolved.rules, resolved.correction)
-        ),
+        rejudged=tuple(_rejudged(folder, settings, run.judged)),
         started_epoch_ns=folder.sessions[0].epoch_ns if folder.sessions else None,
         seconds=_seconds(folder),
         blocks=len(folder.complete_blocks),
@@ -219,6 +211,51 @@ def analyse(folder: RunFolder) -> Analysis:
         energy_notes=energies.notes,
         doubts=doubts.of_run(folder, nulls),
     )
+
+
+def leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
+    """The cells that are decided by what the folder has, and leave the run now."""
+    return racing.leaving(folder, _judge_run(folder, _settings(folder.resolved)).judged)
+
+
+def _settings(resolved: Resolved) -> Settings:
+    governor, turbo_off = doubts.power(resolved.host)
+    return Settings(
+        confidence=resolved.confidence,
+        margin=resolved.margin,
+        seed=resolved.seed,
+        widening=stop_rule(resolved, target_half_width(resolved)).widening,
+        blocks_each=resolved.repeat.get("instances"),
+        governor=governor,
+        turbo_off=turbo_off,
+        again=any(
+            environment.again_of == resolved.baseline for environment in resolved.environments
+        ),
+        correlation=APART if resolved.design == "duet" else SHARED,
+    )
+
+
+def _judge_run(folder: RunFolder, settings: Settings) -> Judgements:
+    """All comparisons, judged: at once, or where the plan races look by look."""
+    resolved = folder.resolved
+
+    def judge_all(trials: Sequence[Trial], settings: Settings, decided: Decided) -> Judgements:
+        source = Source(Cells(trials), resolved.parity, settings)
+        again, drafts = _drafts(resolved, source)
+        again, drafts = judging.with_memory(again), judging.with_memory(drafts)
+        return Judgements(again, judging.judged(drafts, again, resolved.correction, decided))
+
+    return racing.judge_run(folder, settings, judge_all)
+
+
+def _rejudged(folder: RunFolder, settings: Settings, judged: Sequence[Judged]) -> list[Rejudged]:
+    """Where a run that was made under older rules now has another verdict; no such run races."""
+    resolved = folder.resolved
+    if resolved.rules >= RULES:
+        return []
+    source = Source(Cells(folder.trials), resolved.parity, settings)
+    again, drafts = _drafts(resolved, source)
+    return list(judging.rejudged(drafts, again, judged, resolved.correction))
 
 
 def target_half_width(resolved: Resolved) -> float | None:
@@ -269,8 +306,8 @@ def _yielded(draft: Draft) -> bool:
     return any(draft.metric.name in trial.metrics for trial in trials)
 
 
-def _comparison(draft: Draft, judged: Judged, drift_alpha: float, tables: Tables) -> Comparison:
-    floor, judgement = judged.floor, judged.judgement
+def _comparison(judged: Judged, drift_alpha: float, tables: Tables) -> Comparison:
+    draft, floor, judgement = judged.draft, judged.floor, judged.judgement
     finite = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
         interval=pairing.draft_interval(draft),

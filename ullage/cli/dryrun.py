@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.table import Table
 from scipy import special
 
@@ -23,8 +25,11 @@ from ullage.plan.schema import Plan
 from ullage.runs.reader import RunFolder
 from ullage.stats.planning import Outlook, Reach
 from ullage.stats.power import POWER
+from ullage.stats.racing import Race
 from ullage.stats.rare import unseen
 from ullage.stats.verdict import LEAST_PAIRS
+
+MOST_LOOKS = 5
 
 
 def show(
@@ -41,11 +46,13 @@ def show(
     stdout.print(_time(forecast.time, plan))
     stdout.print(escape(disk(plan.outputs, runs)), soft_wrap=True)
     stdout.print(_unseen(forecast.time, plan), soft_wrap=True)
+    if forecast.aim.race is not None:
+        stdout.print(escape(_race(forecast, forecast.aim.race)), soft_wrap=True)
     for line in _basis(forecast):
         stdout.print(escape(line), soft_wrap=True)
     if forecast.planned or forecast.assumed:
         stdout.print(_table(forecast))
-    for line in _advice(forecast):
+    for line in (*_advice(forecast), *_lengths(forecast)):
         stdout.print(escape(line), soft_wrap=True)
 
 
@@ -107,12 +114,35 @@ def _unseen(expected: Estimate, plan: Plan) -> str:
     )
 
 
+def _race(forecast: Forecast, race: Race) -> str:
+    """When who may leave, and what that saves by the pilot."""
+    blocks = [units * (forecast.blocks_each or 1) for units in race.looks()]
+    text = f"race: judged after {_listed(blocks)} blocks; what is decided leaves the run"
+    if forecast.raced_s is None:
+        return text
+    decided = sum(units is not None for units in forecast.leaves.values())
+    return (
+        f"{text}; by the pilot's figures {decided} of "
+        f"{many(len(forecast.leaves), 'comparison')} are decided, in "
+        f"{format_seconds(forecast.raced_s)}"
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """`6, 12 and 24`; of many the first three and the last."""
+    texts = [f"{number:,}" for number in numbers]
+    if len(texts) > MOST_LOOKS:
+        texts = [*texts[:3], "…", texts[-1]]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
 def _basis(forecast: Forecast) -> list[str]:
     """What the figures of the table rest on."""
     aim, rule, pilot = forecast.aim, forecast.aim.rule, forecast.pilot
     lines = [
         f"power: {many(aim.family, 'primary comparison')}, so the first claim needs a p-value of "
-        f"{aim.level:.2g}; differences and equivalence as below are found with a chance of "
+        f"{aim.level(forecast.counts[0]):.2g}; differences and equivalence as below are found with "
+        "a chance of "
         f"{_percent(POWER)}"
     ]
     if rule.max_blocks < LEAST_PAIRS:
@@ -227,6 +257,20 @@ def _advice(forecast: Forecast) -> list[str]:
     return lines + [f"    {line}" for line in pilots.as_plan(suggestion, forecast.plan)]
 
 
+def _lengths(forecast: Forecast) -> list[str]:
+    """Workloads whose trials would better be shorter, ready to be pasted."""
+    lines = []
+    for length in forecast.lengths:
+        entry = yaml.safe_dump(length.entry, default_flow_style=True, sort_keys=False, width=1000)
+        lines += [
+            f"trial length: the noise of {length.workload} has a memory: near trials share it; "
+            f"trials of {length.better_s:g} s in place of {length.now_s:g} s need "
+            f"{_percent(length.time)} of the time for the same precision, if they start alike:",
+            f"    - {entry.strip()}",
+        ]
+    return lines
+
+
 def as_dict(forecast: Forecast) -> dict[str, Any]:
     time, rule, pilot = forecast.time, forecast.aim.rule, forecast.pilot
     return {
@@ -252,13 +296,15 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
         "rare": forecast.plan.rare,
         "learned": time.learned,
         "family": forecast.aim.family,
-        "level": forecast.aim.level,
+        "level": forecast.aim.level(forecast.counts[0]),
         "power": POWER,
         "unit": forecast.unit,
         "blocks_each": forecast.blocks_each,
         "widening": rule.widening,
         "target_half_width": rule.half_width,
         "expected_units": forecast.expected,
+        "looks": None if forecast.aim.race is None else forecast.aim.race.looks(),
+        "raced_s": forecast.raced_s,
         "pilot": None
         if pilot is None
         else {
@@ -278,6 +324,7 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
             for comparison, look in forecast.planned.items()
         ],
         "assumed": [_outlook(forecast, look) for look in forecast.assumed],
+        "trial_lengths": [asdict(length) for length in forecast.lengths],
         "suggestion": None
         if forecast.suggestion is None
         else {

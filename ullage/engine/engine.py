@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from ullage import __version__
@@ -26,14 +26,26 @@ from ullage.plan import schedule
 from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages
 from ullage.plan.meters import idle_s
 from ullage.plan.schema import Plan
-from ullage.runs.events import BlockDone, Finished, Provisioned, Synchronised, Trial
+from ullage.runs.events import (
+    BlockDone,
+    CellLeft,
+    Finished,
+    Judged,
+    Provisioned,
+    Synchronised,
+    Trial,
+)
 from ullage.runs.pairs import primary_log_ratios
 from ullage.runs.reader import RunFolder, sessions
 from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
 from ullage.runs.room import Room
 from ullage.runs.writer import Journal, now_ns
 from ullage.stats import RULES
+from ullage.stats.racing import Race
 from ullage.stats.stop import StopRule
+
+Judge = Callable[[RunFolder], tuple[CellLeft, ...]]
+"""Who says, of a run as its folder has it, which cells are decided and leave now."""
 
 
 class Engine(Session):
@@ -42,11 +54,23 @@ class Engine(Session):
     ended = Finished
 
     def __init__(
-        self, plan: Plan, matrix: Matrix, folder: Path, progress: Progress, *, resume: bool = False
+        self,
+        plan: Plan,
+        matrix: Matrix,
+        folder: Path,
+        progress: Progress,
+        *,
+        resume: bool = False,
+        judge: Judge | None = None,
     ) -> None:
+        """judge: needed by a plan that races, and asked by no other."""
         super().__init__(folder, progress.warning)
         self.plan, self.matrix, self.progress = plan, matrix, progress
-        self.resume = resume
+        self.resume, self.judge = resume, judge
+        if plan.blocks.races and judge is None:
+            raise ValueError("nobody judges which comparisons leave")
+        self.judged: list[Judged] = []
+        """The looks so far, of earlier sessions too."""
         self.earlier: RunFolder | None = None
         self.trials: dict[str, Trial] = {}
         self.spent_s = 0.0
@@ -88,6 +112,7 @@ class Engine(Session):
         self.earlier = RunFolder.open(self.folder)
         self.seed = self.earlier.resolved.seed
         self.trials = {done.trial: done for done in self.earlier.trials}
+        self.judged = list(self.earlier.judged)
         self.spent_s = self.earlier.spent_s
 
     def _over(self) -> str | None:
@@ -96,7 +121,7 @@ class Engine(Session):
             return None
         old, now = self.earlier.resolved.blocks, self.plan.blocks.model_dump()
         reason = self.earlier.finished.reason
-        ended = reason in ("precision", "blocks", "budget") and old == now
+        ended = reason == "verdicts" or (reason in ("precision", "blocks", "budget") and old == now)
         # With another plan it is not this run that is over: that is refused as ever.
         another_plan = resolved.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
         return reason if ended and not another_plan else None
@@ -195,22 +220,52 @@ class Engine(Session):
         )
         number, width = 0, None
         while True:
-            decision = None
+            over: str | None = None
             if number % step == 0:
                 decision = rule.decide(self._log_ratios(number), number // step)
-                width = decision.widest_half_width
+                width, over = decision.widest_half_width, decision.reason
+                if not over and number >= blocks.min and self._over_budget(number, step):
+                    over = "budget"
             if number:
                 self.progress.block(number, blocks.max, width)
-            if decision and decision.stop:
-                return "precision" if decision.reason == "precision" else "blocks"
-            if decision and number >= blocks.min and self._over_budget(number, step):
-                return "budget"
+            if blocks.races and await self._nothing_left(number, step, over):
+                return "verdicts"
+            if over:
+                return over
             await self._block(fleet, number)
             number += 1
 
+    async def _nothing_left(self, number: int, step: int, over: str | None) -> bool:
+        """Judge where it is time to, or the run ends; True when every comparison has left."""
+        blocks = self.plan.blocks
+        race = Race.between(blocks.min // step, blocks.max // step)
+        last = self.judged[-1].blocks if self.judged else 0
+        due = race.next_look(last // step)
+        if number > last and (over or (due is not None and number == due * step)):
+            assert self.judge is not None
+            # The meters go on while it is computed.
+            left = await asyncio.to_thread(self.judge, RunFolder.open(self.folder))
+            look = Judged(epoch_ns=now_ns(), blocks=number, left=left)
+            self.journal.append(look)
+            self.judged.append(look)
+            if left:
+                text = ", ".join(f"{cell.workload} in {cell.environment}" for cell in left)
+                self.progress.step(f"decided after {many(number, 'block')}: {text}")
+        return number > 0 and not self._turns(number)
+
+    def _turns(self, number: int) -> tuple[schedule.Turn, ...]:
+        """What a block runs: all that has not left before it."""
+        left = {
+            (cell.environment, cell.workload)
+            for look in self.judged
+            if look.blocks <= number
+            for cell in look.left
+        }
+        return self.matrix.turns(self.seed, number, left)
+
     async def _block(self, fleet: Fleet, number: int) -> None:
         began = time.monotonic()
-        turns = self.matrix.turns(self.seed, number)
+        turns = self._turns(number)
         todo = [turn for turn in turns if any(slot.trial not in self.trials for slot in turn)]
         if todo and fleet.generation != self._generation(number):
             self.progress.step(f"making all instances anew, after {many(number, 'block')}")
@@ -232,7 +287,7 @@ class Engine(Session):
             self.metering.check()
             for done in trials:
                 self.trials[done.trial] = done
-                self.progress.trial(done, done.order + 1, self.matrix.cells)
+                self.progress.trial(done, done.order + 1, sum(map(len, turns)))
         if todo:
             seconds = time.monotonic() - began
             self.spent_s += seconds
@@ -253,8 +308,8 @@ class Engine(Session):
     def _first_block(self) -> int:
         """The first that has anything left to do."""
         number = 0
-        while all(
-            s.trial in self.trials for turn in self.matrix.turns(self.seed, number) for s in turn
+        while (turns := self._turns(number)) and all(
+            slot.trial in self.trials for turn in turns for slot in turn
         ):
             number += 1
         return number
@@ -266,7 +321,8 @@ class Engine(Session):
             return False
         earlier = self.earlier.spent_s if self.earlier else 0.0
         spent = earlier + time.monotonic() - self.began
-        return spent + more * self.spent_s / blocks > budget
+        trial_s = self.spent_s / len(self.trials)
+        return spent + more * trial_s * sum(map(len, self._turns(blocks))) > budget
 
     def _log_ratios(self, blocks: int) -> dict[str, list[float]]:
         """Comparison → log-ratios of so many blocks or their generations, above 0 worse."""

@@ -15,11 +15,14 @@ from ullage.engine.pilot import (
     newest,
     suggest,
 )
+from ullage.engine.triallength import Length, better_lengths
 from ullage.plan.matrix import Matrix
 from ullage.plan.schedule import Turn
 from ullage.plan.schema import Plan
+from ullage.runs.leaving import Cell, nobody_needs
 from ullage.runs.reader import RunFolder
-from ullage.stats.planning import Aim, Outlook, expected_units, outlook
+from ullage.stats.planning import Aim, Outlook, decided_after, expected_units, outlook
+from ullage.stats.racing import Race
 from ullage.stats.stop import StopRule
 from ullage.stats.uncertainty import APART, SHARED
 
@@ -48,11 +51,40 @@ class Forecast:
     assumed: tuple[Outlook, ...]
     """With spreads to choose from, where no pilot tells any."""
     suggestion: Suggestion | None
+    lengths: tuple[Length, ...]
+    """Of trials, where the pilot says that shorter ones are worth more."""
+    leaves: dict[Comparison, int | None]
+    """Of a plan that races: the units after which each is decided, if the pilot's figures are the
+    truth; None: not in this run."""
 
     @property
     def unit(self) -> str:
         """What an interval counts."""
         return "block" if self.blocks_each is None else "generation"
+
+    @property
+    def raced_s(self) -> float | None:
+        """How long the run then takes; None: nothing is known of who leaves."""
+        if not self.leaves:
+            return None
+        units = max(units or self.aim.rule.max_blocks for units in self.leaves.values())
+        blocks = units * (self.blocks_each or 1)
+        whole = self.time.seconds(blocks)
+        trials = [sum(map(len, self._turns(number))) for number in range(blocks)]
+        return whole - self.time.block_s * (blocks - sum(trials) / trials[0])
+
+    def _turns(self, number: int) -> tuple[Turn, ...]:
+        """What is left of a block."""
+        staying: set[Cell] = {
+            (comparison.environment, comparison.workload)
+            for comparison, units in self.leaves.items()
+            if units is None or units * (self.blocks_each or 1) > number
+        }
+        environments = {e.key: e.again_of for e in self.matrix.environments}
+        workloads = [case.key for case in self.matrix.cases]
+        decided = {(e, w) for e in environments for w in workloads} - staying
+        left = nobody_needs(decided, environments, self.matrix.baseline, workloads)
+        return self.matrix.turns(self.plan.seed or 0, number, left)
 
 
 def foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> Forecast:
@@ -67,7 +99,8 @@ def foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> 
     compared = comparisons(matrix)
     # In a duet each comparison, and the A/A too, has trials of the baseline of its own.
     correlation = APART if plan.design == "duet" else SHARED
-    aim = Aim(rule, plan.margin, len(compared), correlation)
+    race = Race.between(least, most) if blocks.races else None
+    aim = Aim(rule, plan.margin, len(compared), correlation, race)
     folder = pilot or newest(runs, plan, matrix)
     learned = learn(folder, plan, matrix) if folder is not None else None
     spreads = learned.spreads if learned is not None else {}
@@ -77,7 +110,7 @@ def foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> 
         if comparison.key in spreads
     }
     expected = expected_units(units.values(), aim)
-    counts = sorted({least, expected, most})
+    counts = sorted({least, expected, most} if race is None else {*race.looks()[:2], most})
     planned = {comparison: outlook(spread, aim, counts) for comparison, spread in units.items()}
     return Forecast(
         plan=plan,
@@ -92,4 +125,11 @@ def foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> 
         planned=planned,
         assumed=() if planned else tuple(outlook(spread, aim, counts) for spread in ASSUMED),
         suggestion=suggest(learned, plan) if learned is not None else None,
+        lengths=better_lengths(folder, plan, matrix) if folder is not None else (),
+        leaves={
+            comparison: decided_after(spreads[comparison.key].mean, spread, aim)
+            for comparison, spread in units.items()
+        }
+        if race is not None
+        else {},
     )

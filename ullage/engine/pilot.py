@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from ullage.common.errors import UllageError
 from ullage.plan.matrix import Matrix
-from ullage.plan.schema import Plan
+from ullage.plan.schema import Plan, Until
 from ullage.runs.events import BlockDone, Started, Trial
 from ullage.runs.pairs import Cells, Series, comparison_key, pair
 from ullage.runs.reader import RunFolder, find_runs
@@ -19,7 +19,7 @@ from ullage.runs.records import Metric, Resolved
 from ullage.stats.levels import Components, components, optimal_counts
 from ullage.stats.verdict import LEAST_PAIRS
 
-ENDED = ("precision", "budget", "blocks")
+ENDED = ("precision", "verdicts", "budget", "blocks")
 LEVELS = ("generation", "block", "iteration")
 
 
@@ -56,6 +56,8 @@ class Spread:
     """Of generations, blocks and iterations; the latter of two work done one after the other."""
     pairs: int
     generations: int
+    mean: float
+    """Of the log-ratios: above 0 is worse."""
 
     @property
     def generation_known(self) -> bool:
@@ -183,7 +185,8 @@ def _spread(mine: Series, theirs: Series, metric: Metric) -> Spread | None:
     if len(set(blocks)) < 2:
         return None
     variances = components([p.log_ratio for p in pairs], generations, blocks)
-    return Spread(variances, len(set(blocks)), len(set(generations)))
+    logs = [p.log_ratio for p in pairs]
+    return Spread(variances, len(set(blocks)), len(set(generations)), fmean(logs))
 
 
 def _only(series: Series, number: int) -> dict[int, Trial]:
@@ -196,9 +199,10 @@ def _only(series: Series, number: int) -> dict[int, Trial]:
 
 
 def _costs(folder: RunFolder) -> Costs | None:
-    """Medians over the blocks that were run in one go."""
+    """Medians over the blocks that were run in one go, with all cells in them."""
     renewals = dict(_renewals(folder))
-    work = {block.block: 0.0 for block in folder.blocks}
+    whole = [block for block in folder.blocks if not folder.left(block.block)]
+    work = {block.block: 0.0 for block in whole}
     for (number, _), turn in groupby(folder.trials, lambda t: (t.block, _turn(t))):
         if number in work:
             work[number] += max(t.end_ns - t.start_ns for t in turn) / 1e9
@@ -206,7 +210,7 @@ def _costs(folder: RunFolder) -> Costs | None:
         return None
     overheads = [
         max(0.0, block.seconds - work[block.block] - renewals.get(block.block, 0.0))
-        for block in folder.blocks
+        for block in whole
     ]
     iterations = int(folder.resolved.repeat.get("iterations") or 1)
     return Costs(
@@ -302,9 +306,14 @@ def as_plan(suggestion: Suggestion, plan: Plan) -> list[str]:
             blocks_each * max(LEAST_PAIRS, math.ceil(n / blocks_each))
             for n in (blocks.min, blocks.max)
         )
-        more = (
-            f", until: {{half_width: {100 * blocks.until.half_width:g}%}}" if blocks.until else ""
-        )
+        more = f", until: {{{_until(blocks.until)}}}" if blocks.until else ""
         more += f", budget: {blocks.budget:g}s" if blocks.budget else ""
         lines.append(f"blocks: {{min: {least}, max: {most}{more}}}")
     return lines
+
+
+def _until(until: Until) -> str:
+    """As it stands in a plan."""
+    if until.half_width is None:
+        return f"verdicts: {until.verdicts}"
+    return f"half_width: {100 * until.half_width:g}%"

@@ -14,6 +14,7 @@ from ullage.engine.progress import Outcome, Progress
 from ullage.engine.session import left
 from ullage.plan.matrix import Matrix
 from ullage.plan.schema import Plan
+from ullage.runs.events import CellLeft
 from ullage.runs.reader import RunFolder, typed
 
 
@@ -21,7 +22,7 @@ def run_plan(
     plan: Plan, cells: Matrix, folder: Path, progress: Progress, *, resume: bool
 ) -> Outcome | None:
     """Run it in `folder`, which has its plan. None: it was interrupted, and the user told so."""
-    engine = Engine(plan, cells, folder, progress, resume=resume)
+    engine = Engine(plan, cells, folder, progress, resume=resume, judge=_leaving)
     try:
         return interruptible(engine.run(), left)
     except asyncio.CancelledError:
@@ -30,6 +31,13 @@ def run_plan(
             soft_wrap=True,
         )
         return None
+
+
+def _leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
+    """What a run that races asks between two blocks."""
+    from ullage.analysis import overhead  # noqa: PLC0415 (see `conclude`)
+
+    return overhead.leaving(folder)
 
 
 def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:

@@ -95,13 +95,14 @@ class Matrix:
         """Trials in a block."""
         return size(self.design, len(self.environments), len(self.cases))
 
-    def turns(self, seed: int, block: int) -> tuple[schedule.Turn, ...]:
-        """What runs in a block, one turn after another."""
+    def turns(self, seed: int, block: int, left: schedule.Left = ()) -> tuple[schedule.Turn, ...]:
+        """What runs in a block, one turn after another, without the cells that have left."""
         cases = [case.key for case in self.cases]
         if self.design == "solo":
-            return tuple((slot,) for slot in schedule.block(seed, block, self.keys, cases))
+            slots = schedule.block(seed, block, self.keys, cases, left=left)
+            return tuple((slot,) for slot in slots)
         others = [key for key in self.keys if key != self.baseline]
-        return schedule.duet(seed, block, others, cases, self.baseline)
+        return schedule.duet(seed, block, others, cases, self.baseline, left=left)
 
     def environment(self, key: str) -> Environment:
         return next(e for e in self.environments if e.key == key)

@@ -14,7 +14,7 @@ time, each on its side of the CPUs. In every two blocks each pair runs once eith
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ullage.environments.placement import Side
@@ -44,13 +44,22 @@ class Slot:
 
 Turn = tuple[Slot, ...]
 """Trials that run at the same time: one, or the two of a duet, the environment's first."""
+Left = Collection[tuple[str, str]]
+"""(Environment, workload) of the cells that have left the run: they are in no later block."""
 
 
 def duet(
-    seed: int, number: int, others: Sequence[str], workloads: Sequence[str], baseline: str
+    seed: int,
+    number: int,
+    others: Sequence[str],
+    workloads: Sequence[str],
+    baseline: str,
+    *,
+    left: Left = (),
 ) -> tuple[Turn, ...]:
     """The pairs of block `number` (from 0), each other environment with the baseline once."""
-    return tuple(_pair(seed, slot, baseline) for slot in block(seed, number, others, workloads))
+    slots = block(seed, number, others, workloads, left=left)
+    return tuple(_pair(seed, slot, baseline) for slot in slots)
 
 
 def generation(number: int, every: int | None) -> int:
@@ -62,14 +71,24 @@ def generation(number: int, every: int | None) -> int:
 
 
 def block(
-    seed: int, number: int, environments: Sequence[str], workloads: Sequence[str]
+    seed: int,
+    number: int,
+    environments: Sequence[str],
+    workloads: Sequence[str],
+    *,
+    left: Left = (),
 ) -> tuple[Slot, ...]:
-    """The slots of block `number` (from 0), in the order in which they run."""
+    """The slots of block `number` (from 0), in the order in which they run.
+
+    Those that stay are in an order that is balanced among them.
+    """
     groups = list(workloads)
     random.Random(f"{seed}/groups/{number}").shuffle(groups)
     slots: list[Slot] = []
     for workload in groups:
-        for position, environment in enumerate(_group(seed, number, environments, workload)):
+        staying = [key for key in environments if (key, workload) not in left]
+        group = _group(seed, number, staying, workload) if staying else []
+        for position, environment in enumerate(group):
             slots.append(Slot(number, len(slots), position, environment, workload))
     return tuple(slots)
 

@@ -18,6 +18,8 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -99,9 +101,26 @@ NUISANCES = ("cpus", "pinning", "memory", "userland", "instances")
 
 
 class Until(Fields):
-    """The precision at which a run may stop."""
+    """When a run may stop before it has all its blocks."""
 
-    half_width: Fraction = Field(description="half width of the widest primary interval, `2%`")
+    half_width: Fraction | None = Field(
+        None, description="when the widest primary interval has this half width, `2%`"
+    )
+    verdicts: Literal["all"] | None = Field(
+        None,
+        description="`all`: when every primary comparison has a verdict; each leaves with its own",
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Until:
+        if (self.half_width is None) == (self.verdicts is None):
+            raise ValueError("either `half_width: 2%` or `verdicts: all`: one rule ends a run")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Only the rule that there is, as runs from before there were two have it."""
+        return {name: value for name, value in whole(self).items() if value is not None}
 
 
 class Blocks(Fields):
@@ -109,7 +128,9 @@ class Blocks(Fields):
 
     min: int = Field(6, ge=1, le=MOST_BLOCKS, description="never stop before so many blocks")
     max: int = Field(40, ge=1, le=MOST_BLOCKS, description="never run more blocks")
-    until: Until | None = Field(None, description="stop when every primary interval is this narrow")
+    until: Until | None = Field(
+        None, description="stop when the intervals are this narrow, or every verdict is there"
+    )
     budget: Seconds | None = Field(
         None, description="start no block that would end after this long"
     )
@@ -119,6 +140,11 @@ class Blocks(Fields):
         if self.min > self.max:
             raise ValueError(f"min ({self.min}) is larger than max ({self.max})")
         return self
+
+    @property
+    def races(self) -> bool:
+        """Comparisons leave as they are decided."""
+        return self.until is not None and self.until.verdicts is not None
 
 
 class Repeat(Fields):

@@ -28,6 +28,7 @@ _UNITS: Final = {"power": "W", "energy": "J"}
 
 ENDS: Final = {
     "precision": "every primary interval was narrow enough",
+    "verdicts": "every primary comparison had its verdict",
     "budget": "the time budget was spent",
     "blocks": "all blocks were done",
     "interrupted": "it was interrupted",
@@ -115,12 +116,27 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         ("primary comparisons", correction(analysis)),
         *run_facts(analysis),
         *_precision(analysis),
+        *_race(folder),
         ("resources", _plain(r.resources)),
         ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
     return [(name, clean(value, 400)) for name, value in facts]
+
+
+def _race(folder: RunFolder) -> list[tuple[str, str]]:
+    """When comparisons could leave, and what became of their intervals."""
+    if not folder.judged:
+        return []
+    looks = ", ".join(str(look.blocks) for look in folder.judged)
+    return [
+        (
+            "judged",
+            f"after {looks} blocks; what was decided left, each at its look's level, so that all "
+            f"looks together have {rounding.share(folder.resolved.confidence)}",
+        )
+    ]
 
 
 def _precision(analysis: Analysis) -> list[tuple[str, str]]:

@@ -225,6 +225,25 @@ class BlockDone(Record):
     seconds: float
 
 
+class CellLeft(Record):
+    """An environment that no longer runs a workload."""
+
+    environment: str
+    workload: str
+
+
+class Judged(Record):
+    """Every comparison was judged between two blocks; what is decided leaves the run."""
+
+    event: Literal["judged"] = "judged"
+    epoch_ns: Nanoseconds
+    blocks: Place
+    """So many had been done."""
+    left: tuple[CellLeft, ...]
+    """In no later block: what was decided now, its second copy, and the baseline of a workload in
+    which nothing is left to compare."""
+
+
 class Warned(Record):
     """Something a reader of the results should know, found while running."""
 
@@ -240,11 +259,11 @@ class Finished(Record):
     event: Literal["finished"] = "finished"
     epoch_ns: Nanoseconds
     seconds: float
-    reason: Literal["precision", "budget", "blocks", "interrupted", "failed"]
+    reason: Literal["precision", "verdicts", "budget", "blocks", "interrupted", "failed"]
     message: str = ""
 
 
 Event = Annotated[
-    Started | Provisioned | Synchronised | Idle | Trial | BlockDone | Warned | Finished,
+    Started | Provisioned | Synchronised | Idle | Trial | BlockDone | Judged | Warned | Finished,
     Field(discriminator="event"),
 ]

@@ -26,6 +26,7 @@ from ullage.runs.events import (
     BlockDone,
     Finished,
     Idle,
+    Judged,
     Provisioned,
     Started,
     Synchronised,
@@ -279,6 +280,14 @@ def events(folder: RunFolder) -> Iterator[Row]:
                     "epoch_ns": event.epoch_ns,
                     "bound_ns": 0,
                     "block": event.block,
+                }
+            case Judged():
+                left = ", ".join(f"{cell.environment} × {cell.workload}" for cell in event.left)
+                yield {
+                    "kind": "judged",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "detail": f"after {event.blocks} blocks; left: {left or 'none'}",
                 }
             case Warned():
                 detail = f"{event.code}: {event.message}"

@@ -27,7 +27,16 @@ from ullage.common.errors import (
 from ullage.common.faults import first_fault
 from ullage.common.regular import digest, open_regular, read_lines, read_regular
 from ullage.common.sums import BrokenSumError, Chain
-from ullage.runs.events import BlockDone, Event, Finished, Provisioned, Started, Trial, Warned
+from ullage.runs.events import (
+    BlockDone,
+    Event,
+    Finished,
+    Judged,
+    Provisioned,
+    Started,
+    Trial,
+    Warned,
+)
 from ullage.runs.records import FORMAT, JOURNAL, PLAN, RESOLVED, TRIALS, Digests, Resolved, size
 
 _HEAD = 200
@@ -320,10 +329,31 @@ class RunFolder:
 
         After a kill between a block's last trial and its end there is one more than in `blocks`.
         """
-        resolved = self.resolved
-        cells = size(resolved.design, len(resolved.environments), len(resolved.workloads))
         count = Counter(trial.block for trial in self.trials)
-        return tuple(sorted(block for block, trials in count.items() if trials == cells))
+        return tuple(sorted(b for b, trials in count.items() if trials == self._cells(b)))
+
+    def _cells(self, block: int) -> int:
+        """Trials of a block, without the cells that had left by then."""
+        resolved = self.resolved
+        planned = size(resolved.design, len(resolved.environments), len(resolved.workloads))
+        gone = self.left(block)
+        if resolved.design == "solo":
+            return planned - len(gone)
+        return planned - 2 * sum(environment != resolved.baseline for environment, _ in gone)
+
+    @cached_property
+    def judged(self) -> tuple[Judged, ...]:
+        """The looks at which comparisons could leave, in order."""
+        return self._of(Judged)
+
+    def left(self, block: int) -> frozenset[tuple[str, str]]:
+        """(Environment, workload) of the cells that had left when that block began."""
+        return frozenset(
+            (cell.environment, cell.workload)
+            for look in self.judged
+            if look.blocks <= block
+            for cell in look.left
+        )
 
     @cached_property
     def warnings(self) -> tuple[Warned, ...]:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
 from ullage.stats.power import (
+    MOST_BLOCKS,
+    POWER,
     Claim,
     least,
     power_of_both,
     smallest_claim,
 )
+from ullage.stats.racing import Race, look_confidence
 from ullage.stats.stop import FIRST_LOOK, StopRule
 from ullage.stats.uncertainty import SHARED, between_copies, random_part
 from ullage.stats.verdict import LEAST_PAIRS
@@ -35,16 +38,22 @@ class Aim:
     """Primary comparisons, corrected together."""
     correlation: float = SHARED
     """Of a comparison's mean with that of its A/A: `floor.SHARED`, in a duet `floor.APART`."""
+    race: Race | None = None
+    """Where comparisons leave as they are decided; None: all are judged once, at the end."""
 
-    @property
-    def alpha(self) -> float:
-        """What may be false: 1 − confidence."""
-        return 1 - self.rule.confidence
+    def confidence(self, units: int) -> float:
+        """Of what is said after so many units."""
+        if self.race is None:
+            return self.rule.confidence
+        return look_confidence(self.rule.confidence, self.race.number(units))
 
-    @property
-    def level(self) -> float:
-        """Of the first claim: both corrections ask α / m of the smallest p-value."""
-        return self.alpha / max(1, self.family)
+    def alpha(self, units: int) -> float:
+        """What may be false there: 1 − confidence."""
+        return 1 - self.confidence(units)
+
+    def level(self, units: int) -> float:
+        """Of the first claim there: both corrections ask α / m of the smallest p-value."""
+        return self.alpha(units) / max(1, self.family)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +135,7 @@ def smallest(spread: float, units: int, aim: Aim) -> float:
 
     With copies that are alike, and all trials equally noisy.
     """
-    unit = _smallest(units, aim.level, aim.rule.widening, aim.correlation)
+    unit = _smallest(units, aim.level(units), aim.rule.widening, aim.correlation)
     return unit * spread / math.sqrt(units)
 
 
@@ -147,21 +156,21 @@ def _smallest(units: int, level: float, widen: float, correlation: float) -> flo
 
 
 def _half(spread: float, units: int, aim: Aim) -> float:
-    quantile = t_quantile(0.5 + aim.rule.confidence / 2, units - 1)
+    quantile = t_quantile(0.5 + aim.confidence(units) / 2, units - 1)
     return quantile * aim.rule.widening * spread / math.sqrt(units)
 
 
-def _equal(aim: Aim) -> float:
+def _equal(aim: Aim, units: int) -> float:
     """Level of the TOST; the interval itself must lie inside the margin too, which is α/2."""
-    return min(aim.level, aim.alpha / 2)
+    return min(aim.level(units), aim.alpha(units) / 2)
 
 
-def _equivalence(spread: float, units: int, aim: Aim) -> float:
-    """Chance to be called equivalent to both copies of the baseline if the true ratio is 1."""
-    critical = aim.rule.widening * t_quantile(1 - _equal(aim), units - 1)
+def _equivalence(spread: float, units: int, aim: Aim, mean: float = 0.0) -> float:
+    """Chance to be called equivalent to both copies of the baseline with that mean log-ratio."""
+    critical = aim.rule.widening * t_quantile(1 - _equal(aim, units), units - 1)
     error, delta = spread / math.sqrt(units), math.log1p(aim.margin)
     first, second = (
-        Claim.equivalence(0.0, delta, error * part, critical)
+        Claim.equivalence(mean, delta, error * part, critical)
         for part in (1.0, random_part(aim.correlation))
     )
     return power_of_both(first, second, units - 1, between_copies(aim.correlation))
@@ -170,4 +179,22 @@ def _equivalence(spread: float, units: int, aim: Aim) -> float:
 def _units_for_equivalence(spread: float, aim: Aim) -> int | None:
     if spread == 0:
         return None
+    if aim.race is not None:
+        further = replace(aim, race=Race(aim.race.first, MOST_BLOCKS))
+        return decided_after(0.0, spread, further)
     return least(lambda n: _equivalence(spread, n, aim), first=LEAST_PAIRS)
+
+
+def decided_after(mean: float, spread: float, aim: Aim) -> int | None:
+    """The look of a race that brings a verdict with power 0.8, if the mean log-ratio is that.
+
+    None where none does up to the most.
+    """
+    assert aim.race is not None
+    for units in aim.race.looks():
+        if units < LEAST_PAIRS or spread == 0:
+            continue
+        equal = _equivalence(spread, units, aim, mean)
+        if equal >= POWER or abs(mean) >= smallest(spread, units, aim):
+            return units
+    return None

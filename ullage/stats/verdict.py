@@ -103,7 +103,7 @@ class FamilyMember:
     moments: Moments | None
     """None: under two usable pairs; it still counts in the family, with p-values of 1."""
     p: PValues | None
-    """From the repetitions alone."""
+    """From the repetitions alone; without moments: those that the family is to count it with."""
     floor: Floor | None
     """Where no second copy can be put in: what the estimate must be above. Infinite: the plan has
     a second copy, and it gave no figures."""
@@ -136,6 +136,15 @@ class FamilyMember:
         """The evidence by each choice of copies."""
         first = self.first
         return (first, *self.copies) if first is not None else ()
+
+
+def settled(verdict: Verdict) -> FamilyMember:
+    """What a family counts of a comparison whose verdict stands: its claim is made, the other not.
+
+    Between looks of a race (`stats.racing`).
+    """
+    equivalent = verdict == "equivalent"
+    return FamilyMember(None, PValues(float(equivalent), float(not equivalent)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +255,10 @@ def _more(case: FamilyMember) -> float:
 
 def _equivalence(case: FamilyMember, rules: Rules) -> float:
     """TOST p-value against every copy, with the allowances; of a curve the largest along it."""
-    if case.first is None or case.no_equivalence:
+    if case.first is None:
+        # One that is settled says itself what the family counts of it.
+        return case.p.equivalence if case.p is not None and case.moments is None else 1.0
+    if case.no_equivalence:
         return 1.0
     worst = max(e.p.equivalence for e in case.every)
     allowance, more = _allowance(case), _more(case)

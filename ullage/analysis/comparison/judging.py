@@ -11,19 +11,21 @@ from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Rejudged
 from ullage.analysis.comparison.pairing import Draft, mean_interval
 from ullage.analysis.comparison.systematic import systematic
+from ullage.runs.pairs import comparison_key
 from ullage.runs.records import Correction
-from ullage.stats import RULES, memory, unseen
+from ullage.stats import Verdict, memory, unseen
 from ullage.stats.interval import collapse, moments, t_interval
 from ullage.stats.multiple import adjust
 from ullage.stats.uncertainty import Floor, noise_floor
 from ullage.stats.unseen import SlowTrials
-from ullage.stats.verdict import Against, FamilyMember, Judgement, judge
+from ullage.stats.verdict import Against, FamilyMember, Judgement, judge, settled
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a comparison is judged by, and how it was."""
+    """A comparison, what it is judged by, and how it was."""
 
+    draft: Draft
     judgement: Judgement | None
     """None: it is not a primary one."""
     floor: Floor | None
@@ -32,14 +34,32 @@ class Judged:
     slow: SlowTrials | None
     """Of its environment."""
 
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return _key(self.draft)
 
-def judged(drafts: Sequence[Draft], again: Sequence[Draft], correction: Correction) -> list[Judged]:
+    @property
+    def verdict(self) -> Verdict | None:
+        """None where none can be given."""
+        withheld = self.judgement is None or self.draft.no_verdict is not None
+        return None if withheld else self.judgement.verdict if self.judgement else None
+
+
+Decided = Mapping[str, Verdict]
+"""Comparison → its verdict, of those that left a race at earlier looks."""
+
+
+def judged(
+    drafts: Sequence[Draft], again: Sequence[Draft], correction: Correction, decided: Decided
+) -> list[Judged]:
     """Every comparison; the primary ones are one family. Both kinds `with_memory`."""
     slow, copies = _slow_trials(drafts), [copies_of(draft, again) for draft in drafts]
-    judgements = iter(_judgements(drafts, again, slow, correction))
+    judgements = iter(_judgements(drafts, again, slow, correction, decided))
     apart = _apart(again, correction)
     return [
         Judged(
+            draft=draft,
             judgement=next(judgements) if draft.metric.primary else None,
             floor=_with_bias(floor_of(draft, again), draft, apart),
             other_copy=_least(draft, of),
@@ -54,6 +74,7 @@ def _judgements(
     again: Sequence[Draft],
     slow: Mapping[str, SlowTrials],
     correction: Correction,
+    decided: Decided,
 ) -> list[Judgement]:
     """Of the primary comparisons; no verdict that what was lost could overturn."""
     primary = [draft for draft in drafts if draft.metric.primary]
@@ -61,7 +82,11 @@ def _judgements(
     def family(members: Iterable[Draft]) -> list[Judgement]:
         """The verdicts with these in the place of the primary comparisons."""
         cases = [
-            member(filled, copies_of(filled, again), systematic(draft), slow[draft.environment.key])
+            settled(decided[_key(draft)])
+            if _key(draft) in decided
+            else member(
+                filled, copies_of(filled, again), systematic(draft), slow[draft.environment.key]
+            )
             for filled, draft in zip(members, primary, strict=True)
         ]
         return _judge(primary, cases, correction)
@@ -78,6 +103,10 @@ def _judgements(
         for end in (0, 1)
     )
     return losses.upheld(family(primary), lossy, ends)
+
+
+def _key(draft: Draft) -> str:
+    return comparison_key(draft.environment.key, draft.workload.key, draft.metric.name)
 
 
 def _apart(again: Sequence[Draft], correction: Correction) -> list[Draft]:
@@ -114,7 +143,6 @@ def rejudged(
     drafts: Sequence[Draft],
     again: Sequence[Draft],
     now: Sequence[Judged],
-    rules: int,
     correction: Correction,
 ) -> Iterator[Rejudged]:
     """Verdicts of a run that was made under older rules, where those gave another.
@@ -122,8 +150,6 @@ def rejudged(
     Rules 1 asked the noise floor in the place of the second copy, and knew neither memory (neither
     kind of draft may have any) nor slow trials.
     """
-    if rules >= RULES:
-        return
     primary = [(d, j.judgement) for d, j in zip(drafts, now, strict=True) if j.judgement]
     cases = [replace(member(d, (), systematic(d)), floor=floor_of(d, again)) for d, _ in primary]
     for (draft, judgement), before in zip(primary, _judge(drafts, cases, correction), strict=True):

@@ -1,0 +1,44 @@
+"""Racing in the truth machine: the product decides, and what is saved is counted right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.statistics import racing
+from benchmarks.statistics.noise import SYNTHETIC
+from benchmarks.statistics.racing import DEMO, ENVIRONMENTS, FIRST, WORKLOADS, Raced, Savings
+from ullage.stats.racing import Race
+
+WHITE = next(regime for regime in SYNTHETIC if regime.name == "white")
+
+
+def test_false_claims_over_all_looks_are_rare() -> None:
+    """`claims` puts some of its campaigns to the product, too."""
+    claims = racing.claims("white", [WHITE] * len(WORKLOADS), 300, seed=3)
+    assert claims.different.at_most(0.05) and claims.equivalent.at_most(0.05)
+
+
+def test_what_has_left_takes_no_time_and_its_baseline_stays_with_the_last() -> None:
+    size = len(WORKLOADS) * len(ENVIRONMENTS)
+    last = np.full((1, size), 6)
+    last[0, 0] = 24
+    no = np.zeros((1, size), dtype=bool)
+    raced, unraced = racing.trials(Raced(no, no, last))
+    assert raced == 6 * 4 * 5 + 18 * 3, "one environment, the baseline and its copy go on"
+    assert unraced == 24 * 4 * 5
+
+
+def test_a_large_difference_is_decided_at_the_first_look() -> None:
+    rng = np.random.default_rng(1)
+    ratios = racing.figures_of([WHITE] * len(WORKLOADS), rng, 5, DEMO)
+    truths = np.full((len(WORKLOADS), len(ENVIRONMENTS)), np.log(5.0))
+    raced = racing.race(ratios, truths, Race.between(FIRST, DEMO).looks(), 0.02)
+    assert raced.different.all() and (raced.last == FIRST).all()
+
+
+def test_where_few_are_ever_decided_there_is_no_time_to_all_verdicts() -> None:
+    few = Savings("t", "emulated", 40, 100.0, 400.0, 0.3, 0.3)
+    many = Savings("t", "emulated", 1536, 100.0, 400.0, 0.95, 0.99)
+    result = racing.Result([few, many], [racing.claims("w", [WHITE] * 4, 50, 3)])
+    first, second, *_ = racing.figures(result)
+    assert (first.holds, second.holds, second.value) == (None, True, 0.25)
