@@ -290,8 +290,16 @@ class Group:
 
     def _every_directory(self) -> list[Path]:
         """The group's directories and all below, the deepest first."""
-        walks = (os.walk(place, topdown=False) for place in self.directories)
-        return [Path(top) for walk in walks for top, _, _ in walk]
+        directories: list[Path] = []
+        unread = [place for place in self.directories if place.is_dir()]
+        while unread:  # not by recursion: root inside may nest groups of its own as it likes
+            directory = unread.pop()
+            directories.append(directory)
+            with contextlib.suppress(OSError), os.scandir(directory) as entries:
+                unread += [
+                    Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)
+                ]
+        return directories[::-1]
 
 
 async def _until(reached: Callable[[], bool], path: str, state: str) -> None:
