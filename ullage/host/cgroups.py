@@ -22,6 +22,7 @@ from typing import Final
 
 from ullage.common import commands, errors
 from ullage.common.errors import UllageError
+from ullage.common.text import unescape
 from ullage.host.paths import TAG, check_tag
 
 ROOT: Final = "ullage"
@@ -422,8 +423,3 @@ def _write(file: Path, text: str) -> None:
 def _denied(action: str, path: Path, error: OSError) -> UllageError:
     reason = error.strerror or str(error)
     return UllageError(errors.CGROUP_DENIED, what=action, path=path, reason=reason)
-
-
-def unescape(text: str) -> str:
-    """Undo mountinfo's octal escapes of blanks."""
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

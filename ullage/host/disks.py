@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from ullage.common.commands import CommandError, needed, run, tail
 from ullage.common.errors import DISK_NOT_MADE, UllageError
-from ullage.host.cgroups import unescape
+from ullage.common.text import unescape
 
 _TOO_DEEP: Final = {errno.EMFILE, errno.ENAMETOOLONG}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
