@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import enginekit
 from tests.support.enginekit import cut, frozen, resumed, run
+from tests.support.peer import FLOOD
 from ullage.analysis.overhead import analyse
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -36,13 +37,6 @@ from ullage.workloads import command
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
-FLOOD = """
-kill -STOP $PPID
-for end in /proc/$PPID/fd/*; do
-    case $(readlink $end) in pipe:*) cat /dev/zero >$end & ;; esac
-done 2>/dev/null
-wait
-"""
 TRUE = 'name: command, argv: ["true"]'
 Edit = Callable[[str], str]
 

@@ -337,3 +337,22 @@ def test_a_name_is_no_path(tag: str, name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
         cgroups.cgroup_path(tag, name)
     assert cgroups.cgroup_path(tag, "vm-0") == f"/ullage/{tag}/vm-0"
+
+
+@pytest.mark.root
+def test_groups_that_root_inside_nested_deeper_than_we_recurse_are_removed(tag: str) -> None:
+    group = Group.create(tag, "native-0", Limits())
+    _, place = group._places[0]
+    for _ in range(sys.getrecursionlimit() + 100):
+        place /= "g"
+        place.mkdir()
+    inner = Group("/deep", [(group._places[0][0], place)])
+    process = members(inner, "exec sleep 1000")
+    try:
+        assert process.pid in group.pids()
+        asyncio.run(group.kill_all())
+    finally:
+        process.kill()
+        process.wait()
+    asyncio.run(group.remove())
+    assert remains(tag) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import ipaddress
 import json
 import os
@@ -19,6 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.host import network as networks
 from ullage.host import paths
 from ullage.host.iproute import NETNS_DIR, within
 from ullage.host.network import CANDIDATES, Network, choose_subnet, remove
@@ -374,3 +377,37 @@ def test_work_within_a_namespace_leaves_the_caller_where_it_was() -> None:
             assert Path("/proc/thread-self/ns/net").readlink() == home
 
     asyncio.run(scenario())
+
+
+@pytest.mark.root
+def test_who_may_only_read_holds_no_run_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str
+) -> None:
+    """Any local user can lock a directory that he can open."""
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path))
+
+    async def scenario() -> None:
+        directory = os.open(tmp_path, os.O_RDONLY)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            network = await asyncio.wait_for(Network.create(tag), 30)
+        finally:
+            os.close(directory)
+        await network.destroy()
+
+    asyncio.run(scenario())
+    assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.glob("*.lock"))
+
+
+@pytest.mark.root
+def test_a_run_that_stopped_while_it_chose_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str
+) -> None:
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(networks, "_ALONE_S", 0.3)
+    with (tmp_path / "subnet.lock").open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(UllageError, match="another run has been choosing") as caught:
+            asyncio.run(Network.create(tag))
+        assert caught.value.kind is errors.NETWORK_FAILED
+    asyncio.run(remove(tag))

@@ -9,8 +9,9 @@ from typing import Final, ParamSpec
 
 from ullage.common.errors import STEP_TOO_LATE, UllageError
 
-STEP_S: Final = 120.0
-"""So long may one step take; each has limits of its own, which are shorter."""
+STEP_S: Final = 300.0
+"""So long may one step take. All have limits of their own, which are shorter, but for the removal
+of a directory: that takes as long as a guest has made it."""
 CANCELLED_S: Final = 5.0
 """So long may a step that is given up take to notice."""
 

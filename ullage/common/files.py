@@ -64,9 +64,10 @@ _POLL_S: Final = 0.2
 async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
     """Only one holder at a time on this host; the lock goes with the process, however that ends.
 
-    `waiting` is called once when somebody else holds it.
+    `waiting` is called once when somebody else holds it. Nobody but the owner may open the file:
+    who can read one can hold its lock for ever.
     """
-    with path.open("wb") as file:
+    with os.fdopen(_own(path), "wb") as file:
         announced = False
         while True:
             try:
@@ -78,6 +79,14 @@ async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> A
                 announced = True
                 await asyncio.sleep(_POLL_S)
         yield
+
+
+def _own(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    with contextlib.suppress(PermissionError):  # another user's, in a cache that is shared
+        os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def is_held(path: Path) -> bool:

@@ -110,3 +110,8 @@ def printable(text: str, limit: int) -> str:
     flat = " ".join(text.split())
     clean = "".join(c if c.isprintable() else "?" for c in flat)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def unescape(text: str) -> str:
+    """Undo the octal escapes of blanks in `/proc/self/mountinfo`."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

@@ -23,6 +23,7 @@ from typing import Final
 
 from ullage.common import commands, errors
 from ullage.common.errors import UllageError
+from ullage.common.text import unescape
 from ullage.host.paths import TAG, check_tag
 
 ROOT: Final = "ullage"
@@ -302,10 +303,19 @@ class Group:
 
     def _every_directory(self) -> list[Path]:
         """The group's directories and all below, the deepest first."""
-        walks = (
-            os.walk(place, topdown=False, onerror=_raise_if_short) for place in self.directories
-        )
-        return [Path(top) for walk in walks for top, _, _ in walk]
+        directories: list[Path] = []
+        unread = [place for place in self.directories if place.is_dir()]
+        while unread:  # not by recursion: root inside may nest groups of its own as it likes
+            directory = unread.pop()
+            directories.append(directory)
+            try:
+                with os.scandir(directory) as entries:
+                    unread += [
+                        Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)
+                    ]
+            except OSError as error:
+                _raise_if_short(error)
+        return directories[::-1]
 
 
 class _Switch:
@@ -489,8 +499,3 @@ def _write(file: Path, text: str) -> None:
 def _denied(action: str, path: Path, error: OSError) -> UllageError:
     reason = error.strerror or str(error)
     return UllageError(errors.CGROUP_DENIED, what=action, path=path, reason=reason)
-
-
-def unescape(text: str) -> str:
-    """Undo mountinfo's octal escapes of blanks."""
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

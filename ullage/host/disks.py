@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from ullage.common.commands import CommandError, needed, run
+from ullage.common.commands import CommandError, needed, run, tail
 from ullage.common.errors import DISK_NOT_MADE, UllageError
-from ullage.host.cgroups import unescape
+from ullage.common.text import unescape
 
+_TOO_DEEP: Final = {errno.EMFILE, errno.ENAMETOOLONG}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
@@ -33,7 +35,22 @@ def remove_tree(directory: Path) -> None:
     inside = [path for path in points() if path.is_relative_to(directory.resolve())]
     if inside:
         raise OSError(errno.EBUSY, f"{inside[0]} is still mounted", os.fspath(directory))
-    shutil.rmtree(directory)
+    try:
+        shutil.rmtree(directory)
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _TOO_DEEP:
+            raise
+        _remove_deep(directory)
+
+
+def _remove_deep(directory: Path) -> None:
+    """A guest may nest deeper than Python recurses or may open files; rm(1) goes down by one."""
+    argv = ["rm", "-rf", "--one-file-system", "--", str(directory)]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, errors="replace", check=False, start_new_session=True
+    )
+    if done.returncode:
+        raise OSError(errno.EIO, tail(done.stderr), os.fspath(directory))
 
 
 DiskFormat = Literal["raw", "qcow2"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import ipaddress
 import os
@@ -30,6 +29,7 @@ from ullage.common.errors import (
     NETWORK_FULL,
     UllageError,
 )
+from ullage.common.files import file_lock
 from ullage.host import iproute, paths
 
 INSIDE: Final = "eth0"
@@ -48,6 +48,8 @@ _FIRST_HOST: Final = 2
 _LAST_HOST: Final = 254
 _TAP_KINDS: Final = "txyz"
 """A letter for each tap of a VM, in the names of devices."""
+_ALONE_S: Final = 60.0
+"""Another run takes a moment to choose its subnet; one that was stopped then is not waited for."""
 _PROBES: Final = 10
 _PROBE_TIMEOUT_S: Final = 0.3
 
@@ -130,16 +132,14 @@ class Network:
             )
         if shutil.which("ip") is None:
             raise UllageError(HOST_MISSING, what="ip", command="apt-get install iproute2")
-        lock = await asyncio.to_thread(_lock)
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            await _choose_alone(stack)
             network = cls(tag, choose_subnet(tag, await iproute.routes()))
             try:
                 await network._make_bridge()
             except BaseException:
                 await network.destroy()
                 raise
-        finally:
-            os.close(lock)
         return network
 
     async def neighbour(self) -> Network:
@@ -340,13 +340,16 @@ def _datagram_arrives(sender: NamespaceEndpoint, receiver: NamespaceEndpoint) ->
         return False
 
 
-def _lock() -> int:
-    """A descriptor that only one run on this host holds while it chooses its subnet."""
+async def _choose_alone(stack: contextlib.AsyncExitStack) -> None:
+    """Only one run on this host chooses its subnet at a time; NETWORK_FAILED."""
     root = paths.state_root()
-    root.mkdir(parents=True, exist_ok=True)
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(directory, fcntl.LOCK_EX)
-    return directory
+    await asyncio.to_thread(root.mkdir, parents=True, exist_ok=True)
+    try:
+        async with asyncio.timeout(_ALONE_S):
+            await stack.enter_async_context(file_lock(root / "subnet.lock"))
+    except TimeoutError:
+        reason = f"another run has been choosing its subnet for {_ALONE_S:g} s"
+        raise UllageError(NETWORK_FAILED, reason=reason) from None
 
 
 def _is_name(name: str) -> bool:

@@ -12,9 +12,8 @@ import pytest
 from tests.support.peer import CLOCK, MAGIC, Peer, lost, play
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
-from ullage.environments.agent import channel
+from ullage.environments.agent import channel, files
 from ullage.environments.agent import clock as agent_clock
-from ullage.environments.agent import files
 from ullage.environments.agent import process as agentprocess
 from ullage.environments.agent.client import AgentClient, AgentError, Command
 from ullage.environments.agent.frames import CREDIT, Kind, encode_clock
