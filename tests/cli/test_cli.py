@@ -245,6 +245,25 @@ def test_a_hostile_run_does_not_steer_the_terminal(tmp_path: Path, argv: list[st
     assert not set(printed) & set("\x1b\x07\x9b\u202e")
 
 
+@pytest.mark.parametrize("argv", [["show", "RUN", "--details"], ["list"], ["export", "RUN"]])
+def test_no_word_of_a_guest_begins_a_line(tmp_path: Path, argv: list[str]) -> None:
+    run = make_run(tmp_path / "runs" / "copied\nforged", blocks=6, raw=False)
+    for name, before in (
+        ("resolved.json", '"label": "'),
+        ("resolved.json", '"title": "'),
+        ("journal.jsonl", '"message":"'),
+        ("journal.jsonl", '"facts":{'),
+    ):
+        word = '"tool":"x\\nforged",' if before.endswith("{") else "x\\nforged\\u2028forged"
+        text = (run / name).read_text()
+        (run / name).write_text(text.replace(before, f"{before}{word}").replace('",}', '"}'))
+    done = ullage(*(str(run) if word == "RUN" else word for word in argv), cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "forged" in done.stdout
+    lines = (done.stdout + done.stderr).splitlines()
+    assert not [line for line in lines if line.lstrip(" \"'│").startswith("forged")]
+
+
 def test_no_such_run(tmp_path: Path) -> None:
     for command in ("show", "report", "export"):
         done = ullage(command, "runs/absent", cwd=tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.common.regular import LARGEST, LONGEST_LINE, read_lines, read_regular
+from ullage.common.regular import LARGEST, LONGEST_LINE, MOST_LINES, read_lines, read_regular
 
 
 def test_a_file_may_be_as_large_as_it_may(tmp_path: Path) -> None:
@@ -19,8 +19,11 @@ def test_a_file_may_be_as_large_as_it_may(tmp_path: Path) -> None:
         list(read_lines(file, 9))
     with file.open("wb") as stream:
         stream.truncate(LARGEST)
-    with pytest.raises(OSError, match="a line of it is longer than 64MiB"):
+    with pytest.raises(OSError, match="a line of it is longer than 16MiB"):
         list(read_lines(file))
+    file.write_bytes(b"\n" * (MOST_LINES + 1))
+    with pytest.raises(OSError, match="it has more than 4,194,304 lines"):
+        sum(map(len, read_lines(file)))
     with file.open("wb") as stream:
         stream.truncate(LONGEST_LINE)
     assert sum(map(len, read_lines(file))) == LONGEST_LINE

@@ -74,7 +74,10 @@ def test_no_bit_of_a_document_changes_unseen(bit: int, indented: bool) -> None:
 
 
 def test_a_killed_writer_leaves_a_beginning_and_nothing_else() -> None:
-    (line,) = lines([b'{"n":1}'])
-    for end in range(len(line) + 1):
-        assert not sums.damaged_end(line[:end])
-    assert sums.damaged_end(line + b"\x0b")
+    """Whatever a guest said in it."""
+    facts = b'{"n":1,"facts":{"a":1,"sum":"0123456789abcdef"},"more":2}'
+    first, second = lines([b'{"n":1}', facts])
+    chain = Chain(sums.sum_of(first) or "")
+    for end in range(len(second) + 1):
+        assert not chain.is_damaged_end(second[:end])
+    assert chain.is_damaged_end(second + b"\x0b")

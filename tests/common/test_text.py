@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.common.text import clean, instance_name, nearest, slug, whole
+from ullage.common.text import clean, inert, instance_name, nearest, one_line, slug, whole
 
 
 def test_slugs_are_file_names() -> None:
@@ -67,3 +68,48 @@ def test_long_text_is_cut_and_says_so() -> None:
 @given(st.text())
 def test_nothing_is_cut_where_all_is_wanted(raw: str) -> None:
     assert whole(raw) == clean(raw, len(raw))
+
+
+def test_a_word_does_not_begin_a_line_or_a_column() -> None:
+    assert one_line("ok\nwarning: forged\tx\r\u2028y\u202ez") == (
+        "ok␊warning: forged␉x␍⟨U+2028⟩y⟨U+202E⟩z"
+    )
+    assert one_line("é plain") == "é plain"
+
+
+@given(st.text())
+def test_one_line_is_one_line(text: str) -> None:
+    assert len(one_line(text).splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        " =1+1",
+        "\n=1+1",
+        "\t=1+1",
+        "\r\n@SUM(A1)",
+        "\xa0=1",
+        "\u3000=1",
+        "＝1+1",
+        "＋1",
+        "－1",
+        "＠SUM(A1)",
+        " ﹦1",
+        "-1",
+        "+1",
+        "\u200b=1",
+        "\x00=1",
+    ],
+)
+def test_no_cell_is_a_formula(text: str) -> None:
+    cell = inert(text)
+    assert isinstance(cell, str)
+    assert cell.startswith("'")
+    assert len(cell.splitlines()) == 1
+
+
+def test_other_cells_stay_as_they_are() -> None:
+    cells = (-1, -1.5, None, "a=b", "vm[nic=e1000]", "1-2", "", "e@x", "× 2")
+    assert tuple(map(inert, cells)) == cells

@@ -88,3 +88,14 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
             read(file)
         assert caught.value.kind is errors.PLAN_NOT_READABLE
         assert str(file) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "number", ["0x" + "f" * 6000, "0b" + "1" * 70, "9" * 30, "1" + ":59" * 60, "-" + "9" * 5000]
+)
+def test_no_number_is_longer_than_any_machine_counts(number: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        parse(f"x: 1\nseed: {number}\n")
+    assert caught.value.kind is errors.PLAN_BAD_YAML
+    assert caught.value.facts["line"] == 2
+    assert len(caught.value.message) < 200

@@ -13,15 +13,20 @@ import os
 import stat
 from collections.abc import Iterator
 from io import BufferedReader
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from ullage.common.quantities import format_bytes
 
 LARGEST: Final = 1 << 30
-"""Bytes of any file of a run that is read; programs that print more are killed."""
+"""Bytes of a file of lines."""
+DOCUMENT: Final = 64 << 20
+"""Bytes of a file that is read at once."""
+MOST_LINES: Final = 1 << 22
+"""Lines of one."""
 _ANY_SIZE: Final = 1 << 62
-LONGEST_LINE: Final = 64 << 20
+LONGEST_LINE: Final = 16 << 20
 """Bytes of a line in one."""
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -48,7 +53,7 @@ def open_regular(file: Path, limit: int = LARGEST, root: Path | None = None) -> 
         raise
 
 
-def read_regular(file: Path, limit: int = LARGEST, root: Path | None = None) -> bytes:
+def read_regular(file: Path, limit: int = DOCUMENT, root: Path | None = None) -> bytes:
     """All of it; see `open_regular`."""
     with open_regular(file, limit, root) as stream:
         data = stream.read(limit + 1)
@@ -61,8 +66,12 @@ def read_lines(file: Path, limit: int = LARGEST, root: Path | None = None) -> It
     """Line by line, each with its end; the last one may be without it."""
     with open_regular(file, limit, root) as stream:
         read = 0
-        while line := stream.readline(LONGEST_LINE + 1):
+        for number in count(1):
+            if not (line := stream.readline(LONGEST_LINE + 1)):
+                return
             read += len(line)
+            if number > MOST_LINES:
+                raise OSError(errno.EFBIG, f"it has more than {MOST_LINES:,} lines", str(file))
             if len(line) > LONGEST_LINE:
                 reason = f"a line of it is longer than {format_bytes(LONGEST_LINE)}"
                 raise OSError(errno.EFBIG, reason, str(file))

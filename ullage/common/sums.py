@@ -45,6 +45,18 @@ class Chain:
         self.before = written
         return content + b"}"
 
+    def is_damaged_end(self, tail: bytes) -> bool:
+        """Is a last line without its newline more than what a killed writer leaves?
+
+        That is a beginning of a line, never a whole one and then something else. A record within
+        may have a `sum` too, from a guest even: a line's own is told by what it is the sum of.
+        """
+        return any(
+            match.end() < len(tail)
+            and _sum(self.before, tail[: match.start()]) == match[1].decode()
+            for match in _LINE.finditer(tail)
+        )
+
 
 _LINE_TAIL: Final = -len(b',"sum":"0123456789abcdef"}')
 
@@ -53,14 +65,6 @@ def sum_of(line: bytes) -> str | None:
     """The `sum` that a line ends with; None: it has none."""
     match = _LINE.fullmatch(line[_LINE_TAIL:])
     return match[1].decode() if match else None
-
-
-def damaged_end(tail: bytes) -> bool:
-    """Is a last line without its newline more than what a killed writer leaves?
-
-    That is a beginning of a line, never a whole one and then something else.
-    """
-    return any(match.end() < len(tail) for match in _LINE.finditer(tail))
 
 
 def sealed(document: bytes) -> bytes:

@@ -6,7 +6,6 @@ terminal or to look like something else.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -91,7 +90,7 @@ def one_line(text: str) -> str:
 _BREAKS: Final = {ord(character): 0x2400 + ord(character) for character in _KEPT}
 
 
-_FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠﹦﹢﹣﹫]")
+_SIGNS: Final = "=+-@＝＋－＠﹦﹢﹣﹫"
 
 
 def inert(value: object) -> object:
@@ -101,8 +100,9 @@ def inert(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
+    seen = (c for c in value if not c.isspace() and unicodedata.category(c) not in _HIDDEN)
     flat = one_line(value)
-    return f"'{flat}" if _FORMULA.match(value) else flat
+    return f"'{flat}" if next(seen, "") in tuple(_SIGNS) else flat
 
 
 def printable(text: str, limit: int) -> str:

@@ -17,6 +17,8 @@ MAX_NODES = 100_000
 """Aliases are expanded; more nodes than this is a mistake or an attack."""
 
 MAX_DEPTH = 40
+MOST_BITS = 64
+"""Of a whole number, in whatever base it is written; Python would not even print a longer one."""
 STANDARD_TAG = "tag:yaml.org,2002:"
 OBJECT_TAG = STANDARD_TAG + "python/"
 
@@ -88,9 +90,12 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         try:
-            return self.constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
+            value = self.constructor.construct_object(node)
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
             self.refuse(line, getattr(error, "problem", None) or str(error))
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            self.refuse(line, f"a number of more than {MOST_BITS} bits")
+        return value
 
     def mapping(self, node: yaml.MappingNode, path: FieldPath) -> dict[str, Any]:
         result: dict[str, Any] = {}

@@ -168,7 +168,7 @@ class Kind(Generic[R, E]):
             try:
                 if not written.endswith(b"\n"):
                     tail = written
-                    if sums.damaged_end(tail):
+                    if chain.is_damaged_end(tail):
                         raise BrokenSumError("there is more after its end")
                 else:
                     records.append(validate(chain.opened(written[:-1])))

@@ -108,7 +108,7 @@ def _lines(run: Path, name: str) -> tuple[Checked, dict[str, object]]:
                 record = chain.opened(line[:-1])
                 bare += not chain.before
                 known |= _digests(record)
-            elif sums.damaged_end(line):
+            elif chain.is_damaged_end(line):
                 raise BrokenSumError("there is more after its end")
             else:
                 torn = True

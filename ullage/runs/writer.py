@@ -143,7 +143,7 @@ class Journal:
         damaged at its end is cut by nobody: who reads it says so.
         """
         *_, before, last, torn = [b"", b"", *last_lines(self._fd, 3)]
-        if sums.damaged_end(torn):
+        if Chain(sums.sum_of(last) or "").is_damaged_end(torn):
             return ""
         cut = cut_torn_end(self._fd)
         if (half := _duet_half(last)) and half != _duet_half(before, swapped=True):

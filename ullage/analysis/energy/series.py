@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from ullage.analysis.energy import plausibility, renewal
-from ullage.common import sums
 from ullage.common.errors import ENERGY_READINGS_BAD, UllageError
 from ullage.common.faults import first_fault
 from ullage.common.regular import read_lines
@@ -104,7 +103,7 @@ def _parse(file: Path, lines: Iterable[bytes]) -> Iterator[tuple[int, Line]]:
     for number, text in enumerate(lines, start=1):
         try:
             if not text.endswith(b"\n"):
-                if sums.damaged_end(text):
+                if chain.is_damaged_end(text):
                     raise BrokenSumError("there is more after its end")
                 continue
             line = _LINE.validate_json(chain.opened(text[:-1]))
