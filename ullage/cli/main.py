@@ -25,6 +25,7 @@ from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.guarded import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
@@ -284,8 +285,8 @@ def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:
 
 
 for name, command in RESULTS.items():
-    app.command(name)(command)
-app.command("compare")(compare_command)
-app.command("weigh")(weigh_command)
-app.command("profile")(profile_command)
+    app.command(name)(reads_folder(command))
+app.command("compare")(reads_folder(compare_command))
+app.command("weigh")(reads_folder(weigh_command))
+app.command("profile")(reads_folder(profile_command))
 app.command("clean")(clean_command)

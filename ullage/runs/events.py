@@ -6,8 +6,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ullage.runs.records import Curve, Difference, Metered, Nanoseconds, Place, Record, Scalar
+from ullage.runs.records import (
+    Count,
+    Curve,
+    Difference,
+    Finite,
+    Metered,
+    Nanoseconds,
+    Place,
+    Record,
+    Scalar,
+    Seconds,
+)
 
+Small = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+"""The exit status or the signal of a process."""
 HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
 
@@ -15,13 +28,13 @@ HOST_SHARED = "host-shared"
 class Usage(Record):
     """What one process and its waited-for children used."""
 
-    user_s: float
-    system_s: float
-    max_rss_bytes: int
-    minor_faults: int = 0
-    major_faults: int = 0
-    voluntary_switches: int = 0
-    involuntary_switches: int = 0
+    user_s: Seconds
+    system_s: Seconds
+    max_rss_bytes: Count
+    minor_faults: Count = 0
+    major_faults: Count = 0
+    voluntary_switches: Count = 0
+    involuntary_switches: Count = 0
 
 
 class RoleRecord(Record):
@@ -30,8 +43,8 @@ class RoleRecord(Record):
     role: str
     instance: str
     argv: tuple[str, ...]
-    status: int | None
-    signal: int | None
+    status: Small | None
+    signal: Small | None
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     late_ns: Nanoseconds = 0
@@ -73,7 +86,7 @@ class InstanceClock(Record):
     shared: bool
     looks: tuple[int, ...]
     """Numbers of the `synchronised` events that it was told by: before, and after."""
-    messages: int
+    messages: Count
     took_ns: Nanoseconds
     hard_ns: Nanoseconds
     """No instant of its programs is further off, either way."""
@@ -116,7 +129,7 @@ class Trial(Record):
     end_ns: Nanoseconds
     spread_ns: Nanoseconds | None = None
     """Latest minus earliest start of the instances that had one agreed instant."""
-    overhead_s: float = 0.0
+    overhead_s: Finite = 0.0
     """What the engine itself took around the work."""
     metrics: dict[str, Scalar | Curve] = Field(default={})
     """With several instances in the environment: the mean over them; so for iterations."""
@@ -144,7 +157,7 @@ class Started(Record):
     event: Literal["started"] = "started"
     epoch_ns: Nanoseconds
     start_ns: Nanoseconds
-    pid: int
+    pid: Count
     tag: str
     """Of this session: what it makes outside the run folder carries it."""
     resumed: bool
@@ -162,7 +175,7 @@ class Provisioned(Record):
     generation: Place = 0
     """As of the trials that it is made for."""
     epoch_ns: Nanoseconds
-    seconds: float
+    seconds: Seconds
     facts: dict[str, Any]
     clock: ClockSaid | None = None
 
@@ -188,7 +201,7 @@ class Synchronised(Record):
     sure_ns: Nanoseconds
     """The same in 99.9 % of all cases, if paths are alike."""
     rtt_ns: Nanoseconds
-    messages: int
+    messages: Count
     took_ns: Nanoseconds
     reasons: tuple[str, ...]
 
@@ -208,7 +221,7 @@ class BlockDone(Record):
     event: Literal["block"] = "block"
     block: Place
     epoch_ns: Nanoseconds
-    seconds: float
+    seconds: Seconds
 
 
 class Warned(Record):
@@ -225,7 +238,7 @@ class Finished(Record):
 
     event: Literal["finished"] = "finished"
     epoch_ns: Nanoseconds
-    seconds: float
+    seconds: Seconds
     reason: Literal["precision", "budget", "blocks", "interrupted", "failed"]
     message: str = ""
 

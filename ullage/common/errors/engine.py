@@ -38,6 +38,11 @@ RUN_CHANGED: Final = ErrorKind(
     "put it back as it was, or start a new run; only `max` and `budget` of `blocks:` may change, "
     "of an elastic plan `repetitions`, to no fewer than it has done, and `budgets:`",
 )
+RUN_MAKES_NO_SENSE: Final = ErrorKind(
+    "run-makes-no-sense",
+    "what stands in the folder or table cannot be right together: {place}",
+    "was it changed after the run? If not, it is a fault of ullage: please report that place",
+)
 RUN_IN_USE: Final = ErrorKind(
     "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"
 )
