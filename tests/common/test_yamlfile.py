@@ -108,7 +108,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 )
 def test_what_is_no_number_of_ours_is_refused_in_words(value: str) -> None:
     with pytest.raises(UllageError) as caught:
-        yamlfile.parse(f"a: 1\nb: {value}\n")
+        parse(f"a: 1\nb: {value}\n")
     assert caught.value.kind is errors.PLAN_BAD_YAML
     assert caught.value.facts["line"] == 2
     assert len(caught.value.message) < 300
@@ -125,4 +125,4 @@ def test_what_is_no_number_of_ours_is_refused_in_words(value: str) -> None:
     ],
 )
 def test_integers_in_other_bases_are_numbers(text: str, value: int) -> None:
-    assert yamlfile.parse(f"a: {text}").data == {"a": value}
+    assert parse(f"a: {text}").data == {"a": value}

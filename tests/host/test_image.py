@@ -294,3 +294,21 @@ def test_image_of_the_host() -> None:
     assert caught.value.kind is errors.HOST_MISSING
     assert caught.value.message == "missing on this host: no-b, no-a, no-b-too"
     assert caught.value.hint == "install it: apt-get install a b"
+
+
+def test_the_hash_of_a_package_is_that_of_the_version_that_is_installed(tmp_path: Path) -> None:
+    stanzas = [("sh", "1", "a" * 64), ("sh", "2", "b" * 64), ("cat", "1", "c" * 64)]
+    text = "\n\n".join(
+        f"Package: {name}\nVersion: {version}\nDescription: x\n SHA256: no\nSHA256: {digest}"
+        for name, version, digest in stanzas
+    )
+    (tmp_path / "mirror_main_Packages").write_text(text + "\n")
+    (tmp_path / "mirror_main_Release").write_text(text)
+    installed = {"sh": "2", "cat": "2", "ls": "1"}
+    assert mmdebstrap.hashes(tmp_path, installed) == {"sh": "b" * 64}
+
+
+def test_an_archive_of_one_instant_is_a_source_whose_age_does_not_count() -> None:
+    source = mmdebstrap.Source("http://x/20250101T000000Z", "bookworm", ("main",), old=True)
+    line = "deb [check-valid-until=no] http://x/20250101T000000Z bookworm main"
+    assert source.line() == line

@@ -174,11 +174,20 @@ def image_build(
     from ullage.host import image
     from ullage.plan import matrix, schema
 
-    cells = matrix.resolve(*schema.load(file)) if file else None
-    built = asyncio.run(image.build(matrix.packages(cells), matrix.artifacts(cells)))
+    plan, document = schema.load(file) if file else (None, None)
+    cells = matrix.resolve(plan, document) if plan and document else None
+    snapshot = plan.snapshot if plan else None
+    artifacts = matrix.artifacts(cells)
+    built = asyncio.run(image.build(matrix.packages(cells), artifacts, snapshot=snapshot))
     if as_json:
         print_json(
-            {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}
+            {
+                "digest": built.digest,
+                "root": str(built.root),
+                "packages": dict(built.packages),
+                "hashes": dict(built.hashes),
+                "snapshot": built.snapshot,
+            }
         )
     else:
         stdout.print(escape(f"{built.digest}\n{built.root}"), soft_wrap=True)

@@ -238,6 +238,11 @@ class ImageRecord(Record):
     kind: Literal["built", "host"]
     digest: str
     packages: dict[str, str] = {}
+    """Name → version."""
+    hashes: dict[str, str] = {}
+    """Name → SHA-256 of the `.deb` that it came from."""
+    snapshot: str | None = None
+    """Address of the archive of one instant; None: what the host's sources had then."""
     """Debian package → version."""
 
 
