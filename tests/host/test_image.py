@@ -42,6 +42,8 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[st
         work: Path,
         on_progress: Callable[[str], None],
         extra: Sequence[Path],
+        *,
+        snapshot: str | None,
     ) -> None:
         assert all(path.is_dir() for path in extra)
         calls.append(packages)
@@ -312,3 +314,13 @@ def test_an_archive_of_one_instant_is_a_source_whose_age_does_not_count() -> Non
     source = mmdebstrap.Source("http://x/20250101T000000Z", "bookworm", ("main",), old=True)
     line = "deb [check-valid-until=no] http://x/20250101T000000Z bookworm main"
     assert source.line() == line
+
+
+def test_an_archive_makes_another_image_and_the_run_says_which(
+    builder: list[Sequence[str]],
+) -> None:
+    plain = asyncio.run(image.build(["sysbench"]))
+    pinned = asyncio.run(image.build(["sysbench"], snapshot="https://x/20250101T000000Z"))
+    assert len(builder) == 2
+    assert plain.record().snapshot is None
+    assert pinned.record().snapshot == "https://x/20250101T000000Z"

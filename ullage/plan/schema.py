@@ -248,7 +248,8 @@ class Plan(Fields):
     )
     snapshot: str | None = Field(
         None,
-        pattern=r"^https?://[A-Za-z0-9][\w.:/~%+-]{1,400}$",
+        pattern=r"^https?://[A-Za-z0-9][A-Za-z0-9_.:/~%+-]+$",
+        max_length=400,
         description="address of a mirror's archive of one instant, for the image's packages: the"
         " same plan then installs the same versions; absent: the host's own sources, as they are",
     )
