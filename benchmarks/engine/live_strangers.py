@@ -98,14 +98,17 @@ def _run(flooded: bool, blocks: int) -> tuple[float, float]:
             with _strangers(port) if flooded else contextlib.nullcontext():
                 taken = 0.0
                 while run.poll() is None:
-                    taken = max(taken, _beside_s(run.pid) / (time.monotonic() - began))
+                    taken = max(taken, _beside_s(run.pid))
                     time.sleep(0.2)
+        elapsed_s = time.monotonic() - began
         if run.returncode not in (0, 3):
             raise RuntimeError(stderr.read_text()[-2000:])
         (folder,) = Path(work, "runs").iterdir()
         lines = (folder / "journal.jsonl").read_text().splitlines()
         events = [json.loads(line) for line in lines]
-        return sum(event["seconds"] for event in events if event["event"] == "block"), taken
+        return sum(
+            event["seconds"] for event in events if event["event"] == "block"
+        ), taken / elapsed_s
 
 
 def _port(stderr: Path, run: subprocess.Popen[bytes]) -> int:

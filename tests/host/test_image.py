@@ -131,7 +131,7 @@ def test_what_a_dead_builder_left_is_found_and_a_living_ones_is_not(
 def test_a_failed_build_leaves_nothing(
     builder: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         raise mmdebstrap._failure("E: Unable to locate package nosuch\nE: mmdebstrap failed to run")
 
     monkeypatch.setattr(mmdebstrap, "bootstrap", fail)

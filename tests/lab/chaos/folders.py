@@ -139,6 +139,7 @@ def changed(document: Any, draw: random.Random) -> tuple[Any, str]:
     for step in path[:-1]:
         place = place[step]
     before, roll = place[path[-1]], draw.random()
+    new: Any
     if roll < 0.08:
         del place[path[-1]]
         return document, f"{path} is gone"
