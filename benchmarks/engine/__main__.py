@@ -8,6 +8,7 @@ from benchmarks.engine import (
     causes_cost,
     demo_time,
     footprint,
+    live_strangers,
     startup,
     trial_cost,
 )
@@ -21,6 +22,7 @@ BENCHMARKS = {
     "agent_cost": agent_cost.measure,
     "demo_time": demo_time.measure,
     "causes_cost": causes_cost.measure,
+    "live_strangers": live_strangers.measure,
 }
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
+from ullage.common import errors
 from ullage.host import claims, leftovers, paths
 
 clean = commandkit.in_this_process("clean")
@@ -38,7 +39,7 @@ def dead(tag: str) -> str:
 def test_it_says_what_and_whose_and_removes_nothing_unasked(dead: str, clean: Ullage) -> None:
     done = clean()
     assert done.code == 2
-    assert "clean-unconfirmed" in done.stderr
+    assert errors.CLEAN_UNCONFIRMED.code in done.stderr
     assert re.search(
         rf"^run /runs/x, of {pwd.getpwuid(os.geteuid()).pw_name}, [\d.]+ s old:", done.stdout
     )

@@ -91,11 +91,38 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["0x" + "f" * 6000, "0b" + "1" * 70, "9" * 30, "1" + ":59" * 60, "-" + "9" * 5000]
+    "value",
+    [
+        pytest.param("0x" + "f" * 6000, id="hex"),
+        pytest.param("0b" + "1" * 20_000, id="binary"),
+        pytest.param("0" + "7" * 8000, id="octal"),
+        pytest.param("1" + ":59" * 4000, id="base 60"),
+        pytest.param("1" + ":59" * 400 + ".5", id="base 60, a fraction"),
+        pytest.param("18446744073709551616", id="decimal"),
+        pytest.param("-" + "9" * 4000, id="negative"),
+        "!!int ''",
+        "!!float ''",
+        "!!bool x",
+        "!!timestamp x",
+    ],
 )
-def test_no_number_is_longer_than_any_machine_counts(number: str) -> None:
+def test_what_is_no_number_of_ours_is_refused_in_words(value: str) -> None:
     with pytest.raises(UllageError) as caught:
-        parse(f"x: 1\nseed: {number}\n")
+        parse(f"a: 1\nb: {value}\n")
     assert caught.value.kind is errors.PLAN_BAD_YAML
     assert caught.value.facts["line"] == 2
-    assert len(caught.value.message) < 200
+    assert len(caught.value.message) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0x10", 16),
+        ("0b11", 3),
+        ("017", 15),
+        ("1:30:00", 5400),
+        ("18446744073709551615", 2**64 - 1),
+    ],
+)
+def test_integers_in_other_bases_are_numbers(text: str, value: int) -> None:
+    assert parse(f"a: {text}").data == {"a": value}

@@ -42,6 +42,8 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[st
         work: Path,
         on_progress: Callable[[str], None],
         extra: Sequence[Path],
+        *,
+        snapshot: str | None,
     ) -> None:
         assert all(path.is_dir() for path in extra)
         calls.append(packages)
@@ -129,7 +131,7 @@ def test_what_a_dead_builder_left_is_found_and_a_living_ones_is_not(
 def test_a_failed_build_leaves_nothing(
     builder: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         raise mmdebstrap._failure("E: Unable to locate package nosuch\nE: mmdebstrap failed to run")
 
     monkeypatch.setattr(mmdebstrap, "bootstrap", fail)
@@ -294,3 +296,31 @@ def test_image_of_the_host() -> None:
     assert caught.value.kind is errors.HOST_MISSING
     assert caught.value.message == "missing on this host: no-b, no-a, no-b-too"
     assert caught.value.hint == "install it: apt-get install a b"
+
+
+def test_the_hash_of_a_package_is_that_of_the_version_that_is_installed(tmp_path: Path) -> None:
+    stanzas = [("sh", "1", "a" * 64), ("sh", "2", "b" * 64), ("cat", "1", "c" * 64)]
+    text = "\n\n".join(
+        f"Package: {name}\nVersion: {version}\nDescription: x\n SHA256: no\nSHA256: {digest}"
+        for name, version, digest in stanzas
+    )
+    (tmp_path / "mirror_main_Packages").write_text(text + "\n")
+    (tmp_path / "mirror_main_Release").write_text(text)
+    installed = {"sh": "2", "cat": "2", "ls": "1"}
+    assert mmdebstrap.hashes(tmp_path, installed) == {"sh": "b" * 64}
+
+
+def test_an_archive_of_one_instant_is_a_source_whose_age_does_not_count() -> None:
+    source = mmdebstrap.Source("http://x/20250101T000000Z", "bookworm", ("main",), old=True)
+    line = "deb [check-valid-until=no] http://x/20250101T000000Z bookworm main"
+    assert source.line() == line
+
+
+def test_an_archive_makes_another_image_and_the_run_says_which(
+    builder: list[Sequence[str]],
+) -> None:
+    plain = asyncio.run(image.build(["sysbench"]))
+    pinned = asyncio.run(image.build(["sysbench"], snapshot="https://x/20250101T000000Z"))
+    assert len(builder) == 2
+    assert plain.record().snapshot is None
+    assert pinned.record().snapshot == "https://x/20250101T000000Z"

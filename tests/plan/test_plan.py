@@ -178,6 +178,8 @@ CASES: list[tuple[str, str, ErrorKind, str, str]] = [
     ("provider: native", "x: 1", errors.PLAN_BAD_FIELD, ":4: environments.native.provider", ""),
     ("budget: 10m", "budget: soon", errors.PLAN_BAD_FIELD, ":12: blocks.budget", "10m"),
     ("name: demo", "name: demo\nresources: 3", errors.PLAN_BAD_FIELD, ":2: resources", "a mapping"),
+    ("name: demo", "name: demo\nsnapshot: ftp://x/y", errors.PLAN_BAD_FIELD, ":2: snapshot", ""),
+    ("name: demo", "name: demo\nsnapshot: 'http://x y'", errors.PLAN_BAD_FIELD, ":2:", ""),
     ("name: demo", "name: demo\nrepeat: 3", errors.PLAN_BAD_FIELD, ":2: repeat:", ""),
     ("name: demo", "name: demo\nrepeat: {boots: 3}", errors.PLAN_UNKNOWN_FIELD, ":2:", "instances"),
     ("name: demo", "name: demo\nrepeat: {instances: 0}", errors.PLAN_BAD_FIELD, ":2:", "anew"),

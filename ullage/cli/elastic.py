@@ -18,6 +18,7 @@ from ullage.cli.options import (
 )
 from ullage.common.errors import ExitCode
 from ullage.common.files import put
+from ullage.common.guarded import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> 
 
 
 @elastic_app.command("show")
+@reads_folder
 def show_command(run: ElasticRun = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
     """Say what a run found.
 
@@ -102,6 +104,7 @@ def show_command(run: ElasticRun = None, runs: RunsOption = RUNS, as_json: Json 
 
 
 @elastic_app.command("report")
+@reads_folder
 def report_command(
     run: ElasticRun = None,
     against: Annotated[
@@ -128,6 +131,7 @@ def report_command(
 
 
 @elastic_app.command("export")
+@reads_folder
 def export_command(
     run: ElasticRun = None,
     form: FormatOption = "csv",
@@ -150,6 +154,7 @@ def export_command(
 
 
 @elastic_app.command("simulate")
+@reads_folder
 def simulate_command(
     file: Annotated[Path, typer.Argument(help="What to simulate.")],
     as_json: Json = False,

@@ -24,6 +24,7 @@ from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.guarded import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
@@ -193,11 +194,20 @@ def image_build(
     from ullage.host import image
     from ullage.plan import matrix, schema
 
-    cells = matrix.resolve(*schema.load(file)) if file else None
-    built = asyncio.run(image.build(matrix.packages(cells), matrix.artifacts(cells)))
+    plan, document = schema.load(file) if file else (None, None)
+    cells = matrix.resolve(plan, document) if plan and document else None
+    snapshot = plan.snapshot if plan else None
+    artifacts = matrix.artifacts(cells)
+    built = asyncio.run(image.build(matrix.packages(cells), artifacts, snapshot=snapshot))
     if as_json:
         print_json(
-            {"digest": built.digest, "root": str(built.root), "packages": dict(built.packages)}
+            {
+                "digest": built.digest,
+                "root": str(built.root),
+                "packages": dict(built.packages),
+                "hashes": dict(built.hashes),
+                "snapshot": built.snapshot,
+            }
         )
     else:
         stdout.print(escape(built.digest), soft_wrap=True)
@@ -305,8 +315,8 @@ def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:
 
 
 for name, command in RESULTS.items():
-    app.command(name)(command)
-app.command("compare")(compare_command)
-app.command("weigh")(weigh_command)
-app.command("profile")(profile_command)
+    app.command(name)(reads_folder(command))
+app.command("compare")(reads_folder(compare_command))
+app.command("weigh")(reads_folder(weigh_command))
+app.command("profile")(reads_folder(profile_command))
 app.command("clean")(clean_command)

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ullage.common.errors import PLAN_BAD_FIELD, PLAN_BAD_YAML, PLAN_NOT_READABLE, UllageError
+from ullage.common.text import clean
 
 FieldPath = tuple[str | int, ...]
 
@@ -17,8 +18,17 @@ MAX_NODES = 100_000
 """Aliases are expanded; more nodes than this is a mistake or an attack."""
 
 MAX_DEPTH = 40
-MOST_BITS = 64
-"""Of a whole number, in whatever base it is written; Python would not even print a longer one."""
+MAX_BITS = 64
+"""Of an integer, however it is written: in hex, binary or base 60 a line holds thousands."""
+_NOT_CONSTRUCTED = (
+    yaml.YAMLError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    TypeError,
+)
+"""What PyYAML raises where a tag promises what the text is not: not all of it is its own."""
 STANDARD_TAG = "tag:yaml.org,2002:"
 OBJECT_TAG = STANDARD_TAG + "python/"
 
@@ -89,12 +99,17 @@ class _Reader:
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        return self.scalar(node, line)
+
+    def scalar(self, node: yaml.Node, line: int) -> Any:
         try:
             value = self.constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
-            self.refuse(line, getattr(error, "problem", None) or str(error))
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
-            self.refuse(line, f"a number of more than {MOST_BITS} bits")
+        except _NOT_CONSTRUCTED as error:
+            written = clean(str(node.value), 60) or "nothing"
+            kind = node.tag.removeprefix(STANDARD_TAG)
+            self.refuse(line, getattr(error, "problem", None) or f"{written!r} is no {kind}")
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            self.refuse(line, f"an integer of more than {MAX_BITS} bits: {clean(node.value, 60)}")
         return value
 
     def mapping(self, node: yaml.MappingNode, path: FieldPath) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +53,10 @@ class Image:
     """Every Debian package inside → its version."""
     dir: Path
     """Where it is kept, with its disks."""
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """Package → SHA-256 of its `.deb`; empty for an image that an older ullage built."""
+    snapshot: str | None = None
+    """The archive that the packages came from; None: the host's sources, as they were."""
 
     async def disk(self, format: DiskFormat) -> Path:  # noqa: A002 - the field's word
         """The image as a disk with one ext4 file system, made once. Read-only for all."""
@@ -120,25 +124,34 @@ class Image:
 
     def record(self) -> ImageRecord:
         """As it goes into the run folder."""
-        return ImageRecord(kind="built", digest=self.digest, packages=dict(self.packages))
+        return ImageRecord(
+            kind="built",
+            digest=self.digest,
+            packages=dict(self.packages),
+            hashes=dict(self.hashes),
+            snapshot=self.snapshot,
+        )
 
 
 async def build(
     packages: Sequence[str],
     artifacts: Sequence[Artifact] = (),
     *,
+    snapshot: str | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Image:
     """The image with these packages and the base ones, from the cache when it was built before.
 
-    artifacts: files that no package holds.
+    artifacts: files that no package holds. snapshot: the address of the archive to take packages
+    from; None: from where the host's apt does.
 
     `on_progress` gets a few words on each step. Raises IMAGE_BUILD_FAILED, HOST_MISSING.
     """
     progress = on_progress or (lambda _: None)
     names = sorted({*BASE_PACKAGES, *packages})
     lines = (artifact.line for artifact in artifacts)
-    recipe = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *names, *lines))
+    pinned = () if snapshot is None else (snapshot,)
+    recipe = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *names, *lines, *pinned))
     place = cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
     if (place / _FACTS).exists():
         return _load(place)
@@ -146,7 +159,7 @@ async def build(
     async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
         if not (place / _FACTS).exists():
             await asyncio.to_thread(_remove_unfinished, place)
-            await _build_new(names, artifacts, place, progress)
+            await _build_new(names, artifacts, place, progress, snapshot)
     return _load(place)
 
 
@@ -193,7 +206,15 @@ def _owners(paths: set[str]) -> set[str]:
 
 def _load(place: Path) -> Image:
     facts = _read_facts(place)
-    return Image(facts["digest"], place / "root", place / "rootfs.tar", facts["packages"], place)
+    return Image(
+        digest=facts["digest"],
+        root=place / "root",
+        tar=place / "rootfs.tar",
+        packages=facts["packages"],
+        dir=place,
+        hashes=facts.get("hashes", {}),
+        snapshot=facts.get("snapshot"),
+    )
 
 
 def _read_facts(place: Path) -> dict[str, Any]:
@@ -214,6 +235,7 @@ async def _build_new(
     artifacts: Sequence[Artifact],
     place: Path,
     progress: Callable[[str], None],
+    snapshot: str | None,
 ) -> None:
     work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
     try:
@@ -224,17 +246,20 @@ async def _build_new(
             progress("fetching what no package holds")
             await stage(artifacts, extra)
         more = sorted(extra.iterdir()) if artifacts else []
-        await mmdebstrap.bootstrap(names, tar, work, progress, more)
+        await mmdebstrap.bootstrap(names, tar, work, progress, more, snapshot=snapshot)
         progress("unpacking")
         await _unpack(tar, directory / "root")
         progress("computing digests")
+        versions = await asyncio.to_thread(_versions, directory / "root")
         facts = {
             "format": _FORMAT,
             "digest": f"sha256:{await asyncio.to_thread(sha256_of, tar)}",
             "suite": mmdebstrap.SUITE,
             "asked": list(names),
             "artifacts": {artifact.path: artifact.sha256 for artifact in artifacts},
-            "packages": await asyncio.to_thread(_versions, directory / "root"),
+            "packages": versions,
+            "hashes": await asyncio.to_thread(mmdebstrap.hashes, work / "lists", versions),
+            "snapshot": snapshot,
             "manifest": await asyncio.to_thread(manifest, directory / "root"),
         }
         (directory / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -63,10 +63,14 @@ class Source:
     suite: str
     components: tuple[str, ...]
     signed_by: str | None = None
+    old: bool = False
+    """An archive of an instant: what it says of its own age does not count."""
 
     def line(self) -> str:
         """As a line of sources.list."""
-        option = f"[signed-by={self.signed_by}] " if self.signed_by else ""
+        options = [f"signed-by={self.signed_by}"] if self.signed_by else []
+        options += ["check-valid-until=no"] if self.old else []
+        option = f"[{' '.join(options)}] " if options else ""
         return f"deb {option}{self.uri} {self.suite} {' '.join(self.components)}"
 
 
@@ -76,12 +80,16 @@ async def bootstrap(
     work: Path,
     on_progress: Callable[[str], None],
     extra: Sequence[Path] = (),
+    *,
+    snapshot: str | None = None,
 ) -> None:
     """Write the root filesystem with these packages to `tar`; `work` is scratch space.
 
-    extra: directories that are copied into its root (`…/opt` becomes `/opt`).
+    extra: directories that are copied into its root (`…/opt` becomes `/opt`). In `work` remains
+    `lists`, where apt says what it fetched (`hashes`).
 
-    Fetches from where the host's own apt does. Raises IMAGE_BUILD_FAILED.
+    Fetches from where the host's own apt does, or from `snapshot`, the address of an archive of one
+    instant. Raises IMAGE_BUILD_FAILED.
     """
     program = needed("mmdebstrap", "mmdebstrap")
     if os.geteuid() != 0:
@@ -93,7 +101,8 @@ async def bootstrap(
                 reason=f"{package!r} is not the name of a Debian package",
                 suggestion="names are lower-case letters, digits, `+`, `-` and `.`",
             )
-    sources = [source.line() + "\n" for source in host_sources()]
+    places = host_sources() if snapshot is None else [Source(snapshot, SUITE, ("main",), old=True)]
+    sources = [source.line() + "\n" for source in places]
     (work / "sources.list").write_text("".join(sources), encoding="utf-8")
     (work / "apt.conf").write_text(await _host_options(), encoding="utf-8")
     status, stderr = await _run(
@@ -104,6 +113,7 @@ async def bootstrap(
         # By file: a proxy's address may hold a password, and everybody can read an argv.
         f"--aptopt={work / 'apt.conf'}",
         *(f"--customize-hook=copy-in {shlex.quote(str(path))} /" for path in extra),
+        f"--customize-hook=copy-out /var/lib/apt/lists {shlex.quote(str(work))}",
         f"--customize-hook={_HOOK}",
         # The hook does that: what apt leaves depends on whether its own user reaches the place.
         "--skip=cleanup/apt",
@@ -165,6 +175,21 @@ def deb822_sources(text: str) -> Iterator[Source]:
             for suite in fields.get("suites", "").split():
                 components = tuple(fields.get("components", "").split())
                 yield Source(uri, suite, components, _key(fields.get("signed-by", "")))
+
+
+def hashes(lists: Path, versions: Mapping[str, str]) -> dict[str, str]:
+    """Package → SHA-256 of the `.deb` that it came from, by the index that apt has checked.
+
+    lists: apt's directory of indices. versions: package → the version that is installed.
+    """
+    digests: dict[str, str] = {}
+    for index in sorted(lists.glob("*_Packages")):
+        for stanza in index.read_text(encoding="utf-8", errors="replace").split("\n\n"):
+            fields = dict(re.findall(r"^(Package|Version|SHA256): (\S+)$", stanza, re.MULTILINE))
+            name = fields.get("Package", "")
+            if name in versions and fields.get("Version") == versions[name] and "SHA256" in fields:
+                digests[name] = fields["SHA256"]
+    return dict(sorted(digests.items()))
 
 
 def telling_lines(stderr: str) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from ullage.meters.base import REGISTRY, Inside, Meter, Scene
-from ullage.runs.records import Metered
+from ullage.runs.records import LARGEST, Metered
 
 METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "host.Host",
@@ -54,5 +53,5 @@ def refuse_wrong(meter: type[Meter], figures: Mapping[str, float]) -> None:
     for name, value in figures.items():
         if name not in declared:
             raise REGISTRY.bad(meter.__qualname__, f"it gave the undeclared quantity {name!r}")
-        if not math.isfinite(value):
+        if not abs(value) <= LARGEST:  # nor a number that is none
             raise REGISTRY.bad(meter.__qualname__, f"it gave {value} as {name}")

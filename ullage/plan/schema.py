@@ -276,6 +276,13 @@ class Plan(Fields):
     image: Literal["built", "host"] = Field(
         "built", description="`host`: the host's own tools, for native and container only"
     )
+    snapshot: str | None = Field(
+        None,
+        pattern=r"^https?://[A-Za-z0-9][A-Za-z0-9_.:/~%+-]+$",
+        max_length=400,
+        description="address of a mirror's archive of one instant, for the image's packages: the"
+        " same plan then installs the same versions; absent: the host's own sources, as they are",
+    )
     environments: dict[str, EnvironmentPlan] = Field(min_length=1)
     workloads: list[WorkloadPlan] = Field(min_length=1)
     blocks: Blocks = Field(Blocks(), description="how many repetitions")

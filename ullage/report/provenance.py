@@ -19,7 +19,7 @@ from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
 from ullage.report.workloads import on_one_line
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import PLAN, EnvironmentRecord
+from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord
 
 MOST_TEXTS: Final = 6
 MOST_ROWS: Final = 300
@@ -224,6 +224,22 @@ def _unbroken(name: str) -> str:
     return name.replace("-", "\N{NON-BREAKING HYPHEN}")
 
 
+def _packages(image: ImageRecord) -> Fold:
+    """With the hash of each, where the run has them, and where they all came from."""
+    columns: tuple[str, ...] = ("package", "version")
+    rows: list[tuple[str, ...]] = [
+        (clean(name, 80), clean(version, 80)) for name, version in sorted(image.packages.items())
+    ]
+    if image.hashes:
+        columns = (*columns, "SHA-256 of the .deb")
+        digests = [clean(image.hashes.get(name, "–"), 80) for name in sorted(image.packages)]
+        rows = [(*row, digest) for row, digest in zip(rows, digests, strict=True)]
+    caption = f"Packages of the image, {len(rows)}"
+    if image.snapshot:
+        caption += f", from {clean(image.snapshot, 400)}"
+    return Fold(caption, table=tabulate(caption, columns, rows))
+
+
 def folds(folder: RunFolder) -> list[Fold]:
     """What is long: plan, facts, packages, order."""
     r = folder.resolved
@@ -238,9 +254,7 @@ def folds(folder: RunFolder) -> list[Fold]:
     if r.energy_meters:
         sections.append(Fold("The energy meters", table=_energy_meters(folder)))
     if r.image and r.image.packages:
-        rows = [(clean(k, 80), clean(v, 80)) for k, v in sorted(r.image.packages.items())]
-        caption = f"Packages of the image, {len(rows)}"
-        sections.append(Fold(caption, table=tabulate(caption, ("package", "version"), rows)))
+        sections.append(_packages(r.image))
     sections.append(Fold("All trials, in order", table=_trials(folder)))
     return sections
 

@@ -11,13 +11,17 @@ from ullage.runs.records import (
     Curve,
     Difference,
     Digests,
+    Finite,
     Metered,
     Nanoseconds,
     Place,
     Record,
     Scalar,
+    Seconds,
 )
 
+Small = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+"""The exit status or the signal of a process."""
 HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
 
@@ -25,8 +29,8 @@ HOST_SHARED = "host-shared"
 class Usage(Record):
     """What one process and its waited-for children used."""
 
-    user_s: float
-    system_s: float
+    user_s: Seconds
+    system_s: Seconds
     max_rss_bytes: Count
     minor_faults: Count = 0
     major_faults: Count = 0
@@ -40,8 +44,8 @@ class RoleRecord(Record):
     role: str
     instance: str
     argv: tuple[str, ...]
-    status: int | None
-    signal: int | None
+    status: Small | None
+    signal: Small | None
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     late_ns: Nanoseconds = 0
@@ -83,7 +87,7 @@ class InstanceClock(Record):
     shared: bool
     looks: tuple[Place, ...]
     """Numbers of the `synchronised` events that it was told by: before, and after."""
-    messages: Place
+    messages: Count
     took_ns: Nanoseconds
     hard_ns: Nanoseconds
     """No instant of its programs is further off, either way."""
@@ -126,7 +130,7 @@ class Trial(Record):
     end_ns: Nanoseconds
     spread_ns: Nanoseconds | None = None
     """Latest minus earliest start of the instances that had one agreed instant."""
-    overhead_s: float = 0.0
+    overhead_s: Finite = 0.0
     """What the engine itself took around the work."""
     metrics: dict[str, Scalar | Curve] = Field(default={})
     """With several instances in the environment: the mean over them; so for iterations."""
@@ -156,7 +160,7 @@ class Started(Record):
     event: Literal["started"] = "started"
     epoch_ns: Nanoseconds
     start_ns: Nanoseconds
-    pid: Place
+    pid: Count
     tag: str
     """Of this session: what it makes outside the run folder carries it."""
     resumed: bool
@@ -176,7 +180,7 @@ class Provisioned(Record):
     generation: Place = 0
     """As of the trials that it is made for."""
     epoch_ns: Nanoseconds
-    seconds: float
+    seconds: Seconds
     facts: dict[str, Any]
     clock: ClockSaid | None = None
 
@@ -202,7 +206,7 @@ class Synchronised(Record):
     sure_ns: Nanoseconds
     """The same in 99.9 % of all cases, if paths are alike."""
     rtt_ns: Nanoseconds
-    messages: Place
+    messages: Count
     took_ns: Nanoseconds
     reasons: tuple[str, ...]
 
@@ -222,7 +226,7 @@ class BlockDone(Record):
     event: Literal["block"] = "block"
     block: Place
     epoch_ns: Nanoseconds
-    seconds: float
+    seconds: Seconds
 
 
 class CellLeft(Record):
@@ -258,8 +262,8 @@ class Finished(Record):
 
     event: Literal["finished"] = "finished"
     epoch_ns: Nanoseconds
-    seconds: float
-    reason: Literal["precision", "verdicts", "budget", "blocks", "interrupted", "failed"]
+    seconds: Seconds
+    reason: Literal["precision", "budget", "blocks", "interrupted", "failed"]
     message: str = ""
 
 

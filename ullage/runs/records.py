@@ -70,12 +70,18 @@ FORMAT: Final = 2
 LATEST_NS = 1 << 62
 """No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
 
+LARGEST = 1e150
+"""No reading is so far from zero: its square is still a number."""
+
 Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
 Difference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
 """Between two clocks, in nanoseconds."""
 Place = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Of a block in the run, or within a block."""
 
+Finite = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, lt=LATEST_NS / 1e9, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 """Of whatever: no more than the tables' 64 bits hold."""
 Digests = dict[str, Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]]
@@ -85,7 +91,7 @@ Better = Literal["higher", "lower"]
 Resource = Literal["cpu", "memory", "disk", "network", "other"]
 Scalar = float
 Curve = list[tuple[float, float]]
-Metered = dict[str, dict[str, float]]
+Metered = dict[str, dict[str, Finite]]
 """Meter → quantity → value."""
 
 Design = Literal["solo", "duet"]
@@ -151,7 +157,7 @@ class EnergyMeterRecord(Record):
     """What the plan calls it."""
     meter: str
     options: dict[str, Any]
-    every_s: float
+    every_s: Seconds
     """Between two readings."""
     channels: tuple[Channel, ...] = ()
     """None: it was not there when the run began, and the plan calls it optional."""
@@ -182,7 +188,7 @@ class WorkloadRecord(Record):
     """The parameters that show how the work scales, when they vary."""
     files: dict[str, str] = {}
     """What of ours was put inside → `sha256:…`."""
-    duration_s: float
+    duration_s: Seconds
     """Nominal length of one trial."""
 
     @model_validator(mode="before")
@@ -238,6 +244,11 @@ class ImageRecord(Record):
     kind: Literal["built", "host"]
     digest: str
     packages: dict[str, str] = {}
+    """Name → version."""
+    hashes: dict[str, str] = {}
+    """Name → SHA-256 of the `.deb` that it came from."""
+    snapshot: str | None = None
+    """Address of the archive of one instant; None: what the host's sources had then."""
     """Debian package → version."""
 
 
@@ -253,8 +264,8 @@ class Resolved(Record):
     name: str
     seed: int
     baseline: str
-    confidence: float
-    margin: float
+    confidence: Share
+    margin: Share
     resources: dict[str, Any]
     blocks: dict[str, Any]
     repeat: dict[str, Any] = {}

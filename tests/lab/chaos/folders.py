@@ -139,6 +139,7 @@ def changed(document: Any, draw: random.Random) -> tuple[Any, str]:
     for step in path[:-1]:
         place = place[step]
     before, roll = place[path[-1]], draw.random()
+    new: Any
     if roll < 0.08:
         del place[path[-1]]
         return document, f"{path} is gone"
@@ -250,11 +251,15 @@ def go(first: int, count: int, step: int = 1) -> list[Fault]:
 
 def campaign(first: int, count: int, workers: int) -> list[Fault]:
     """The changes, a share for each process."""
-    size = 250
+    size = 100
     starts = range(first, first + count, size)
     sizes = [min(size, first + count - start) for start in starts]
-    with ProcessPoolExecutor(workers, max_tasks_per_child=4) as pool:
-        return [fault for faults in pool.map(go, starts, sizes) for fault in faults]
+    faults: list[Fault] = []
+    with ProcessPoolExecutor(workers, max_tasks_per_child=10) as pool:
+        for start, share in zip(starts, pool.map(go, starts, sizes), strict=True):
+            faults += share
+            print(f"{start + size - first:,} of {count:,}", file=sys.stderr, flush=True)
+    return faults
 
 
 def main_of_campaign() -> int:

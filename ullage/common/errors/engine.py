@@ -54,6 +54,11 @@ RUN_NOT_OURS: Final = ErrorKind(
     "{path} cannot be taken up: {reason}",
     "take it up as its owner; of what others gave you, read a copy, or run its plan anew",
 )
+RUN_MAKES_NO_SENSE: Final = ErrorKind(
+    "run-makes-no-sense",
+    "what stands in the folder or table cannot be right together: {place}",
+    "was it changed after the run? If not, it is a fault of ullage: please report that place",
+)
 RUN_IN_USE: Final = ErrorKind(
     "run-in-use", "another process is working on {path}", "wait for it, or stop it with Ctrl-C"
 )
