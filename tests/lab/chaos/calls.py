@@ -53,7 +53,7 @@ def _cases(seed: int) -> Iterable[str]:
 
 
 def _faults(case: Case) -> Iterable[Fault]:
-    """How each fails, and whether all later ones fail too, is drawn: another seed, another error."""
+    """How each fails, and whether all later ones do too, is drawn: another seed, another error."""
     _, call, first = case.name.split("/")
     kind = CALLS.index(next(known for known in CALLS if known == call))
     chance = case.random

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.lab.chaos import calls, fuzzing, kills, lying, surroundings
+from tests.lab.chaos import calls, kills, surroundings
+from tests.lab.chaos.agents import lying
 from tests.lab.chaos.campaign import Campaign
+from tests.lab.chaos.fuzz import fuzzing
 
 CAMPAIGNS: Final[tuple[Campaign, ...]] = (
     kills.CAMPAIGN,
