@@ -44,6 +44,7 @@ from tests.lab.chaos.campaign import Campaign, Case  # noqa: E402
 from tests.lab.chaos.campaigns import CAMPAIGNS  # noqa: E402
 from tests.lab.chaos.controller import import_all  # noqa: E402
 from tests.lab.chaos.ledger import Ledger, Played, table  # noqa: E402
+from ullage import __version__  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,6 @@ class Slice:
         self.jobs = jobs
         self.faults = 0
         self._workers: dict[int, Worker] = {}
-        self._commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
 
     def play(self, cases: Iterator[tuple[Campaign, str]], until_s: float) -> None:
         """Play them all; none begins after the time."""
@@ -103,7 +101,7 @@ class Slice:
         seconds = round(time.monotonic() - worker.started_s, 3)
         case = worker.case
         self.ledger.add(
-            Played(case.campaign, case.name, dict(case.counts), seconds, fault, self._commit)
+            Played(case.campaign, case.name, dict(case.counts), seconds, fault, __version__)
         )
 
     def _collect(self) -> None:
