@@ -44,6 +44,7 @@ from tests.lab.chaos.campaign import Campaign, Case  # noqa: E402
 from tests.lab.chaos.campaigns import CAMPAIGNS  # noqa: E402
 from tests.lab.chaos.controller import import_all  # noqa: E402
 from tests.lab.chaos.ledger import Ledger, Played, table  # noqa: E402
+from tests.lab.chaos.subjects import abandon  # noqa: E402
 from ullage import __version__  # noqa: E402
 
 
@@ -94,6 +95,7 @@ class Slice:
         except BaseException as error:
             fault = f"{type(error).__name__}: {error}"[:600]
             (case.place / "fault").write_text(traceback.format_exc(), encoding="utf-8")
+            abandon(case.place)
         self._write(worker, fault)
         return 0 if fault is None else 1
 
