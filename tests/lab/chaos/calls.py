@@ -89,7 +89,7 @@ def _attack(attacked: Attacked, fault: Fault) -> None:
     if last.status not in {0, 3}:
         raise AssertionError(f"`--resume` ended with {last.status}: {last.stderr[-400:]}")
     attacked.check_whole(failures=True)
-    attacked.check_nothing_left("after `--resume`")
+    attacked.clean()  # a tear-down that failed after the last trial is not taken up again
 
 
 @cache

@@ -226,7 +226,7 @@ class Attacked:
 
 def abandon(place: Path) -> None:
     """Remove what a case that failed has left on the host; its own words stay in its folder."""
-    tags = {path.name for name in ("state", "data") for path in (place / name).glob("u*")}
+    tags = {path.name for name in ("state", "data") for path in place.rglob(f"{name}/u*")}
     for tag in sorted(tags):
         leftovers.remove(leftovers.find(tag, force=True))
 
