@@ -93,6 +93,14 @@ LAB ?= tests
 lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m "lab and not long" --timeout 1200 $(LAB)
 
+# Of `make chaos`: a seed has cases of its own, and goes on where it was stopped.
+SEED ?= 1
+CHAOS ?=
+
+.PHONY: chaos
+chaos: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Kills, faults, liars, fuzzing: hours; SEED=1, CHAOS="--minutes 5"
+	$(BIN)/python -m tests.lab.chaos --seed $(SEED) $(CHAOS)
+
 .PHONY: long
 long: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Benchmarks to their first row, parts of the fresh root: hours
 	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py

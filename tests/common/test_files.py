@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,3 +67,16 @@ def test_what_did_not_reach_the_disk_is_taken_back(
     with pytest.raises(OSError, match="broken"):
         append(fd, file, b"two\n", wait=True)
     assert file.read_bytes() == b"one\n"
+
+
+def test_who_cannot_append_is_told_where(tmp_path: Path) -> None:
+    file = tmp_path / "journal.jsonl"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with file.open("ab") as stream:
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+            with pytest.raises(OSError, match="File too large") as caught:
+                append(stream.fileno(), file, b"line\n", wait=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(file)

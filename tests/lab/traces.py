@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -22,10 +23,20 @@ def left_with(tags: set[str]) -> list[str]:
         *_lines("ip", "-o", "link"),
         *_lines("ip", "netns", "list"),
         *Path("/proc/self/mountinfo").read_text().splitlines(),
-        *(path for path, _, _ in os.walk("/sys/fs/cgroup")),
+        *_cgroups(Path("/sys/fs/cgroup")),
         *(f"{leftover.kind} {leftover.name} of {leftover.tag}" for leftover in leftovers.find()),
     ]
     return [text for text in lines if any(tag in text for tag in tags)]
+
+
+def _cgroups(root: Path) -> list[str]:
+    """All of them. A guest can nest its own deeper than `os.walk` can go."""
+    groups, todo = [], [str(root)]
+    while todo:
+        groups.append(place := todo.pop())
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            todo += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return groups
 
 
 def _lines(*argv: str) -> list[str]:

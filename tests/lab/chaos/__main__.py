@@ -44,6 +44,8 @@ from tests.lab.chaos.campaign import Campaign, Case  # noqa: E402
 from tests.lab.chaos.campaigns import CAMPAIGNS  # noqa: E402
 from tests.lab.chaos.controller import import_all  # noqa: E402
 from tests.lab.chaos.ledger import Ledger, Played, table  # noqa: E402
+from tests.lab.chaos.subjects import abandon  # noqa: E402
+from ullage import __version__  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,6 @@ class Slice:
         self.jobs = jobs
         self.faults = 0
         self._workers: dict[int, Worker] = {}
-        self._commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
 
     def play(self, cases: Iterator[tuple[Campaign, str]], until_s: float) -> None:
         """Play them all; none begins after the time."""
@@ -96,6 +95,7 @@ class Slice:
         except BaseException as error:
             fault = f"{type(error).__name__}: {error}"[:600]
             (case.place / "fault").write_text(traceback.format_exc(), encoding="utf-8")
+            abandon(case.place)
         self._write(worker, fault)
         return 0 if fault is None else 1
 
@@ -103,7 +103,7 @@ class Slice:
         seconds = round(time.monotonic() - worker.started_s, 3)
         case = worker.case
         self.ledger.add(
-            Played(case.campaign, case.name, dict(case.counts), seconds, fault, self._commit)
+            Played(case.campaign, case.name, dict(case.counts), seconds, fault, __version__)
         )
 
     def _collect(self) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.lab.chaos import calls, fuzzing, kills, lying, surroundings
+from tests.lab.chaos import calls, kills, programs, surroundings
+from tests.lab.chaos.agents import lying
 from tests.lab.chaos.campaign import Campaign
+from tests.lab.chaos.fuzz import fuzzing
 
 CAMPAIGNS: Final[tuple[Campaign, ...]] = (
     kills.CAMPAIGN,
     calls.CAMPAIGN,
     surroundings.CAMPAIGN,
+    programs.JOURNAL,
+    programs.FOLDERS,
     lying.CAMPAIGN,
     fuzzing.CAMPAIGN,
 )

@@ -83,7 +83,7 @@ def import_all() -> None:
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to the n-th call of a kind, counted from 1, and to those after it until `last`."""
+    """What happens to the n-th call of a kind, from 1, and to those after it until `last`."""
 
     call: int
     first: int

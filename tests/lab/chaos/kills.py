@@ -1,4 +1,4 @@
-"""SIGKILL to controllers, at random instants and at random system calls; then `--resume`, `clean`."""
+"""SIGKILL to controllers, at random instants and random system calls; `--resume`, `clean`."""
 
 from __future__ import annotations
 

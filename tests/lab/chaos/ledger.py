@@ -21,7 +21,8 @@ class Played:
     counts: dict[str, int]
     seconds: float
     fault: str | None
-    commit: str
+    version: str
+    """Of ullage."""
 
 
 class Ledger:

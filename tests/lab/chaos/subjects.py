@@ -224,6 +224,13 @@ class Attacked:
         return [line for line in journal.splitlines() if line.startswith(start)]
 
 
+def abandon(place: Path) -> None:
+    """Remove what a case that failed has left on the host; its own words stay in its folder."""
+    tags = {path.name for name in ("state", "data") for path in place.rglob(f"{name}/u*")}
+    for tag in sorted(tags):
+        leftovers.remove(leftovers.find(tag, force=True))
+
+
 def told(controller: Controller, number: int, within_s: float) -> None:
     """Tell a controller to end by a signal; FaultFoundError when it does not."""
     controller.signal(number)

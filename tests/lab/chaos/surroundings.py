@@ -166,7 +166,7 @@ def _ended(
         told(controller, signal.SIGTERM, GONE_S)
         raise FaultFoundError(f"it hung, until it was told to end: {controller.stderr[-300:]}")
     attacked.see()
-    if controller.status in statuses:
+    if controller.status in set(statuses):
         return
     check_words(controller)
     if controller.status not in range(128):

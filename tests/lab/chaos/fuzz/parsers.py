@@ -1,4 +1,4 @@
-"""Every parser in Python of what a guest, a folder, a network or a plan says: bytes in, no crash."""
+"""Every parser in Python of what guests, folders, networks and plans say: bytes in, no crash."""
 
 from __future__ import annotations
 

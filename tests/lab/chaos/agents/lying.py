@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from tests.lab.chaos.agents.lies import LIES
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError
 from tests.lab.chaos.controller import GONE_S, Controller
-from tests.lab.chaos.lies import LIES
 from tests.lab.chaos.subjects import Attacked, Subject, check_words, told
 from ullage.environments.agent import client
 

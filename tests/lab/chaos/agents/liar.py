@@ -62,7 +62,7 @@ class Liar:
 
     def _about(self, kind: int, fields: dict[str, Any]) -> bool:
         about = self.rule["about"]
-        return about == fields.get("op") if kind == JSON else about == kind
+        return bool(about == (fields.get("op") if kind == JSON else kind))
 
     def _of_trial(self, kind: int, body: bytes, fields: dict[str, Any]) -> bool:
         if kind in {1, 2}:

@@ -1,0 +1,73 @@
+"""Campaigns that are programs of their own, slice by slice: changed journals, changed folders."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError, numbered
+
+_FLIPS: Final = 10_000
+_CHANGES: Final = 2_500
+_NUMBER: Final = r"([\d,]+)"
+
+
+def _journal_cases(seed: int) -> Iterable[str]:
+    return numbered("flips", 10)
+
+
+def _journal(case: Case) -> None:
+    """Every truncation, and bits flipped, which the number of the slice draws."""
+    draw = case.random.randrange(2**31)
+    said = _said(case, "tests.lab.chaos.journal", "--flips", str(_FLIPS), "--seed", str(draw))
+    bad = sum(_counts(rf"{_NUMBER} (?:silent|tracebacks)", said))
+    case.counts["flips"] += sum(_counts(rf"{_NUMBER} flipped bits", said))
+    case.counts["truncations"] += sum(_counts(rf"every truncation \({_NUMBER}\)", said))
+    if bad or not case.counts["flips"]:
+        raise FaultFoundError(f"{bad} silent or tracebacks: {said[-400:]}")
+
+
+def _folder_cases(seed: int) -> Iterable[str]:
+    return numbered("changes", 40)
+
+
+def _folders(case: Case) -> None:
+    """Values changed in a folder's JSON; the number of the slice says which."""
+    first = (case.seed * 1_000_000) + int(case.name.rpartition("-")[2]) * _CHANGES
+    argv = ["--first", str(first), "--count", str(_CHANGES), "--workers", "1"]
+    case.counts["changes"] += sum(
+        _counts(rf"folders: {_NUMBER} changes", _said(case, "tests.lab.chaos.folders", *argv))
+    )
+
+
+def _said(case: Case, module: str, *argv: str) -> str:
+    """What the program printed, which has to end well."""
+    program = [sys.executable, "-m", module, *argv]
+    done = subprocess.run(program, capture_output=True, text=True, errors="replace", check=False)
+    (case.place / "said").write_text(done.stdout + done.stderr, encoding="utf-8")
+    if done.returncode != 0:
+        raise FaultFoundError(f"{' '.join(argv)}: {(done.stdout + done.stderr)[-400:]}")
+    return done.stdout
+
+
+def _counts(pattern: str, text: str) -> list[int]:
+    return [int(number.replace(",", "")) for number in re.findall(pattern, text)]
+
+
+JOURNAL: Final = Campaign(
+    name="journal",
+    figure="journal: every truncation, flipped bits",
+    reach="10⁵ flips; 0 accepted silently, 0 tracebacks",
+    cases=_journal_cases,
+    play=_journal,
+)
+FOLDERS: Final = Campaign(
+    name="folders",
+    figure="valid-JSON changes of folders",
+    reach="≥ 10⁵; 0 tracebacks, 0 hangs, ≤ 1 GB",
+    cases=_folder_cases,
+    play=_folders,
+)
