@@ -47,7 +47,7 @@ def _with(c: Comparison, low: float, high: float, **more: Any) -> Comparison:
 
 
 def test_decided_environments_in_one_sentence_each(calm: Analysis) -> None:
-    container, lxc, vm, floor = sentences.answer(calm)
+    container, lxc, vm, _, floor = sentences.answer(calm)
     assert re.fullmatch(
         r"On this machine container \(crun\) is 1\.1\d+× worse than native in network "
         r"\(95 % interval 1\.1\d+ to 1\.1\d+, 12 blocks\); "
@@ -278,7 +278,7 @@ def test_what_the_instruments_add_is_said_when_it_can_be_seen(
 
 def test_a_duet_is_named_in_every_sentence(calm: Analysis) -> None:
     duet = calm.model_copy(update={"design": "duet"})
-    *environments, floor = sentences.answer(duet)
+    *environments, _, floor = sentences.answer(duet)
     assert all(s.startswith("On this machine, while both run side by side, ") for s in environments)
     assert floor.startswith("Native against itself, side by side, may differ")
     for c in (*duet.comparisons, *duet.again):
@@ -287,15 +287,22 @@ def test_a_duet_is_named_in_every_sentence(calm: Analysis) -> None:
 
 
 def test_serious_doubts_about_verdicts_are_in_the_answer(calm: Analysis) -> None:
-    assert sentences.care(calm) is None
+    assert sentences.care(calm) == (
+        "Read with care, 1 of 12 verdicts may not hold: qemu-tcg (emulated) in random reads, "
+        "4 KiB, O_DIRECT (some-failures)."
+    )
+    whole = _changed(
+        calm, lambda c: c.primary, lambda c: c.model_copy(update={"doubts": (), "losses": None})
+    )
+    assert sentences.care(whole) is None
     doubt = Doubt(code="drift", message="m", advice="a")
 
     def change(c: Comparison) -> Comparison:
         return c.model_copy(update={"doubts": (doubt,)})
 
-    few = _changed(calm, lambda c: c.primary and c.environment == "lxc", change)
+    few = _changed(whole, lambda c: c.primary and c.environment == "lxc", change)
     assert sentences.care(few) == ("Read with care, 4 of 12 verdicts may not hold: drift (4).")
-    doubtful = _changed(calm, lambda c: c.primary and c.workload == CPU.key and c.emulated, change)
+    doubtful = _changed(whole, lambda c: c.primary and c.workload == CPU.key and c.emulated, change)
     assert sentences.answer(doubtful)[3] == (
         "Read with care, 1 of 12 verdicts may not hold: qemu-tcg (emulated) in CPU, 1 thread "
         "(drift)."
