@@ -65,7 +65,8 @@ def test_decided_environments_in_one_sentence_each(calm: Analysis) -> None:
     assert ", 11 blocks)" in vm, "one trial of its disk failed"
     assert re.fullmatch(
         r"Native against itself may differ by \S+ % in CPU, \S+ % in memory, \S+ % in disk and "
-        r"\S+ % in network in this run: what is called a difference differs from both of its copies\.",
+        r"\S+ % in network in this run: what is called a difference differs from both of its "
+        r"copies\.",
         floor,
     )
 
@@ -75,7 +76,7 @@ def test_what_is_open_says_what_would_settle_it(noisy: Analysis) -> None:
     lead = "On this machine nothing is decided yet for container (crun) (95 % intervals, 12 blocks)"
     assert container.startswith(f"{lead}: CPU (0.")
     assert container.endswith(" more blocks may be enough).")
-    assert container.count("more block") == 4
+    assert len(re.findall(r"more blocks may|no practical number", container)) == 4
 
 
 def _changed(
@@ -139,7 +140,7 @@ def test_makings_of_the_instances_are_what_counts(calm: Analysis) -> None:
     changed = _changed(calm, lambda c: c.environment == "container" and c.primary, change)
     sentence = sentences.answer(changed)[0]
     assert "(95 % interval 1.27 to 1.36, 7 makings of the instances (28 blocks))" in sentence
-    assert "disk (0.90 to 1.20: about 3 more makings (12 blocks))" in sentence
+    assert "disk (0.90 to 1.20: about 3 more makings (12 blocks) may be enough)" in sentence
     few = _with(
         changed.comparisons[0],
         0.9,
@@ -494,9 +495,9 @@ def test_copies_that_differ_come_first(calm: Analysis) -> None:
     first, *rest = calm.again
     surely = calm.model_copy(update={"again": (apart(first, 0.001), *rest)})
     assert sentences.answer(surely)[0] == (
-        f"Two copies of the same environment differ: native in {first.workload_title} (1.03 (1.02 "
-        "to 1.04)). The apparatus prefers one of them; what is called a difference below differs "
-        "from both."
+        f"Two copies of the same environment differ: native in {first.workload_title} (1.030 "
+        "(1.020 to 1.040)). The apparatus prefers one of them; what is called a difference below "
+        "differs from both."
     )
     perhaps = calm.model_copy(update={"again": (apart(first, 0.04), *rest)})
     assert sentences.answer(perhaps)[0] == sentences.answer(calm)[0], "one of four may by chance"
@@ -532,7 +533,7 @@ def test_verdicts_that_older_rules_gave_otherwise_are_told_in_one_line(calm: Ana
         why="unseen",
     )
     assert sentences.asides(calm.model_copy(update={"rejudged": (of,)}))[-1] == (
-        "Verdicts have stricter rules than when this run was made: LXC in CPU, 1 thread was better, "
+        "Verdicts have other rules than when this run was made: LXC in CPU, 1 thread was better, "
         "is inconclusive (slow trials may have been missed)."
     )
     many = sentences.rules_sentence(calm.model_copy(update={"rejudged": (of,) * 5}))
