@@ -162,6 +162,10 @@ CHANGED: Final[tuple[tuple[str, str], ...]] = (
         "nothing below that is called a difference",
         "what is called a difference differs from both of its copies",
     ),
+    (
+        "the difference is proven and above the noise floor",
+        "the difference is proven against either copy of the baseline",
+    ),
     # Such advice, followed, brought a verdict in 59 to 94 % of runs.
     (r"(: about [\d,]+ more blocks)", r"\1 may be enough"),
     # Whether an A/A differs is a test over all of the run: intervals of two blocks prove nothing.
