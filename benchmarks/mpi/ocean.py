@@ -171,8 +171,7 @@ def verdicts(record: Record, names: Sequence[str]) -> tuple[dict[str, Judgement]
                 ratio_moments,
                 p_values(ratio_moments, MARGIN) if ratio_moments else None,
                 floor,
-                moments(again) if floor else None,
-                len(ratios),
+                pairs=len(ratios),
             )
         )
     return dict(zip(names, judge(cases, MARGIN, CONFIDENCE), strict=True)), floor

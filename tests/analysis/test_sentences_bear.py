@@ -44,7 +44,7 @@ def judged(draw: st.DrawFn) -> dict[str, Any]:
     floor = draw(st.none() | st.builds(Floor, st.floats(1, 1.3), st.booleans()))
     margin = draw(st.sampled_from([0.01, 0.02, 0.1]))
     systematic = draw(st.just(0.0) | st.floats(0, 0.05))
-    case = FamilyMember(m, p_values(m, margin), floor, m if floor else None, systematic=systematic)
+    case = FamilyMember(m, p_values(m, margin), floor, systematic=systematic)
     judgement = judge([case], margin, 0.95)[0]
     half = intervals.t_quantile(0.975, m.df) * m.error
     low, high = math.exp(mean - half), math.exp(mean + half)

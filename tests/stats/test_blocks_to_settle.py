@@ -20,9 +20,17 @@ from tests.stats.verdictkit import (
     judged,
     moments_of,
 )
-from ullage.stats.interval import moments, t_interval
-from ullage.stats.uncertainty import APART, SHARED, Floor, noise_floor
-from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, blocks_to_settle, judge, p_values
+from ullage.stats.interval import moments
+from ullage.stats.uncertainty import APART, SHARED, Floor, random_part
+from ullage.stats.unseen import SlowTrials
+from ullage.stats.verdict import (
+    LEAST_PAIRS,
+    Against,
+    FamilyMember,
+    blocks_to_settle,
+    judge,
+    p_values,
+)
 
 
 def test_blocks_to_settle_a_difference_is_the_textbook_sample_size() -> None:
@@ -52,12 +60,25 @@ def test_an_effect_half_as_noisy_needs_no_more_blocks(
         assert calm <= noisy
 
 
-def test_an_effect_under_a_biased_floor_cannot_be_settled() -> None:
-    biased = case_of(1.05, 0.02, 12, Floor(1.09, biased=True), again=0.08)
-    assert judged(biased).why == "below-floor"
+def test_what_one_copy_does_not_show_cannot_be_settled() -> None:
+    biased = case_of(1.05, 0.02, 12, copy=0.97)
+    assert judged(biased).why == "second-copy"
     assert judged(biased).blocks_to_settle is None
-    honest = case_of(1.05, 0.02, 12, Floor(1.09, biased=False), again=0.01)
-    assert judged(honest).blocks_to_settle is not None
+    assert judged(case_of(1.05, 0.02, 12, copy=1.01)).blocks_to_settle is not None
+
+
+def test_without_figures_of_the_second_copy_no_blocks_are_promised() -> None:
+    judgement = judged(case_of(1.05, 0.02, 12, Floor(math.inf, biased=False)))
+    assert (judgement.why, judgement.blocks_to_settle) == ("no-copy", None)
+
+
+def test_better_needs_trials_that_would_have_met_slow_ones() -> None:
+    judgement = judged(case_of(0.9, 0.02, 12, slow=SlowTrials(12, 0, 0.0)))
+    assert judgement.why == "unseen"
+    more = judgement.blocks_to_settle
+    assert more is not None
+    enough = case_of(0.9, 0.02, 12 + more, slow=SlowTrials(12 + more, 0, 0.0))
+    assert judged(enough).verdict == "better"
 
 
 def test_what_is_decided_needs_nothing() -> None:
@@ -95,23 +116,28 @@ def test_a_curve_needs_what_its_weakest_coordinate_needs() -> None:
 
 
 @pytest.mark.parametrize("correlation", [SHARED, APART])
-def test_blocks_to_settle_a_difference_above_a_floor_reach_their_power(correlation: float) -> None:
+def test_blocks_to_settle_a_difference_from_both_copies_reach_their_power(
+    correlation: float,
+) -> None:
     rng, effect, spread = np.random.default_rng(24), 0.1, 0.1
-    m, null = moments_of(effect, spread, 6), moments_of(0.0, spread, 6)
-    floor = Floor(1.15, biased=False)
-    case = FamilyMember(m, p_values(m, MARGIN), floor, null, correlation=correlation)
+    m, second = (
+        moments_of(effect, part, 6) for part in (spread, spread * random_part(correlation))
+    )
+    copies = (Against.of(second, MARGIN),)
+    case = FamilyMember(m, p_values(m, MARGIN), None, copies=copies, correlation=correlation)
     more = blocks_to_settle(case, RULES, LEVELS)
     assert more is not None
     n, campaigns, hits = 6 + more, 1500, 0
     for _ in range(campaigns):
-        base, environment, again, second = rng.normal(0, spread / math.sqrt(2), (4, n))
-        a = again - (base if correlation == SHARED else second)
-        x = moments(effect + environment - base)
-        again_floor = noise_floor([t_interval(a, CONFIDENCE)], correlation)
-        hits += judged(FamilyMember(x, p_values(x, MARGIN), again_floor)).verdict == "worse"
+        base, environment, again, beside = rng.normal(0, spread / math.sqrt(2), (4, n))
+        x = effect + environment - base
+        copy = moments(x - again + (base if correlation == SHARED else beside))
+        of = moments(x)
+        member = FamilyMember(of, p_values(of, MARGIN), None, copies=(Against.of(copy, MARGIN),))
+        hits += judged(member).verdict == "worse"
     # The fewest blocks with at least 0.8; one more is worth up to 0.03 here.
     error = 3 * math.sqrt(0.16 / campaigns)
-    assert 0.797 - error <= hits / campaigns <= 0.83 + error
+    assert 0.797 - error <= hits / campaigns <= 0.84 + error
 
 
 def test_no_number_of_blocks_reduces_the_systematic_part() -> None:

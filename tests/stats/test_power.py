@@ -10,15 +10,16 @@ from scipy import special, stats
 
 from ullage.stats.power import (
     MOST_BLOCKS,
-    Again,
+    Claim,
     blocks_for_difference,
     blocks_for_equivalence,
     least,
-    power_claim,
     power_difference,
     power_equivalence,
+    power_of_both,
     smallest_claim,
 )
+from ullage.stats.uncertainty import APART, SHARED, between_copies, random_part
 
 SPREAD = st.floats(0.001, 0.5)
 UNITS = st.integers(2, 300)
@@ -150,44 +151,47 @@ def test_nonsense_is_refused(spread: float, n: int) -> None:
 
 @pytest.mark.parametrize("n", [6, 7, 12, 40, 10_000])
 @pytest.mark.parametrize("level", [0.05, 0.05 / 16])
-def test_a_claim_without_a_floor_is_the_t_test(n: int, level: float) -> None:
+def test_one_claim_is_the_t_test(n: int, level: float) -> None:
     critical = stats.t.isf(level / 2, n - 1)
     for shift in (2.0, 3.0, 4.0, 6.0):
-        predicted = power_claim(shift, n - 1, lambda u: critical * u, Again(0, 0, 0), 0.5)
+        predicted = power_of_both(Claim(shift, lambda u: critical * u), None, n - 1, 0.0)
         assert predicted == pytest.approx(
             power_difference(shift, math.sqrt(n), n, level), abs=0.003
         )
 
 
-def test_a_claim_above_a_known_floor_is_the_normal() -> None:
-    predicted = power_claim(3.0, 11, np.zeros_like, Again(-2.5, 0.0, 0.0), 0.0)
-    assert predicted == pytest.approx(stats.norm.sf(-0.5), abs=1e-6)
+@pytest.mark.parametrize("effect", [0.0, 0.01])
+def test_one_claim_of_equivalence_is_the_tost(effect: float) -> None:
+    critical, error = stats.t.isf(0.05, 19), 0.04 / math.sqrt(20)
+    claim = Claim.equivalence(effect, 0.03, error, critical)
+    exact = power_equivalence(effect, 0.04, 0.03, 20, 0.05)
+    assert power_of_both(claim, None, 19, 0.0) == pytest.approx(exact, abs=0.003)
 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize(("n", "level"), [(6, 0.05), (6, 0.05 / 16), (20, 0.05)])
-@pytest.mark.parametrize(("bias", "noise"), [(0.0, 1.0), (1.0, 1.0), (-0.5, 1.5)])
-def test_simulated_claims_agree(
-    shared: bool, n: int, level: float, bias: float, noise: float
+@pytest.mark.parametrize("bias", [0.0, 1.0, -0.5])
+def test_simulated_claims_against_both_copies_agree(
+    shared: bool, n: int, level: float, bias: float
 ) -> None:
-    """Trials of equal noise; all of the A/A is as many times as noisy, its bias in errors."""
+    """Trials of equal noise; bias: of the second copy, in standard errors."""
     campaigns, shift = 40_000, 5.5
     rng = np.random.default_rng(13)
-    base, environment, again, second = rng.normal(0, math.sqrt(0.5), (4, campaigns, n))
+    base, environment, again, beside = rng.normal(0, math.sqrt(0.5), (4, campaigns, n))
     x = shift / math.sqrt(n) + environment - base
-    a = bias / math.sqrt(n) + noise * (again - (base if shared else second))
-    mean, null = x.mean(axis=1), a.mean(axis=1)
-    error, null_error = (values.std(axis=1, ddof=1) / math.sqrt(n) for values in (x, a))
-    critical, reach = stats.t.isf(level / 2, n - 1), stats.t.isf(0.025, n - 1)
-    observed = np.mean((mean > critical * error) & (mean > np.abs(null) + reach * null_error))
-    predicted = power_claim(
-        shift,
-        n - 1,
-        lambda u: critical * u,
-        Again(bias, noise, noise * reach),
-        0.5 if shared else 0.0,
+    y = x - bias / math.sqrt(n) - again + (base if shared else beside)
+    critical = stats.t.isf(level / 2, n - 1)
+    observed = np.mean(
+        [v.mean(axis=1) > critical * v.std(axis=1, ddof=1) / math.sqrt(n) for v in (x, y)],
+        axis=0,
     )
-    assert predicted == pytest.approx(observed, abs=0.004 + 3.5 * math.sqrt(0.25 / campaigns))
+    correlation = SHARED if shared else APART
+    first, second = (
+        Claim(s, lambda u: critical * u) for s in (shift, (shift - bias) / random_part(correlation))
+    )
+    predicted = power_of_both(first, second, n - 1, between_copies(correlation))
+    both = float(np.mean(observed == 1))
+    assert predicted == pytest.approx(both, abs=0.006 + 3.5 * math.sqrt(0.25 / campaigns))
 
 
 @given(st.integers(2, MOST_BLOCKS), st.integers(2, 50))

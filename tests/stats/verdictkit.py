@@ -6,7 +6,8 @@ import math
 
 from ullage.stats.interval import Moments
 from ullage.stats.uncertainty import Floor
-from ullage.stats.verdict import FamilyMember, Judgement, Levels, Rules, judge, p_values
+from ullage.stats.unseen import SlowTrials
+from ullage.stats.verdict import Against, FamilyMember, Judgement, Levels, Rules, judge, p_values
 
 MARGIN, CONFIDENCE = 0.02, 0.95
 INC = "inconclusive"
@@ -22,12 +23,21 @@ def case_of(
     deviation: float,
     n: int,
     floor: Floor | None = None,
-    again: float = 0.0,
+    copy: float | None = None,
     systematic: float = 0.0,
+    slow: SlowTrials | None = None,
 ) -> FamilyMember:
+    """copy: the ratio to a second copy of the baseline, as noisy."""
     m = moments_of(math.log(ratio), deviation, n)
-    null = moments_of(math.log1p(again), deviation, n) if floor else None
-    return FamilyMember(m, p_values(m, MARGIN), floor, null, systematic=systematic)
+    ratios = () if copy is None else (copy,)
+    return FamilyMember(
+        m,
+        p_values(m, MARGIN),
+        floor,
+        copies=tuple(Against.of(moments_of(math.log(r), deviation, n), MARGIN) for r in ratios),
+        systematic=systematic,
+        slow=slow,
+    )
 
 
 def judged(case: FamilyMember) -> Judgement:

@@ -54,6 +54,8 @@ def _facts(analysis: Analysis, c: Comparison) -> tuple[tuple[str, str], ...]:
         ("covers", COVERS[c.precision] if c.interval else ""),
         ("interval", f"{ratio_words(c.interval)}, {c.interval.method}" if c.interval else ""),
         ("with what was lost", _lost(c.losses)),
+        ("against the second copy", ratio_words(c.other_copy) if c.other_copy else ""),
+        ("memory", _memory(c)),
         *_uncertainty(c.budget, analysis.confidence),
         ("precision", _precision(analysis, c.interval)),
         ("robust variant", _variant(c.robust, disagrees=c.robust_disagrees)),
@@ -115,6 +117,16 @@ def _uncertainty(budget: Budget | None, confidence: float) -> list[tuple[str, st
         ("Type B", "; ".join([instruments, *parts]) if parts else "none is known"),
         ("both together", f"{between(together)}, {share(confidence)} interval"),
     ]
+
+
+def _memory(c: Comparison) -> str:
+    """Said only where it was found."""
+    if c.memory == 1:
+        return ""
+    return (
+        f"neighbouring blocks of {c.environment_label} are alike: standard errors are taken "
+        f"{c.memory:.2f} times as large"
+    )
 
 
 def _percent(log: float) -> str:

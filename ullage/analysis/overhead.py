@@ -10,26 +10,27 @@ from typing import Literal
 from ullage.analysis import doubts
 from ullage.analysis.causes import causes
 from ullage.analysis.causes.symbols import Tables
-from ullage.analysis.comparison import losses, money, pairing, systematic
+from ullage.analysis.comparison import judging, losses, money, pairing, systematic
 from ullage.analysis.comparison.estimates import Interval
+from ullage.analysis.comparison.judging import Judged
 from ullage.analysis.comparison.model import Analysis, Cell, Comparison, ResourceSummary, Stop
-from ullage.analysis.comparison.pairing import Draft, Settings, Source, floor_of, stored
+from ullage.analysis.comparison.pairing import Draft, Settings, Source, stored
 from ullage.analysis.energy import results as energy
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
 from ullage.runs.events import Finished, Started, Trial
 from ullage.runs.pairs import Cells, repeated
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import FORMAT, Correction, EnvironmentRecord, Resolved
+from ullage.runs.records import FORMAT, EnvironmentRecord, Resolved
 from ullage.stats import Verdict
 from ullage.stats import interval as intervals
-from ullage.stats.interval import Moments, collapse
+from ullage.stats.interval import collapse
 from ullage.stats.stop import StopRule
-from ullage.stats.uncertainty import APART, SHARED, Floor
-from ullage.stats.verdict import Judgement, judge
+from ullage.stats.uncertainty import APART, SHARED
+from ullage.stats.verdict import Judgement
 
 
 def summaries(
-    drafts: Sequence[Draft], comparisons: Sequence[Comparison], settings: Settings
+    drafts: Sequence[Draft], comparisons: Sequence[Comparison]
 ) -> tuple[ResourceSummary, ...]:
     """One summary for each environment × resource that has a primary metric, in the plan's order.
 
@@ -46,7 +47,7 @@ def summaries(
         if comparison.primary:
             key = (comparison.environment, comparison.resource)
             groups.setdefault(key, []).append((draft, comparison))
-    return tuple(_summary(members, settings) for members in groups.values())
+    return tuple(_summary(members) for members in groups.values())
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ class _Mean:
     generations: int
 
 
-def _summary(members: Sequence[tuple[Draft, Comparison]], settings: Settings) -> ResourceSummary:
+def _summary(members: Sequence[tuple[Draft, Comparison]]) -> ResourceSummary:
     first = members[0][1]
     if len(members) == 1:
         mean = _Mean(first.ratio, first.interval, first.pairs, first.generations)
     else:
-        mean = _mean([draft for draft, _ in members], settings)
+        mean = _mean([draft for draft, _ in members])
     floors = [c.floor for _, c in members if c.floor is not None]
     return ResourceSummary(
         environment=first.environment,
@@ -90,7 +91,7 @@ def _verdict(members: Sequence[Comparison]) -> Verdict | Literal["mixed"] | None
     return verdicts.pop() if len(verdicts) == 1 else "mixed"
 
 
-def _mean(drafts: Sequence[Draft], settings: Settings) -> _Mean:
+def _mean(drafts: Sequence[Draft]) -> _Mean:
     """Geometric mean over the members, over the blocks in which all of them have a pair."""
     by_block = [{p.block: p.log_ratio for p in d.paired.pairs} for d in drafts]
     makings = {p.block: p.generation for d in drafts for p in d.paired.pairs}
@@ -103,7 +104,7 @@ def _mean(drafts: Sequence[Draft], settings: Settings) -> _Mean:
     pairs, number = len(shared), len(set(generations))
     if len(units) < 2:
         return _Mean(None, None, pairs, number)
-    interval = intervals.t_interval(units, settings.confidence, settings.widening)
+    interval = intervals.t_interval(units, drafts[0].settings.confidence, drafts[0].widening)
     return _Mean(interval.estimate, stored(interval), pairs, number)
 
 
@@ -138,6 +139,7 @@ def _figures(trial: Trial, name: str) -> Iterable[float]:
 
 
 DRIFT_ALPHA = 0.05
+_NOT_JUDGED = Judged(None, None, None, None)
 
 
 def analyse(folder: RunFolder) -> Analysis:
@@ -165,16 +167,16 @@ def analyse(folder: RunFolder) -> Analysis:
         correlation=APART if resolved.design == "duet" else SHARED,
     )
     source = Source(Cells(folder.trials), resolved.parity, settings)
-    again, drafts = _drafts(resolved, source)
-    floors = [floor_of(draft, again) for draft in drafts]
-    judged = _judge(drafts, floors, settings, resolved.correction)
+    plain_again, plain = _drafts(resolved, source)
+    again, drafts = judging.with_memory(plain_again), judging.with_memory(plain)
+    judged = judging.judged(drafts, again, resolved.correction)
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
     tables = Tables(folder)
     comparisons = tuple(
-        _comparison(draft, floor, judgement, drift_alpha, tables)
-        for draft, (floor, _), judgement in zip(drafts, floors, judged, strict=True)
+        _comparison(draft, of, drift_alpha, tables)
+        for draft, of in zip(drafts, judged, strict=True)
     )
-    nulls = tuple(_comparison(draft, None, None, drift_alpha, tables) for draft in again)
+    nulls = tuple(_comparison(draft, _NOT_JUDGED, drift_alpha, tables) for draft in again)
     primary_nulls = [c for c in nulls if c.primary and c.interval]
     primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
     baseline = _environment(resolved, resolved.baseline)
@@ -188,6 +190,9 @@ def analyse(folder: RunFolder) -> Analysis:
         margin=resolved.margin,
         design=resolved.design,
         correction=resolved.correction,
+        rejudged=tuple(
+            judging.rejudged(plain, plain_again, judged, resolved.rules, resolved.correction)
+        ),
         started_epoch_ns=folder.sessions[0].epoch_ns if folder.sessions else None,
         seconds=_seconds(folder),
         blocks=len(folder.complete_blocks),
@@ -205,7 +210,7 @@ def analyse(folder: RunFolder) -> Analysis:
         family=sum(c.primary for c in comparisons),
         comparisons=comparisons,
         again=nulls,
-        resources=summaries(drafts, comparisons, settings),
+        resources=summaries(drafts, comparisons),
         cells=_cells(folder),
         money=money.costs(folder, comparisons),
         energy=energies.energies,
@@ -262,45 +267,8 @@ def _yielded(draft: Draft) -> bool:
     return any(draft.metric.name in trial.metrics for trial in trials)
 
 
-def _judge(
-    drafts: Sequence[Draft],
-    floors: Sequence[tuple[Floor | None, Moments | None]],
-    settings: Settings,
-    correction: Correction,
-) -> list[Judgement | None]:
-    """Judgements of the primary comparisons, one family; None for the others."""
-    primary = [
-        (draft, floor, losses.fillings(draft))
-        for draft, floor in zip(drafts, floors, strict=True)
-        if draft.metric.primary
-    ]
-
-    def family(members: Iterable[Draft]) -> list[Judgement]:
-        """The verdicts, with these in the place of the primary comparisons."""
-        cases = [
-            pairing.family_member(member, *floor, systematic.systematic(draft))
-            for member, (draft, floor, _) in zip(members, primary, strict=True)
-        ]
-        return judge(cases, settings.margin, settings.confidence, correction)
-
-    results = family(draft for draft, _, _ in primary)
-    if any(filled for _, _, filled in primary):
-        fillings = (
-            family(filled[end] if filled else draft for draft, _, filled in primary)
-            for end in (0, 1)
-        )
-        results = losses.upheld(results, [filled is not None for _, _, filled in primary], fillings)
-    judged = iter(results)
-    return [next(judged) if draft.metric.primary else None for draft in drafts]
-
-
-def _comparison(
-    draft: Draft,
-    floor: Floor | None,
-    judgement: Judgement | None,
-    drift_alpha: float,
-    tables: Tables,
-) -> Comparison:
+def _comparison(draft: Draft, judged: Judged, drift_alpha: float, tables: Tables) -> Comparison:
+    floor, judgement = judged.floor, judged.judgement
     finite = floor if floor and math.isfinite(floor.ratio) else None
     figures = doubts.Figures(
         interval=pairing.draft_interval(draft),
@@ -356,6 +324,8 @@ def _comparison(
         pair_gap_s=pairing.median_gap_s(draft.paired.pairs),
         floor=finite.ratio if finite else None,
         floor_biased=finite.biased if finite else False,
+        memory=draft.memory,
+        other_copy=judged.other_copy,
         p_difference=p.difference if p else None,
         p_equivalence=p.equivalence if p else None,
         p_difference_adjusted=decided.adjusted.difference if decided else None,

@@ -182,7 +182,7 @@ def _units(c: Comparison, widening: float) -> Moments | None:
     logs = [math.log(point.ratio) for point in c.points]
     if c.generations > 1:
         logs = list(collapse(logs, [point.generation for point in c.points]))
-    return moments(logs, widening) if len(logs) > 1 else None
+    return moments(logs, widening * c.memory) if len(logs) > 1 else None
 
 
 def _case(before: Run, both: _Both, margin: float) -> FamilyMember:

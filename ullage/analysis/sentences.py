@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ullage.analysis.comparison.model import Analysis, Comparison, DoubtCode, ResourceSummary
+from ullage.analysis.comparison.pairing import excludes_one
 from ullage.analysis.comparison.rounding import inverse, ratio, share
 from ullage.analysis.comparison.words import (
     RESOURCES,
@@ -27,12 +28,15 @@ from ullage.analysis.comparison.words import (
     listed,
     makings,
     name,
+    ratio_words,
     settles,
     systematic,
     unpaired,
 )
 from ullage.common.text import clean
-from ullage.runs.records import Resource
+from ullage.stats import Why
+from ullage.stats.memory import LEAST as MEMORY_LEAST
+from ullage.stats.multiple import holm
 
 SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
     {
@@ -51,9 +55,11 @@ SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
         "coarse",
         "systematic",
         "no-again",
+        "again-differs",
     }
 )
 """Doubts that a decided figure may not survive: the answer itself names them."""
+DECIDED: Final = ("worse", "better", "equivalent")
 MOST_NAMED: Final = 3
 MOST_TOGETHER: Final = 8
 """Figures without a verdict for one reason that are named."""
@@ -74,6 +80,7 @@ def answer(analysis: Analysis, *, strong: bool = False) -> list[str]:
         return ["No metric of this run is a primary one: nothing is judged."]
     environments = dict.fromkeys(r.environment for r in analysis.resources)
     return [
+        *copies_differ(analysis),
         *(
             _environment(analysis, [r for r in analysis.resources if r.environment == key], strong)
             for key in environments
@@ -95,10 +102,73 @@ def nothing_ran(analysis: Analysis) -> str:
 
 
 def asides(analysis: Analysis) -> list[str]:
-    """Doubts about what is decided, and the noise floor."""
-    return [
-        sentence for sentence in (care(analysis), floor_sentence(analysis)) if sentence is not None
+    """Doubts about what is decided, the noise floor, what so few blocks cannot show, old rules."""
+    sentences = (
+        care(analysis),
+        floor_sentence(analysis),
+        memory_sentence(analysis),
+        rules_sentence(analysis),
+    )
+    return [sentence for sentence in sentences if sentence is not None]
+
+
+def copies_differ(analysis: Analysis) -> list[str]:
+    """Where two copies of one environment differ by more than chance: that comes first."""
+    primary = [c for c in analysis.again if c.primary and c.p_difference is not None]
+    adjusted = holm([c.p_difference or 0.0 for c in primary])
+    apart = [
+        f"{c.baseline_label} in {c.workload_title} ({ratio_words(c.interval)})"
+        for c, p in zip(primary, adjusted, strict=True)
+        if p <= 1 - analysis.confidence and c.interval is not None
     ]
+    if not apart:
+        return []
+    return [
+        f"Two copies of the same environment differ: {_few(apart)}. The apparatus prefers one of "
+        "them; what is called a difference below differs from both."
+    ]
+
+
+def _few(items: Sequence[str]) -> str:
+    """The first ones, and how many more."""
+    if len(items) <= MOST_NAMED:
+        return listed(items)
+    return f"{', '.join(items[:MOST_NAMED])} and {len(items) - MOST_NAMED} more"
+
+
+def memory_sentence(analysis: Analysis) -> str | None:
+    """What under so many blocks nobody can tell."""
+    decided = any(c.verdict in DECIDED for c in analysis.primary())
+    if analysis.blocks_each or not decided or analysis.blocks >= MEMORY_LEAST:
+        return None
+    return (
+        f"From {blocks(analysis.blocks)} nobody can tell whether an environment keeps a state from "
+        "block to block, which would make its intervals too short: instances made anew "
+        "(`repeat: {instances: N}`) would show it."
+    )
+
+
+def rules_sentence(analysis: Analysis) -> str | None:
+    """Which verdicts the ullage that made the run had given otherwise, and why they are not now."""
+    if not analysis.rejudged:
+        return None
+    changed = [
+        f"{r.environment_label} in {r.workload_title} was {r.before}, is {r.now} "
+        f"({CHANGED_FOR.get(r.why, r.why)})"
+        for r in analysis.rejudged
+    ]
+    return f"Verdicts have other rules than when this run was made: {_few(changed)}."
+
+
+CHANGED_FOR: Final[dict[Why, str]] = {
+    "second-copy": "against a second copy it does not hold",
+    "unseen": "slow trials may have been missed",
+    "correction": "the environment seems to keep a state between blocks",
+    "interval-too-wide": "the environment seems to keep a state between blocks",
+    "difference": "it holds against both copies",
+    "within-margin": "it holds against both copies",
+}
+"""Why an older ullage gave another verdict, by what the new one rests on."""
 
 
 @dataclass(frozen=True)
@@ -228,11 +298,20 @@ def _equivalents(
     margin = share(analysis.margin)
     leads = tell.stated is None
     names, bracket = tell.together(equivalent, "confidence")
+    names = [
+        f"{where}{_off_one(part.subject)}" for where, part in zip(names, equivalent, strict=True)
+    ]
     if leads:
         claim = f"{mark}equivalent to {analysis.baseline_label} within {margin} in {listed(names)}"
         return [f"is {claim}{mark}{bracket}"]
     verb = "is" if len(names) == 1 else "are"
     return [f"{listed(names)} {verb} {mark}equivalent within {margin}{mark}{bracket}"]
+
+
+def _off_one(subject: Subject) -> str:
+    """The interval of a difference that is sure, though within the margin: ` (1.004 to 1.011)`."""
+    interval = subject.interval
+    return f" ({between(interval)})" if interval and excludes_one(interval) else ""
 
 
 def _extra(subject: Subject, kind: str) -> str:
@@ -366,7 +445,7 @@ def _without_verdict(c: Comparison, tell: _Teller) -> str:
 
 def care(analysis: Analysis) -> str | None:
     """Which decided figures have doubts that they may not survive; None without any."""
-    decided = [c for c in analysis.primary() if c.verdict in ("worse", "better", "equivalent")]
+    decided = [c for c in analysis.primary() if c.verdict in DECIDED]
     doubted = [
         (c, codes)
         for c in decided
@@ -386,18 +465,25 @@ def care(analysis: Analysis) -> str | None:
 
 def floor_sentence(analysis: Analysis) -> str | None:
     """What two equal environments differed by; None without an A/A comparison."""
-    floors: dict[Resource, float] = {}
-    for c in analysis.comparisons:
-        if c.primary and c.floor is not None:
-            floors[c.resource] = max(c.floor, floors.get(c.resource, 1.0))
+    primary = [c for c in analysis.comparisons if c.primary]
+    floors: dict[str, float] = {}
+    for c in primary:
+        if c.floor is not None and c.floor > 1:
+            where = c.workload_title if c.resource == "other" else RESOURCES[c.resource]
+            floors[where] = max(c.floor, floors.get(where, 1.0))
     if not floors or not analysis.again_total:
         return None
-    floor_list = listed(f"{floor_words(floor)} in {RESOURCES[r]}" for r, floor in floors.items())
+    floor_list = listed(f"{floor_words(floor)} in {where}" for where, floor in floors.items())
+    if len(floors) > MOST_TOGETHER:
+        floor_list = f"up to {floor_words(max(floors.values()))}"
     duet = ", side by side," if analysis.design == "duet" else ""
     text = (
         f"{capital(analysis.baseline_label)} against itself{duet} may differ by {floor_list} in "
-        "this run: nothing below that is called a difference"
+        "this run: what is called a difference differs from both of its copies"
     )
+    lost = list(dict.fromkeys(c.workload_title for c in primary if c.why == "no-copy"))
+    if lost:
+        text += f"; its second copy gave no figures in {_few(lost)}, where nothing is called one"
     if analysis.again_differing:
         text += (
             f"; {analysis.again_differing} of {analysis.again_total} such comparisons "

@@ -31,6 +31,7 @@ from ullage.runs.pairs import primary_log_ratios
 from ullage.runs.reader import RunFolder, sessions
 from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
 from ullage.runs.writer import Journal, now_ns
+from ullage.stats import RULES
 from ullage.stats.stop import StopRule
 
 
@@ -297,6 +298,7 @@ class Engine(Session):
     def _resolved(self) -> Resolved:
         return Resolved(
             ullage=__version__,
+            rules=RULES,
             run=self.folder.name,
             tag=self.tag,
             name=self.plan.name,

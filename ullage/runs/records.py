@@ -241,6 +241,8 @@ class Resolved(Record):
 
     format: Literal[2] = 2
     ullage: str
+    rules: int = 1
+    """Of the verdicts, as the ullage that made the run had them (`stats.RULES`)."""
     run: str
     tag: str
     name: str

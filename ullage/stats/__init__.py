@@ -6,11 +6,14 @@ that above 0 (ratio above 1) means worse than the baseline. Intervals come back 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+RULES: Final = 2
+"""Which rules the verdicts are of; a run's folder holds those that it was made under. Rules 1 knew
+second copies by the noise floor only, and neither memory nor slow trials."""
 Floats = NDArray[np.float64]
 Verdict = Literal["worse", "better", "equivalent", "inconclusive"]
 Why = Literal[
@@ -21,6 +24,10 @@ Why = Literal[
     "below-floor",
     "floor-biased",
     "systematic",
+    "second-copy",
+    "no-copy",
+    "unseen",
+    "correction",
     "interval-too-wide",
     "holes",
     "losses",

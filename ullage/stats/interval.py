@@ -132,7 +132,11 @@ def t_interval(log_ratios: ArrayLike, confidence: float, widen: float = 1.0) -> 
     `widen` multiplies the standard error (see `stop.widening`). TooFewError under 2 values.
     """
     check_confidence(confidence)
-    m = moments(log_ratios, widen)
+    return of_moments(moments(log_ratios, widen), confidence)
+
+
+def of_moments(m: Moments, confidence: float) -> IntervalEstimate:
+    """The t interval that has these moments."""
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
     return _exp((m.mean, m.mean - half, m.mean + half), confidence, m.n, "paired t on log-ratios")
 

@@ -14,15 +14,13 @@ from functools import lru_cache
 from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
 from ullage.stats.power import (
-    Again,
-    blocks_for_equivalence,
+    Claim,
     least,
-    power_claim,
-    power_equivalence,
+    power_of_both,
     smallest_claim,
 )
 from ullage.stats.stop import FIRST_LOOK, StopRule
-from ullage.stats.uncertainty import SHARED, random_part
+from ullage.stats.uncertainty import SHARED, between_copies, random_part
 from ullage.stats.verdict import LEAST_PAIRS
 
 
@@ -109,15 +107,12 @@ def expected_units(spreads: Iterable[float], aim: Aim) -> int:
 
 def reach(spread: float, units: int, aim: Aim) -> Reach:
     """What so many units will show."""
-    enough, widen = units >= LEAST_PAIRS and spread > 0, aim.rule.widening
-    delta = math.log1p(aim.margin)
+    enough = units >= LEAST_PAIRS and spread > 0
     return Reach(
         units=units,
         difference=math.expm1(min(700.0, smallest(spread, units, aim))) if enough else None,
         half_width=half_width(spread, units, aim) if units >= 2 else None,
-        equivalence=power_equivalence(0.0, spread, delta, units, _equal(aim), widen=widen)
-        if enough
-        else None,
+        equivalence=_equivalence(spread, units, aim) if enough else None,
     )
 
 
@@ -127,26 +122,28 @@ def half_width(spread: float, units: int, aim: Aim) -> float:
 
 
 def smallest(spread: float, units: int, aim: Aim) -> float:
-    """Smallest |log-ratio| that the t test finds and that is above the floor, both with power 0.8.
+    """Smallest |log-ratio| that the t tests against both copies of the baseline find, power 0.8.
 
-    The floor is that of an unbiased A/A with the same spread.
+    With copies that are alike, and all trials equally noisy.
     """
-    unit = _smallest(units, aim.level, aim.alpha, aim.rule.widening, aim.correlation)
+    unit = _smallest(units, aim.level, aim.rule.widening, aim.correlation)
     return unit * spread / math.sqrt(units)
 
 
 @lru_cache(maxsize=1024)
-def _smallest(units: int, level: float, alpha: float, widen: float, correlation: float) -> float:
+def _smallest(units: int, level: float, widen: float, correlation: float) -> float:
     """The same in standard errors, of which it is the same number whatever the spread."""
     critical = widen * t_quantile(1 - level / 2, units - 1)
-    reach = random_part(correlation) * widen * t_quantile(1 - alpha / 2, units - 1)
 
     def hurdle(u: Floats) -> Floats:
         return critical * u
 
-    return smallest_claim(
-        lambda shift: power_claim(shift, units - 1, hurdle, Again(0.0, 1.0, reach), correlation)
-    )
+    def chance(shift: float) -> float:
+        second = Claim(shift / random_part(correlation), hurdle)
+        between = between_copies(correlation)
+        return power_of_both(Claim(shift, hurdle), second, units - 1, between)
+
+    return smallest_claim(chance)
 
 
 def _half(spread: float, units: int, aim: Aim) -> float:
@@ -159,10 +156,18 @@ def _equal(aim: Aim) -> float:
     return min(aim.level, aim.alpha / 2)
 
 
+def _equivalence(spread: float, units: int, aim: Aim) -> float:
+    """Chance to be called equivalent to both copies of the baseline if the true ratio is 1."""
+    critical = aim.rule.widening * t_quantile(1 - _equal(aim), units - 1)
+    error, delta = spread / math.sqrt(units), math.log1p(aim.margin)
+    first, second = (
+        Claim.equivalence(0.0, delta, error * part, critical)
+        for part in (1.0, random_part(aim.correlation))
+    )
+    return power_of_both(first, second, units - 1, between_copies(aim.correlation))
+
+
 def _units_for_equivalence(spread: float, aim: Aim) -> int | None:
     if spread == 0:
         return None
-    blocks = blocks_for_equivalence(
-        0.0, spread, math.log1p(aim.margin), _equal(aim), widen=aim.rule.widening
-    )
-    return None if blocks is None else max(blocks, LEAST_PAIRS)
+    return least(lambda n: _equivalence(spread, n, aim), first=LEAST_PAIRS)

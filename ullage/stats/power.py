@@ -69,40 +69,52 @@ def power_equivalence(
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """The A/A that sets a floor, in standard errors of the comparison's mean."""
+class Claim:
+    """One test of a claim, in standard errors of its mean."""
 
-    mean: float
-    """True mean, in the direction of the comparison's effect."""
-    error: float
-    """Standard error of its mean; 0: the floor is |mean| and is known."""
-    reach: float
-    """What its half width is when its sample has the spread that it should."""
+    shift: float
+    """True mean."""
+    hurdle: Callable[[Floats], Floats]
+    """What it must be above, by the sample's standard deviation over the true one."""
+    limit: Callable[[Floats], Floats] | None = None
+    """What it must be below; None: nothing."""
+
+    @classmethod
+    def equivalence(cls, effect: float, room: float, error: float, critical: float) -> Claim:
+        """The TOST of |effect| ≥ room, log scale, with that critical value of t."""
+
+        def limit(u: Floats) -> Floats:
+            inside: Floats = room / error - critical * u
+            return inside
+
+        return cls(effect / error, lambda u: -limit(u), limit)
+
+    def passed(self, u: Floats, common: Floats, own: float) -> Floats:
+        """Chance by u and a part of the mean's error that is known, `own` being what is not."""
+        above = special.ndtr((self.shift + common - self.hurdle(u)) / own)
+        if self.limit is None:
+            return above
+        beyond = special.ndtr((self.shift + common - self.limit(u)) / own)
+        return np.maximum(0.0, above - beyond)
 
 
-def power_claim(
-    shift: float, df: int, hurdle: Callable[[Floats], Floats], again: Again, correlation: float
-) -> float:
-    """Chance that a mean is above the hurdle of its own test and above the floor, both at once.
+def power_of_both(first: Claim, second: Claim | None, df: int, correlation: float) -> float:
+    """Chance that both claims hold at once; with one alone that of it.
 
-    With z and a standard normal of that correlation: z + shift > hurdle(u) and
-    z + shift > |mean + error·a| + reach·v. u and v are the sample standard deviations over the true
-    ones, of `df` degrees of freedom each; they are correlated by the square. In units of the
-    comparison's standard error. An integral over a, u and v; both of the latter by the cube root of
-    Wilson & Hilferty (1931, PNAS 17:684), which is good to 0.003 here from 5 degrees of freedom on.
+    Their means are two normals of that correlation r (at least 0), √r·g + √(1 − r)·z with a common
+    g. Each has its own sample's spread, of `df` degrees of freedom, by the cube root of Wilson &
+    Hilferty (1931, PNAS 17:684), which is good to 0.003 here from 5 degrees of freedom on; the
+    normals in these are correlated by r², with a common h. Integrated over g, h and what is own.
     """
-    z, weight = _NORMAL
+    if second is None:
+        u, weight = _spreads(df)
+        return _chance(weight @ first.passed(u, np.zeros_like(u), 1.0))
+    x, share = _NORMAL
     squared = correlation**2
-    correlated = squared * z[:, None] + math.sqrt(1 - squared**2) * z
-    u, v = (_cube_root(z_value, df)[..., None] for z_value in (z[:, None], correlated))
-    bend = min(_FAR, max(-_FAR, -again.mean / again.error)) if again.error else 0.0
-    nodes, weights = _PANEL
-    a = np.concatenate((-_FAR + (bend + _FAR) * nodes, bend + (_FAR - bend) * nodes))
-    share = np.concatenate(((bend + _FAR) * weights, (_FAR - bend) * weights))
-    share = share * np.exp(-a * a / 2) / math.sqrt(2 * math.pi)
-    limit = np.maximum(hurdle(u), np.abs(again.mean + again.error * a) + again.reach * v)
-    passed = special.ndtr((shift + correlation * a - limit) / math.sqrt(1 - squared))
-    return _chance(weight @ (passed @ share) @ weight)
+    spread = _cube_root(correlation * x[:, None] + math.sqrt(1 - squared) * x, df)
+    common, own = math.sqrt(correlation) * x[:, None, None], math.sqrt(1 - correlation)
+    passed = [claim.passed(spread, common, own) @ share for claim in (first, second)]
+    return _chance(share @ (passed[0] * passed[1]) @ share)
 
 
 def smallest_claim(chance: Callable[[float], float], power: float = POWER) -> float:
@@ -156,9 +168,7 @@ def _normal(points: int) -> tuple[Floats, Floats]:
 
 _FINE, _COARSE = _rule(32), _rule(3)
 """With few degrees of freedom a test decides within a small part of the span of u."""
-_PANEL, _NORMAL = _rule(1), _normal(12)
-_FAR = 8.0
-"""No standard normal is further from 0."""
+_NORMAL = _normal(16)
 
 
 def _chance(value: Floats | np.float64) -> float:

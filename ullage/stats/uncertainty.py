@@ -75,6 +75,14 @@ def random_part(correlation: float) -> float:
     return math.sqrt(2 * (1 - correlation))
 
 
+def between_copies(correlation: float) -> float:
+    """Correlation of a comparison's means against the first and the second copy of its baseline.
+
+    Of x and x − a, where a, the mean of the A/A, varies as x does: √((1 − correlation)/2).
+    """
+    return math.sqrt((1 - correlation) / 2)
+
+
 def _log(ratio: float) -> float:
     return math.log(ratio) if ratio > 0 else -math.inf
 

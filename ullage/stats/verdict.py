@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from ullage.stats import Floats, Verdict, Why
 from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
-from ullage.stats.power import Again, least, power_claim, power_difference, power_equivalence
-from ullage.stats.uncertainty import SHARED, Floor, random_part
+from ullage.stats.power import Claim, least, power_equivalence, power_of_both
+from ullage.stats.uncertainty import SHARED, Floor, between_copies
+from ullage.stats.unseen import SlowTrials
 
 LEAST_PAIRS = 6
 MOST_FAILURES = 0.1
@@ -49,21 +51,49 @@ def difference_p(m: Moments) -> float:
     return min(1.0, 2 * t_tail(abs(m.mean) / m.error, m.df))
 
 
-def equivalence_p(m: Moments, margin: float, allowance: float = 0.0) -> float:
+def equivalence_p(m: Moments, margin: float, allowance: float = 0.0, more: float = 0.0) -> float:
     """TOST p-value (Schuirmann 1987) for 1/(1+margin) < ratio < 1+margin.
 
     The margin is symmetric on the log scale; `allowance` (log scale) narrows it on both sides, by
-    what may be wrong with the mean and no repetition shows.
+    what may be wrong with the mean and no repetition shows, `more` on the upper side only.
     """
     delta = math.log1p(margin) - allowance
+    room = min(delta - more - m.mean, delta + m.mean)
     if m.error == 0:
-        return 0.0 if abs(m.mean) < delta else 1.0
-    return t_tail((delta - abs(m.mean)) / m.error, m.df)
+        return 0.0 if room > 0 else 1.0
+    return t_tail(room / m.error, m.df)
 
 
 def p_values(m: Moments, margin: float) -> PValues:
     """Both p-values of one comparison, from the repetitions alone."""
     return PValues(difference_p(m), equivalence_p(m, margin))
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """What the repetitions say of the ratio to one copy."""
+
+    moments: Moments
+    p: PValues
+    sides: tuple[float, float] | None = None
+    """Lengths of the interval below and above the mean, log scale, where it is no t interval."""
+
+    @classmethod
+    def of(cls, m: Moments, margin: float) -> Against:
+        """By the t tests of its moments."""
+        return cls(m, p_values(m, margin))
+
+    def lengths(self, alpha: float) -> tuple[float, float]:
+        """Of the interval below and above the mean, log scale."""
+        if self.sides is not None:
+            return self.sides
+        half = t_quantile(1 - alpha / 2, self.moments.df) * self.moments.error
+        return half, half
+
+    def near(self, alpha: float) -> float:
+        """Length of the interval on the side of 1."""
+        below, above = self.lengths(alpha)
+        return below if self.moments.mean > 0 else above
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +105,37 @@ class FamilyMember:
     p: PValues | None
     """From the repetitions alone."""
     floor: Floor | None
-    floor_moments: Moments | None = None
-    """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
+    """Where no second copy can be put in: what the estimate must be above. Infinite: the plan has
+    a second copy, and it gave no figures."""
+    copies: tuple[Against, ...] = ()
+    """The same ratio with the second copy of a side in the place of the first."""
     pairs: int = 0
     """Usable pairs, for a comparison that has too few for `moments`."""
+    sides: tuple[float, float] | None = None
+    """As of `Against`."""
     systematic: float = 0.0
     """Expanded (k = 2) Type B uncertainty of the mean log-ratio, which no repetition reduces."""
     along: tuple[Moments, ...] = ()
     """Of a curve: those at each coordinate. Equivalence must hold at all of them."""
+    slow: SlowTrials | None = None
+    """Of the environment; None: nothing is known of single trials."""
     correlation: float = SHARED
-    """Of its mean with that of the A/A, as the floor was made with (`noise_floor`)."""
+    """Of its mean with that of the A/A, see `noise_floor`."""
     no_equivalence: bool = False
     """A part of what is compared was hardly seen: it may be called different, not equivalent."""
+
+    @property
+    def first(self) -> Against | None:
+        """Against the first copies."""
+        if self.moments is None or self.p is None:
+            return None
+        return Against(self.moments, self.p, self.sides)
+
+    @property
+    def every(self) -> tuple[Against, ...]:
+        """The evidence by each choice of copies."""
+        first = self.first
+        return (first, *self.copies) if first is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +170,18 @@ def judge(
     """Verdicts for a whole family of comparisons, in order. α is 1 − confidence.
 
     * *equivalent*: the TOST rejects after the correction, and the interval itself lies inside the
-      margin (the reader sees that interval; a verdict never says more). Both must hold with the
-      systematic part, and the floor of an A/A that differs from 1, taken off the margin. It comes
-      before the next one: a difference that is proven to be smaller than the declared margin is
-      not worth a warning, and its interval is printed beside the verdict.
-    * *worse*, *better*: the t test rejects after the correction, the estimate is above the floor,
-      and it is above √(half² + systematic²), half the interval's half width: with both kinds of
-      uncertainty together the interval still excludes 1.
+      margin (the reader sees that interval; a verdict never says more). Both must hold against
+      every copy, and with what may be wrong with the mean taken off the margin: the systematic
+      part on both sides, on the upper side slow trials such as the environment had in any of its
+      workloads (`SlowTrials.more`). It comes before the next one: a difference that is proven to be
+      smaller than the declared margin is not worth a warning, and its interval is printed beside
+      the verdict.
+    * *worse*, *better*: the t test rejects after the correction, against every copy and the same
+      way, and the estimate is above √(near² + systematic²), near being the length of the interval
+      on the side of 1: with both kinds of uncertainty together the interval still excludes 1.
+      *better* must be so by more than the slow trials that so few trials could not have met
+      (`SlowTrials.unmet`). *worse* need not: a rare slow trial that was not met makes an
+      environment worse still.
     * *inconclusive*: everything else, anything from fewer than six pairs, and anything whose units
       are all equal: that shows how coarsely was measured and not how exactly. A timer of whole
       milliseconds gives 10 against 11 ms for a true ratio of 1.01, without any spread.
@@ -145,20 +199,19 @@ def judge(
     its equivalence p-value the largest along it (an intersection–union test, of level α without a
     correction: Berger 1982, Technometrics 24:295).
 
-    The floor. It is |mean| + half width of the A/A, so |estimate| > floor is a test of the estimate
-    against the A/A. Where both share the baseline's trials (solo) and all trials are equally noisy,
-    the difference of the two means varies as one of them does: if the apparatus moves both alike,
-    by much, at most α/2 of comparisons without an effect come out above. In a duet each has
-    trials of the baseline of its own and that difference varies √2 times as much: a floor of one
-    half width would let 6 to 8 % through, so `noise_floor` is to be told (APART) and takes √2 half
-    widths (`tests/stats/test_verdict.py` simulates both). Where the environment is noisier than the
-    second copy it is more than α/2 in either design. And it is per comparison: against a bias of
-    the apparatus nothing is corrected for the family, and the report says that the A/A differs.
-    Asking the interval's near end to clear the floor would count the noise of both twice.
+    The second copy. The apparatus may prefer one of two equal environments: its CPU, its place on
+    the disk or in the block. A claim is tested against either copy of the baseline, and its p-value
+    is the larger: an intersection–union test again. If one of the copies is as it should be the
+    levels hold, whatever is wrong with the other, by however little, and in however large a family.
+    What is wrong with the environment's own place no second copy of the baseline shows; one of the
+    environment itself (`again: [vm]`) does, and is asked likewise. Nothing can be said where the
+    plan has a second copy that gave no figures. Between runs, where copies cannot change places,
+    the estimate must be above the noise floor instead (`uncertainty.noise_floor`); it is per
+    comparison, and a biased one is taken off the margin.
     """
     rules = Rules(margin, confidence)
-    differences = adjust([c.p.difference if c.p else 1.0 for c in cases], correction)
-    equivalences = adjust([_equivalence(c, rules, _allowance(c)) for c in cases], correction)
+    differences = adjust([_difference(c) for c in cases], correction)
+    equivalences = adjust([_equivalence(c, rules) for c in cases], correction)
     required = zip(
         next_levels(differences, rules.alpha, correction),
         next_levels(equivalences, rules.alpha, correction),
@@ -172,71 +225,128 @@ def judge(
     ]
 
 
-def _bias(case: FamilyMember) -> float:
-    """What the apparatus may add, where the A/A shows that it adds something; log scale."""
-    return case.floor.log if case.floor is not None and case.floor.biased else 0.0
+def _difference(case: FamilyMember) -> float:
+    """P-value of no difference from any copy, on the same side; 1 where sides differ."""
+    means = [e.moments.mean for e in case.every]
+    if not means or min(means) * max(means) <= 0:
+        return 1.0
+    return max(e.p.difference for e in case.every)
 
 
 def _allowance(case: FamilyMember) -> float:
-    """What the mean may be wrong by, and equivalence must leave room for; log scale."""
-    return _bias(case) + case.systematic
+    """What the mean may be wrong by on either side, and equivalence must leave room for."""
+    biased = case.floor is not None and case.floor.biased
+    return (case.floor.log if biased and case.floor else 0.0) + case.systematic
 
 
-def _equivalence(case: FamilyMember, rules: Rules, allowance: float) -> float:
-    """TOST p-value with an allowance; of a curve the largest along it."""
-    if case.p is None or case.moments is None or case.no_equivalence:
+def _more(case: FamilyMember) -> float:
+    """What slow trials may add to the mean beyond what was seen."""
+    return case.slow.more if case.slow is not None else 0.0
+
+
+def _equivalence(case: FamilyMember, rules: Rules) -> float:
+    """TOST p-value against every copy, with the allowances; of a curve the largest along it."""
+    if case.first is None or case.no_equivalence:
         return 1.0
-    if allowance == 0:
-        return case.p.equivalence
-    along = (case.moments, *case.along)
-    return max(case.p.equivalence, *(equivalence_p(m, rules.margin, allowance) for m in along))
+    worst = max(e.p.equivalence for e in case.every)
+    allowance, more = _allowance(case), _more(case)
+    if allowance == 0 and more == 0:
+        return worst
+    every = (*(e.moments for e in case.every), *case.along)
+    return max(worst, *(equivalence_p(m, rules.margin, allowance, more) for m in every))
+
+
+def _inside(case: FamilyMember, rules: Rules) -> bool:
+    """Do the intervals against every copy lie inside the margin, with the allowances?"""
+    room, more = rules.delta - _allowance(case), _more(case)
+    for e in case.every:
+        below, above = e.lengths(rules.alpha)
+        if e.moments.mean + above + more > room or below - e.moments.mean > room:
+            return False
+    return True
 
 
 def _judge_one(case: FamilyMember, adjusted: PValues, rules: Rules, levels: Levels) -> Judgement:
-    m = case.moments
-    if m is None or m.n < LEAST_PAIRS:
-        few = LEAST_PAIRS - (m.n if m else case.pairs)
+    first = case.first
+    if first is None or first.moments.n < LEAST_PAIRS:
+        few = LEAST_PAIRS - (first.moments.n if first else case.pairs)
         return Judgement("inconclusive", "too-few-blocks", adjusted, few)
-    if m.deviation == 0:
+    if first.moments.deviation == 0:
         return Judgement("inconclusive", "no-spread", adjusted, None)
-    half = t_quantile(1 - rules.alpha / 2, m.df) * m.error
-    estimate = abs(m.mean)
-    if adjusted.equivalence <= rules.alpha and estimate + half + _allowance(case) <= rules.delta:
+    if adjusted.equivalence <= rules.alpha and _inside(case, rules):
         return Judgement("equivalent", "within-margin", adjusted, None)
-    differs = adjusted.difference <= rules.alpha
-    floor = case.floor.log if case.floor else 0.0
-    clear = estimate > math.hypot(half, case.systematic)
-    if differs and estimate > floor and clear:
-        return Judgement("worse" if m.mean > 0 else "better", "difference", adjusted, None)
+    against = _against_difference(case, first, rules)
+    if adjusted.difference <= rules.alpha and against is None:
+        worse = first.moments.mean > 0
+        return Judgement("worse" if worse else "better", "difference", adjusted, None)
+    why = _why(case, first, rules, levels)
+    settle = None if why in UNSETTLED else blocks_to_settle(case, rules, levels)
+    return Judgement("inconclusive", why, adjusted, settle)
 
-    def same(allowance: float) -> bool:
-        """Would it be equivalent with that allowance?"""
-        p = _equivalence(case, rules, allowance)
-        return p <= levels.equivalence and estimate + half + allowance <= rules.delta
 
-    why: Why = "interval-too-wide"
-    if case.no_equivalence and estimate + half + _allowance(case) <= rules.delta:
-        return Judgement("inconclusive", "holes", adjusted, None)
-    if _allowance(case) > 0 and same(0.0):
-        why = "systematic" if same(_bias(case)) else "floor-biased"
-    elif differs:
-        why = "below-floor" if estimate <= floor else "systematic"
-    return Judgement("inconclusive", why, adjusted, blocks_to_settle(case, rules, levels))
+UNSETTLED: Final[frozenset[Why]] = frozenset({"no-copy", "holes"})
+"""More blocks of the same kind do not help."""
+
+
+def _against_difference(case: FamilyMember, first: Against, rules: Rules) -> Why | None:
+    """What forbids to call it a difference, though the tests may reject."""
+    estimate, near = abs(first.moments.mean), first.near(rules.alpha)
+    if case.floor is not None and math.isinf(case.floor.ratio):
+        return "no-copy"
+    if case.floor is not None and estimate <= case.floor.log:
+        return "below-floor"
+    hurdle = math.hypot(near, case.systematic)
+    if estimate <= hurdle:
+        return "systematic" if case.systematic > 0 else "interval-too-wide"
+    if first.moments.mean < 0 and case.slow is not None and estimate <= near + case.slow.unmet:
+        return "unseen"
+    return None
+
+
+def _why(case: FamilyMember, first: Against, rules: Rules, levels: Levels) -> Why:
+    """The first thing that has to change for a verdict."""
+    alone = FamilyMember(first.moments, first.p, None, sides=first.sides, along=case.along)
+    if _same(alone, rules, levels):
+        return _against_equivalence(case, alone, rules, levels)
+    if first.p.difference <= levels.difference:
+        if _difference(case) > levels.difference:
+            return "second-copy"
+        return _against_difference(case, first, rules) or "interval-too-wide"
+    return "correction" if first.p.difference <= rules.alpha else "interval-too-wide"
+
+
+def _same(case: FamilyMember, rules: Rules, levels: Levels) -> bool:
+    """Is it equivalent, if the other verdicts stay?"""
+    return _equivalence(case, rules) <= levels.equivalence and _inside(case, rules)
+
+
+def _against_equivalence(
+    case: FamilyMember, alone: FamilyMember, rules: Rules, levels: Levels
+) -> Why:
+    """What forbids an equivalence that holds against the first copy."""
+    if case.no_equivalence:
+        return "holes"
+    if not _same(replace(alone, floor=case.floor), rules, levels):
+        return "floor-biased"
+    if not _same(replace(alone, copies=case.copies), rules, levels):
+        return "second-copy"
+    systematic = not _same(replace(alone, systematic=case.systematic), rules, levels)
+    return "systematic" if systematic else "unseen"
 
 
 def blocks_to_settle(case: FamilyMember, rules: Rules, levels: Levels) -> int | None:
     """About how many more units give a verdict with power 0.8, if the effect is as estimated.
 
-    Units are what `moments.n` counts. The smaller of what a difference and what equivalence would
+    Units are what `Moments.n` counts. The smaller of what a difference and what equivalence would
     need, at the level that the correction asks if the other verdicts stay. None when neither can be
-    reached with 10,000: an effect at the edge of the margin (of a curve: anywhere along it), under
-    a floor whose bias is as large, or within the systematic part, which no number of them reduces;
-    and without spread. A number for planning; it is as
-    uncertain as the spread and the effect that it is made of.
+    reached with 10,000: an effect at the edge of the margin (of a curve: anywhere along it), or of
+    which one copy shows nothing, or within the systematic part, which no number of them reduces;
+    and without spread. A number for planning; it is as uncertain as the spread and the effect that
+    it is made of.
     """
-    m = case.moments
-    if m is None:
+    if case.first is None:
         return LEAST_PAIRS
+    m = case.first.moments
     if m.deviation == 0:
         return None
     needed = [
@@ -248,83 +358,83 @@ def blocks_to_settle(case: FamilyMember, rules: Rules, levels: Levels) -> int | 
 
 
 def _to_differ(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
-    """Units for a difference: the test, the floor and the systematic part together with 0.8."""
-    effect, widen = abs(m.mean), _widening(m)
-    if effect == 0:
-        return None
+    """Units for a difference from every copy, beyond what may be wrong, with 0.8.
 
-    def alone(n: int) -> float:
-        return power_difference(effect, m.deviation, n, levels.difference, widen=widen)
-
-    def together(n: int) -> float:
-        error = m.deviation / math.sqrt(n)
-        critical, half = (
-            widen * t_quantile(1 - level / 2, n - 1) for level in (levels.difference, rules.alpha)
-        )
-
-        def hurdle(u: Floats) -> Floats:
-            above: Floats = np.hypot(half * u, case.systematic / error)
-            return np.maximum(critical * u, above)
-
-        return power_claim(
-            effect / error, n - 1, hurdle, _again_at(case, m, n, rules), case.correlation
-        )
-
-    plain = case.floor is None and case.systematic == 0
-    return least(alone if plain else together, first=LEAST_PAIRS)
-
-
-def _again_at(case: FamilyMember, m: Moments, n: int, rules: Rules) -> Again:
-    """The A/A of the floor after n units, in standard errors of the comparison's mean.
-
-    A biased one keeps the mean that it has; an unbiased one has none.
+    Of several copies the one that shows least decides.
     """
-    error = m.deviation / math.sqrt(n)
-    floor, again = case.floor, case.floor_moments
-    if floor is None or again is None:
-        return Again(floor.log / error if floor else 0.0, 0.0, 0.0)
-    mean = math.copysign(again.mean, again.mean * m.mean) if floor.biased else 0.0
-    share = again.deviation / m.deviation
-    return Again(mean / error, share, _floor_half(case, again, n, rules) / error)
-
-
-def _floor_half(case: FamilyMember, again: Moments, n: int, rules: Rules) -> float:
-    """The random part that the floor is expected to have after n units; log scale."""
-    half = t_quantile(1 - rules.alpha / 2, n - 1) * _widening(again)
-    return random_part(case.correlation) * half * again.deviation / math.sqrt(n)
-
-
-def _bias_at(case: FamilyMember, n: int, rules: Rules) -> float:
-    """The floor to be expected after n units if its A/A is biased, else 0; log scale."""
-    floor, again = case.floor, case.floor_moments
-    if floor is None or not floor.biased:
-        return 0.0
-    return floor.log if again is None else abs(again.mean) + _floor_half(case, again, n, rules)
-
-
-def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
-    """Units for equivalence, with the systematic part and a biased floor taken off the margin.
-
-    Of a curve the chance is the least of those along it: it is as weak as its weakest coordinate.
-    """
-    # The interval itself must lie inside the margin too, which is the level alpha/2.
-    inside = min(levels.equivalence, rules.alpha / 2)
-    if case.no_equivalence:
+    if min(e.moments.mean * m.mean for e in case.every) <= 0:
         return None
-    required = [(m, inside), *((moments, levels.equivalence) for moments in case.along)]
+    other = (
+        min((e.moments for e in case.copies), key=lambda c: abs(c.mean) / c.deviation, default=None)
+        if all(e.moments.deviation > 0 for e in case.copies)
+        else None
+    )
 
     def chance(n: int) -> float:
-        room = rules.delta - case.systematic - _bias_at(case, n, rules)
-        return min(
-            power_equivalence(
-                moments.mean, moments.deviation, room, n, level, widen=_widening(moments)
-            )
-            for moments, level in required
-        )
+        first = _claim(case, m, n, rules, levels)
+        if other is None:
+            return power_of_both(first, None, n - 1, 0.0)
+        second = _claim(replace(case, systematic=0.0, slow=None), other, n, rules, levels)
+        return power_of_both(first, second, n - 1, between_copies(case.correlation))
 
     return least(chance, first=LEAST_PAIRS)
 
 
+def _claim(case: FamilyMember, m: Moments, n: int, rules: Rules, levels: Levels) -> Claim:
+    """What a mean as estimated must be above after n units, in its own standard errors."""
+    error, widen = m.deviation / math.sqrt(n), _widening(m)
+    critical, half = (
+        widen * t_quantile(1 - level / 2, n - 1) for level in (levels.difference, rules.alpha)
+    )
+    unseen = 0.0
+    if m.mean < 0 and case.slow is not None:
+        unseen = case.slow.scaled(n / m.n).unmet / error
+
+    def hurdle(u: Floats) -> Floats:
+        beyond = np.maximum(np.hypot(half * u, case.systematic / error), half * u + unseen)
+        return np.maximum(critical * u, beyond)
+
+    return Claim(abs(m.mean) / error, hurdle)
+
+
+def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
+    """Units for equivalence, with what may be wrong with the mean taken off the margin.
+
+    Against the first copy and that which shows most; of a curve the least chance along it.
+    """
+    # The interval itself must lie inside the margin too, which is the level alpha/2.
+    inside = min(levels.equivalence, rules.alpha / 2)
+    other = max((e.moments for e in case.copies), key=lambda c: abs(c.mean), default=None)
+    if case.no_equivalence or (other is not None and other.deviation == 0):
+        return None
+
+    def chance(n: int) -> float:
+        slow = case.slow.scaled(n / m.n).more if case.slow is not None else 0.0
+        room = rules.delta - _allowance(case) - slow
+        first = _equal_claim(m, room, n, inside)
+        second = _equal_claim(other, room, n, inside) if other is not None else None
+        along = (
+            power_equivalence(
+                moments.mean,
+                moments.deviation,
+                room,
+                n,
+                levels.equivalence,
+                widen=_widening(moments),
+            )
+            for moments in case.along
+        )
+        both = power_of_both(first, second, n - 1, between_copies(case.correlation))
+        return min((both, *along))
+
+    return least(chance, first=LEAST_PAIRS)
+
+
+def _equal_claim(m: Moments, room: float, n: int, level: float) -> Claim:
+    critical = _widening(m) * t_quantile(1 - level, n - 1)
+    return Claim.equivalence(m.mean, room, m.deviation / math.sqrt(n), critical)
+
+
 def _widening(m: Moments) -> float:
-    """The correction for repeated looks that is in the standard error."""
+    """The corrections for repeated looks and for memory that are in the standard error."""
     return m.error * math.sqrt(m.n) / m.deviation if m.deviation else 1.0

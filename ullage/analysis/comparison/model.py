@@ -19,7 +19,7 @@ from ullage.analysis.comparison.estimates import (
 )
 from ullage.runs.pairs import comparison_key
 from ullage.runs.records import Better, Coordinate, Correction, Design, Record, Resource
-from ullage.stats import Verdict, Why
+from ullage.stats import RULES, Verdict, Why
 
 DoubtCode = Literal[
     "too-few-blocks",
@@ -201,6 +201,10 @@ class Comparison(Record):
     floor: float | None
     """Noise floor as a ratio above 1; nothing under it is called a difference."""
     floor_biased: bool
+    memory: float = 1.0
+    """Factor on standard errors for what the environment keeps from block to block."""
+    other_copy: Interval | None = None
+    """The ratio to the second copy of the baseline, where that shows less; None: there is none."""
     p_difference: float | None
     p_equivalence: float | None
     p_difference_adjusted: float | None
@@ -290,6 +294,17 @@ class Stop(Record):
         return cls(widest_half_width=width, widest=key, **fields)
 
 
+class Rejudged(Record):
+    """A verdict that an older ullage would have given otherwise."""
+
+    environment_label: str
+    workload_title: str
+    metric: str
+    before: Verdict
+    now: Verdict
+    why: Why
+
+
 class Analysis(Record):
     """The answer of a run."""
 
@@ -302,6 +317,10 @@ class Analysis(Record):
     margin: float
     design: Design
     correction: Correction
+    rules: int = RULES
+    """Those that the verdicts are of."""
+    rejudged: tuple[Rejudged, ...] = ()
+    """Verdicts that were others under the rules of the ullage that made the run."""
     started_epoch_ns: int | None
     seconds: float
     """Of all sessions, first event to last, without the pauses between them."""

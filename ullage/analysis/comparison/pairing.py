@@ -20,17 +20,15 @@ from ullage.stats import Floats
 from ullage.stats import interval as intervals
 from ullage.stats.interval import (
     MeanKind,
-    Moments,
     TooFewError,
     collapse,
     mean,
     moments,
-    t_interval,
 )
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
-from ullage.stats.uncertainty import SHARED, Floor, Steps, noise_floor, reach, steps
-from ullage.stats.verdict import MOST_FAILURES, FamilyMember, PValues, equivalence_p, p_values
+from ullage.stats.uncertainty import SHARED, Steps, steps
+from ullage.stats.verdict import MOST_FAILURES, PValues, equivalence_p, p_values
 
 BOOTSTRAP_LEAST = 3
 BOOTSTRAP_HEARD = 20
@@ -92,6 +90,13 @@ class Draft:
     paired: Paired
     unequal: tuple[str, ...]
     settings: Settings
+    memory: float = 1.0
+    """Factor on standard errors for what the environment keeps from block to block."""
+
+    @property
+    def widening(self) -> float:
+        """Factor on every standard error of this comparison."""
+        return self.settings.widening * self.memory
 
     @property
     def sides(self) -> tuple[tuple[EnvironmentRecord, list[Trial]], ...]:
@@ -191,7 +196,7 @@ class Draft:
         """None under two units."""
         if len(self.units) < 2:
             return None
-        return moments(self.units, self.settings.widening)
+        return moments(self.units, self.widening)
 
     @cached_property
     def p_values(self) -> PValues | None:
@@ -218,7 +223,7 @@ class Draft:
     @cached_property
     def along(self) -> tuple[intervals.Moments, ...]:
         """Of a curve: the moments at each coordinate; none under two units."""
-        return tuple(moments(x, self.settings.widening) for x in self.columns if len(x) >= 2)
+        return tuple(moments(x, self.widening) for x in self.columns if len(x) >= 2)
 
     @cached_property
     def columns(self) -> list[list[float]]:
@@ -297,7 +302,7 @@ def cell(environment: str, workload: str, trials: Collection[Trial]) -> Cell:
 
 def draft_interval(d: Draft) -> Interval | None:
     """The interval that verdicts rest on; None under two units."""
-    return mean_interval(d.units, d.settings.confidence, d.settings.widening)
+    return mean_interval(d.units, d.settings.confidence, d.widening)
 
 
 def mean_interval(units: ArrayLike, confidence: float, widening: float = 1.0) -> Interval | None:
@@ -318,7 +323,7 @@ def without_outliers(d: Draft) -> Interval | None:
     if not near or len(near) == len(d.log_ratios):
         return None
     ratios, generations = zip(*near, strict=True)
-    return mean_interval(collapse(ratios, generations), d.settings.confidence, d.settings.widening)
+    return mean_interval(collapse(ratios, generations), d.settings.confidence, d.widening)
 
 
 def bootstrap(units: Sequence[float] | Floats, confidence: float, seed: int) -> Interval | None:
@@ -414,7 +419,7 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
     curve_points = []
     places = zip(*(p.along for p in d.paired.pairs), strict=True)
     for coordinate, column, at_place in zip(coordinates, d.columns, places, strict=True):
-        band = mean_interval(column, confidence, s.widening)
+        band = mean_interval(column, confidence, d.widening)
         curve_points.append(
             CurvePoint(
                 coordinate=coordinate,
@@ -485,48 +490,3 @@ def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | No
 def geometric_mean(d: Draft) -> float | None:
     """Geometric mean of the units' ratios; None without a pair."""
     return math.exp(math.fsum(d.units) / len(d.units)) if d.units else None
-
-
-def floor_of(draft: Draft, again: Sequence[Draft]) -> tuple[Floor | None, Moments | None]:
-    """Noise floor of a comparison, and the A/A that set it.
-
-    Of the same workload and metric: the baseline against its second copy, and the environment
-    against its own where the plan has one. None where the plan has none; infinite when an A/A could
-    be anything: so few pairs at such a confidence that a bound is no number, or none that gave any.
-    """
-    sides = (draft.baseline.key, draft.environment.key)
-    correlation = draft.settings.correlation
-    nulls = [
-        (t_interval(null.units, null.settings.confidence, null.settings.widening), null)
-        for null in again
-        if null.baseline.key in sides
-        and null.workload.key == draft.workload.key
-        and null.metric.name == draft.metric.name
-        and null.moments is not None
-    ]
-    floor = noise_floor((interval for interval, _ in nulls), correlation)
-    if floor is None:
-        return (Floor(math.inf, biased=False) if draft.settings.again else None), None
-    widest = max(nulls, key=lambda pair: reach(pair[0], correlation))
-    return floor, widest[1].moments
-
-
-def family_member(
-    draft: Draft, floor: Floor | None, floor_moments: Moments | None, systematic: float
-) -> FamilyMember:
-    """The comparison as it is judged. One that may not have a verdict stays in the family, for it
-    was declared.
-    """
-    if draft.no_verdict:
-        return FamilyMember(None, None, floor, floor_moments)
-    return FamilyMember(
-        draft.moments,
-        draft.p_values,
-        floor,
-        floor_moments,
-        pairs=len(draft.units),
-        systematic=systematic,
-        along=draft.along,
-        correlation=draft.settings.correlation,
-        no_equivalence=draft.no_equivalence,
-    )

@@ -9,6 +9,7 @@ from ullage.analysis.comparison.estimates import Interval, Losses, Precision
 from ullage.analysis.comparison.model import Analysis, Comparison, ResourceSummary
 from ullage.analysis.comparison.rounding import bounded, count, ratio, share
 from ullage.runs.records import Correction, Resource
+from ullage.stats import Why
 
 RESOURCES: Final[dict[Resource, str]] = {
     "cpu": "CPU",
@@ -26,12 +27,6 @@ COVERS: Final[dict[Precision, str]] = {
     "other hosts (reproducibility) are not in it",
 }
 """What an interval is about (ISO 5725-1 §3.12 to 3.19), and what it leaves out."""
-
-NO_BLOCKS_SETTLE: Final[dict[str, str]] = {
-    "holes": "some places of the curve have too few pairs for it to be called equivalent",
-    "losses": "no verdict holds whatever the lost ones would have shown",
-}
-"""What stands in the way of a verdict, where it is not the number of blocks."""
 
 SIDE_BY_SIDE: Final = "while both run side by side"
 """A duet measures two environments that load each other."""
@@ -110,19 +105,48 @@ def systematic(c: Comparison) -> str:
 
 
 def settles(c: Comparison) -> str:
-    """What would decide it: `about 18 more blocks`, `at least 2 more blocks`."""
+    """Why it is not decided, and what may decide it: `about 18 more blocks may be enough`."""
     if c.why == "no-spread":
         units = "values of each side" if unpaired(c) else "pairs"
         return f"all {units} are equal: the figures are too coarse to tell, or exact"
-    if c.why in NO_BLOCKS_SETTLE:
-        return NO_BLOCKS_SETTLE[c.why]
+    if c.why == "too-few-blocks":
+        return f"at least {more(c)}"
+    reason = _reason(c)
+    if reason and (c.blocks_to_settle is None or _apart(c)):
+        return reason
+    enough = f"about {more(c)} may be enough"
     if c.blocks_to_settle is None:
-        if c.why == "floor-biased":
-            return "two equal environments differ by too much for so small a margin"
-        if c.why == "systematic":
-            return "the instruments are too coarse to tell"
-        return f"no practical number of {_counts(c)} would settle it"
-    return f"{'at least' if c.why == 'too-few-blocks' else 'about'} {more(c)}"
+        enough = f"no practical number of {_counts(c)} would settle it"
+    return f"{reason}; {enough}" if reason else enough
+
+
+def _reason(c: Comparison) -> str:
+    """What is in the way, where it is not the width of the interval alone."""
+    if c.why == "second-copy":
+        return _against_copy(c)
+    reasons: dict[Why | None, str] = {
+        "floor-biased": "two equal environments differ by too much for so small a margin",
+        "systematic": "the instruments are too coarse to tell",
+        "no-copy": f"the second copy of {c.baseline_label} gave no figures to hold it against",
+        "holes": "some places of the curve have too few pairs for it to be called equivalent",
+        "losses": "no verdict holds whatever the lost ones would have shown",
+        "unseen": "rare slow trials, which so few trials may have missed, could undo it",
+        "correction": "one of several questions, each must be surer",
+    }
+    return reasons.get(c.why, "")
+
+
+def _against_copy(c: Comparison) -> str:
+    """What the other copy says."""
+    shows = f"against a second copy it is {between(c.other_copy)}" if c.other_copy else ""
+    if _apart(c):
+        return f"{c.baseline_label} differs from its own second copy, {shows}"
+    return shows or f"the second copy of {c.baseline_label} does not say the same"
+
+
+def _apart(c: Comparison) -> bool:
+    """Is it the two copies that differ? Then more blocks show that the better."""
+    return c.why == "second-copy" and c.floor_biased
 
 
 def more(c: Comparison) -> str:

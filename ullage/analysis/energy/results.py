@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.analysis.comparison import pairing
+from ullage.analysis.comparison import judging, pairing
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure, EnergyNote
 from ullage.analysis.comparison.money import work
-from ullage.analysis.comparison.pairing import Draft, Source, floor_of
+from ullage.analysis.comparison.pairing import Draft, Source
 from ullage.analysis.comparison.systematic import budget_with, expanded
 from ullage.analysis.comparison.words import name
 from ullage.analysis.energy import figures, notes
@@ -178,7 +178,7 @@ class _Compared:
         figure = EnergyFigure(unit=quantity.unit, values=values, low=bounds[0], high=bounds[1])
         if draft is None:
             return figure
-        floor = floor_of(draft, self._again(draft))[0]
+        floor = judging.floor_of(draft, self._again(draft))
         return figure.model_copy(
             update={
                 "ratio": pairing.draft_interval(draft),
@@ -212,9 +212,9 @@ class _Compared:
         settings = self._source.settings
         cases = []
         for _, draft in drafts:
-            floor, moments = floor_of(draft, self._again(draft))
+            copies = judging.copies_of(draft, self._again(draft))
             parts = self._components(draft, figures.ENERGY)
-            cases.append(pairing.family_member(draft, floor, moments, expanded(parts)))
+            cases.append(judging.member(draft, copies, expanded(parts)))
         judged = judge(cases, settings.margin, settings.confidence, self._resolved.correction)
         return [
             None if draft.no_verdict else judgement

@@ -29,9 +29,11 @@ from ullage.analysis.tables.table import Rows, Sheet
 from ullage.analysis.tables.workers import Run, go_over
 from ullage.common.errors import TABLE_NO_ROWS, UllageError
 from ullage.common.text import clean
-from ullage.stats.interval import IntervalEstimate, Moments
-from ullage.stats.uncertainty import Floor, noise_floor, reach
-from ullage.stats.verdict import FamilyMember, Judgement, judge
+from ullage.stats.interval import IntervalEstimate
+from ullage.stats.memory import Course, widening
+from ullage.stats.uncertainty import Floor, noise_floor
+from ullage.stats.unseen import SlowTrials, together
+from ullage.stats.verdict import Against, FamilyMember, Judgement, judge
 
 ALPHA: Final = 0.05
 """Of the tests for drift and for dependence between blocks, over the whole table."""
@@ -56,6 +58,8 @@ class _Source:
     titles: Sequence[str]
     """Of the figures."""
     alpha: float
+    memory: Mapping[str, float]
+    """Environment → factor on standard errors for what it keeps from block to block."""
 
 
 def analyse(sheet: Sheet, request: TableRequest) -> Answer:
@@ -83,7 +87,7 @@ def analyse(sheet: Sheet, request: TableRequest) -> Answer:
         [partial(_absolute, sheet, *cell, request.criteria) for cell in cells],
         [partial(_evidence, sheet, c, request.criteria) for c in contrasts],
     )
-    pairs = list(zip(contrasts, evidences, strict=True))
+    pairs, factors = _remembering(request.criteria, list(zip(contrasts, evidences, strict=True)))
     nulls = [(c, e) for c, e in pairs if c.again]
     drafts = [(c, e) for c, e in pairs if not c.again]
     alpha = ALPHA / max(1, len(drafts))
@@ -94,12 +98,13 @@ def analyse(sheet: Sheet, request: TableRequest) -> Answer:
         cells={(name, at): _cell(sheet, name, at) for name, at in cells},
         titles=tablecontrasts.titles(sheet),
         alpha=alpha,
+        memory=factors,
     )
     floors = [_floor(c, nulls) for c, _ in drafts]
-    judged = _judge(source, drafts, floors)
+    judged = _judge(source, drafts, nulls)
     comparisons = tuple(
         _comparison(source, c, e, floor, judgement)
-        for (c, e), (floor, _), judgement in zip(drafts, floors, judged, strict=True)
+        for (c, e), floor, judgement in zip(drafts, floors, judged, strict=True)
     )
     again_made = tuple(_comparison(source, c, e, None, None) for c, e in nulls)
     analysis = _whole(source, comparisons, again_made)
@@ -121,19 +126,56 @@ def _absolute(sheet: Sheet, name: str, at: int, criteria: Criteria) -> Absolute 
     return evidence.absolute(sheet.cell(name, at), figure, criteria.confidence, factor)
 
 
-def _floor(
-    c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]
-) -> tuple[Floor | None, Moments | None]:
-    """Noise floor of a comparison and the moments of the A/A that set it, as of a run."""
-    again_intervals = [
-        (_bare(e.interval), e.moments)
-        for null, e in nulls
-        if null.at == c.at and null.baseline in (c.baseline, c.environment) and e.interval
-    ]
-    floor = noise_floor(interval for interval, _ in again_intervals)
-    if floor is None or math.isinf(floor.ratio):
-        return None, None
-    return floor, max(again_intervals, key=lambda pair: reach(pair[0]))[1]
+def _remembering(
+    criteria: Criteria, pairs: Sequence[tuple[Contrast, Evidence]]
+) -> tuple[list[tuple[Contrast, Evidence]], Mapping[str, float]]:
+    """With the memory of each environment, from its primary comparisons together; the factors."""
+    courses: dict[str, list[Course | None]] = {}
+    for c, e in pairs:
+        if c.figure.primary:
+            courses.setdefault(c.environment, []).append(e.course)
+    factors = {name: widening(of) for name, of in courses.items()}
+    return [
+        (c, evidence.remembering(e, factors.get(c.environment, 1.0), criteria)) for c, e in pairs
+    ], factors
+
+
+def _floor(c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]) -> Floor | None:
+    """Noise floor of a comparison, as of a run; infinite where its A/A tells nothing."""
+    of_sides = [e for null, e in nulls if _of_sides(null, c)]
+    floor = noise_floor(_bare(e.interval) for e in of_sides if e.interval)
+    return _LOST if floor is None and _again(c, nulls) else floor
+
+
+_LOST: Final = Floor(math.inf, biased=False)
+
+
+def _again(c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]) -> bool:
+    """Is there a second copy of the baseline anywhere in the table?"""
+    return any(null.baseline == c.baseline for null, _ in nulls)
+
+
+def _of_sides(null: Contrast, c: Contrast) -> bool:
+    """Is it a second copy of a side of this comparison, in the same figure?"""
+    return null.at == c.at and null.baseline in (c.baseline, c.environment)
+
+
+def _copies(
+    source: _Source, c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]
+) -> tuple[Against, ...]:
+    """The same comparison with the second copy of a side in the place of the first."""
+    copies = []
+    for null, _ in nulls:
+        if not _of_sides(null, c):
+            continue
+        swaps_baseline = null.baseline == c.baseline
+        mine = source.sheet.cell(c.environment if swaps_baseline else null.environment, c.at)
+        theirs = source.sheet.cell(null.environment if swaps_baseline else c.baseline, c.at)
+        factor = source.memory.get(c.environment, 1.0)
+        copies.append(
+            evidence.against_copy(mine, theirs, c.figure, source.request.criteria, factor)
+        )
+    return tuple(copy for copy in copies if copy is not None)
 
 
 def _bare(i: Interval) -> IntervalEstimate:
@@ -143,36 +185,58 @@ def _bare(i: Interval) -> IntervalEstimate:
 def _judge(
     source: _Source,
     drafts: Sequence[tuple[Contrast, Evidence]],
-    floors: Sequence[tuple[Floor | None, Moments | None]],
+    nulls: Sequence[tuple[Contrast, Evidence]],
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
     criteria = source.request.criteria
-    primary = [
-        (e, doubts.no_verdict(e, _facts(source, c, floor)) is None, floor, of_floor)
-        for (c, e), (floor, of_floor) in zip(drafts, floors, strict=True)
-        if c.figure.primary
-    ]
+    primary = [(c, e) for c, e in drafts if c.figure.primary]
+    slow = _slow_trials(primary)
 
     def family(end: int | None = None) -> list[Judgement]:
         """The verdicts; end: with what is missing at its best (0) or at its worst (1)."""
-        cases = []
-        for e, may, floor, of_floor in primary:
-            of = e if end is None or e.filled is None else e.filled[end]
-            cases.append(
-                FamilyMember(
-                    of.moments, of.p, floor, of_floor, pairs=of.units, systematic=e.steps.expanded
-                )
-                if may
-                # One that may not have a verdict stays in the family: it was asked for.
-                else FamilyMember(None, None, floor, of_floor)
-            )
+        members = ((c, e if end is None else evidence.at_its(end, e)) for c, e in primary)
+        cases = [_member(source, c, e, nulls, slow) for c, e in members]
         return judge(cases, criteria.margin, criteria.confidence, source.request.correction)
 
-    results, lossy = family(), [e.filled is not None for e, *_ in primary]
+    results, lossy = family(), [e.filled is not None for _, e in primary]
     if any(lossy):
         results = losses.upheld(results, lossy, (family(end) for end in (0, 1)))
     judged = iter(results)
     return [next(judged) if c.figure.primary else None for c, _ in drafts]
+
+
+def _member(
+    source: _Source,
+    c: Contrast,
+    e: Evidence,
+    nulls: Sequence[tuple[Contrast, Evidence]],
+    slow: Mapping[str, SlowTrials],
+) -> FamilyMember:
+    copies = _copies(source, c, nulls)
+    lost = _LOST if not copies and _again(c, nulls) else None
+    if doubts.no_verdict(e, _facts(source, c, lost)):
+        # It stays in the family: it was asked for.
+        return FamilyMember(None, None, lost)
+    return FamilyMember(
+        e.moments,
+        e.p,
+        lost,
+        copies=copies,
+        pairs=e.units,
+        systematic=e.steps.expanded,
+        sides=e.sides,
+        slow=slow.get(c.environment),
+    )
+
+
+def _slow_trials(drafts: Sequence[tuple[Contrast, Evidence]]) -> Mapping[str, SlowTrials]:
+    """Environment → what its rows show of rare slow ones, over all workloads."""
+    cells: dict[str, dict[str, list[SlowTrials]]] = {}
+    for c, e in drafts:
+        if e.slow is not None:
+            of_environment = cells.setdefault(c.environment, {})
+            of_environment.setdefault(c.figure.workload, []).append(e.slow)
+    return {environment: together(of.values()) for environment, of in cells.items()}
 
 
 def _facts(source: _Source, c: Contrast, floor: Floor | None) -> doubts.Facts:
@@ -185,6 +249,7 @@ def _facts(source: _Source, c: Contrast, floor: Floor | None) -> doubts.Facts:
         environment_cell=source.cells[c.environment, c.at],
         baseline_cell=source.cells[c.baseline, c.at],
         floor=floor,
+        again_lost=floor is not None and math.isinf(floor.ratio),
         alpha=source.alpha,
         block_name=sheet.block_name,
         margin=source.request.criteria.margin,
@@ -211,6 +276,7 @@ def _comparison(
     floor: Floor | None,
     judgement: Judgement | None,
 ) -> Comparison:
+    finite = floor if floor and math.isfinite(floor.ratio) else None
     facts = _facts(source, c, floor)
     no_verdict = doubts.no_verdict(e, facts) if judgement else None
     decided = judgement if no_verdict is None else None
@@ -255,8 +321,9 @@ def _comparison(
         baseline_cell=facts.baseline_cell,
         environment_cell=facts.environment_cell,
         pair_gap_s=None,
-        floor=floor.ratio if floor else None,
-        floor_biased=floor.biased if floor else False,
+        floor=finite.ratio if finite else None,
+        floor_biased=finite.biased if finite else False,
+        memory=source.memory.get(c.environment, 1.0) if e.counts is not None else 1.0,
         p_difference=e.p.difference if e.p else None,
         p_equivalence=e.p.equivalence if e.p else None,
         p_difference_adjusted=decided.adjusted.difference if decided else None,
@@ -313,8 +380,12 @@ def _of_table(again: Sequence[Comparison]) -> tuple[Doubt, ...]:
     return (
         Doubt(
             code="no-again",
-            message="There is no A/A comparison: the noise floor is unknown.",
-            advice="Measure one environment twice under two names, and say so with `--again`.",
+            message="No A/A comparison has an interval: the noise floor is unknown."
+            if again
+            else "There is no A/A comparison: the noise floor is unknown.",
+            advice="Find out what became of the second copy's figures."
+            if again
+            else "Measure one environment twice under two names, and say so with `--again`.",
         ),
     )
 

@@ -36,6 +36,8 @@ class Facts:
     environment_cell: Cell
     baseline_cell: Cell
     floor: Floor | None
+    again_lost: bool
+    """There is a second copy of a side, and it has no figures of this."""
     alpha: float
     """Level of the tests for drift and dependence, already divided by their number."""
     block_name: Callable[[int], str]
@@ -302,6 +304,12 @@ def _bootstrap(e: Evidence) -> Doubt | None:
 
 
 def _floor(f: Facts) -> Doubt | None:
+    if f.again_lost and not f.again:
+        return Doubt(
+            code="no-again",
+            message="No A/A comparison has an interval here: the noise floor is unknown.",
+            advice="Find out what became of the second copy's figures.",
+        )
     if f.again or f.floor is None or not f.floor.biased:
         return None
     return Doubt(

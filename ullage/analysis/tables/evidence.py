@@ -29,6 +29,7 @@ from ullage.analysis.tables.workers import Run
 from ullage.stats import Floats, quantiles, unpaired
 from ullage.stats import interval as intervals
 from ullage.stats.interval import MeanKind, Moments, TooFewError, collapse, mean, moments
+from ullage.stats.memory import Course, course
 from ullage.stats.series_checks import (
     AUTOCORRELATION_LEAST,
     Autocorrelation,
@@ -38,7 +39,8 @@ from ullage.stats.series_checks import (
     outliers,
 )
 from ullage.stats.uncertainty import Steps, steps
-from ullage.stats.verdict import LEAST_PAIRS, PValues, p_values
+from ullage.stats.unseen import SlowTrials, slow_trials
+from ullage.stats.verdict import LEAST_PAIRS, Against, PValues, p_values
 
 SEED: Final = 1
 """Of the bootstrap: the same table gives the same answer."""
@@ -86,6 +88,19 @@ class Evidence:
     """How coarse the figures of both sides are."""
     repeated: bool = False
     """The rows of a cell stand there twice, one after the other."""
+    sides: tuple[float, float] | None = None
+    """Lengths of an interval below and above its estimate, log scale, if it is no t interval."""
+    course: Course | None = None
+    """Of the units from block to block."""
+    slow: SlowTrials | None = None
+    """None: a quantile, which a few slow ones do not move."""
+
+    @property
+    def against(self) -> Against | None:
+        """As a verdict sees it."""
+        if self.moments is None or self.p is None:
+            return None
+        return Against(self.moments, self.p, self.sides)
 
     @property
     def precision(self) -> Precision:
@@ -122,6 +137,8 @@ def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Ru
         autocorrelation=neighbours,
         steps=coarse,
         filled=_filled_pairs(pairs, criteria),
+        course=course(units),
+        slow=slow_trials(x),
         ratio=math.exp(float(np.mean(units))) if units.size else None,
         counts=counts,
         generations=1 if groups is None else units.size,
@@ -178,6 +195,51 @@ def _with(rows: Rows, value: float) -> Rows:
     return replace(rows, value=np.where(np.isnan(rows.value), value, rows.value))
 
 
+def remembering(e: Evidence, factor: float, criteria: Criteria) -> Evidence:
+    """The same of an environment that remembers: standard errors times the factor (paired only)."""
+    m = e.moments
+    if m is None or e.counts is None or factor == 1:
+        return e
+    wider = _wider(e, factor, criteria)
+    if wider.filled is None:
+        return wider
+    best, worst = (_wider(end, factor, criteria) for end in wider.filled)
+    return replace(wider, filled=(best, worst))
+
+
+def _wider(e: Evidence, factor: float, criteria: Criteria) -> Evidence:
+    if e.moments is None:
+        return e
+    wider = replace(e.moments, error=e.moments.error * factor)
+    interval = intervals.of_moments(wider, criteria.confidence)
+    return replace(e, interval=stored(interval), moments=wider, p=p_values(wider, criteria.margin))
+
+
+def at_its(end: int, e: Evidence) -> Evidence:
+    """Judged with what is missing at its best (0) or at its worst (1); itself if nothing is."""
+    if e.filled is None:
+        return e
+    filled = e.filled[end]
+    return replace(e, moments=filled.moments, p=filled.p, units=filled.units, sides=filled.sides)
+
+
+def against_copy(
+    mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, factor: float
+) -> Against | None:
+    """The ratio to a second copy, without all that is shown beside an interval."""
+    if criteria.quantile is not None:
+        return of_quantile(mine, theirs, figure, criteria).against
+    if mine.block is None:
+        return independent(mine, theirs, figure, criteria).against
+    pairs = pair(mine, theirs, figure)
+    units = pairs.log_ratios
+    if pairs.groups is not None:
+        units = collapse(units, pairs.groups)
+    if units.size < 2:
+        return None
+    return Against.of(moments(units, factor), criteria.margin)
+
+
 def _several(generation: Codes | None) -> bool:
     return generation is not None and bool((generation != generation[:1]).any())
 
@@ -228,7 +290,8 @@ def independent(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) ->
         )
 
     filled = _filled_rows(mine, theirs, figure, evidence_of)
-    return replace(evidence_of(mine, theirs), filled=filled)
+    slow = slow_trials(_slowness(mine, figure))
+    return replace(evidence_of(mine, theirs), filled=filled, slow=slow)
 
 
 def of_quantile(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:
@@ -300,6 +363,7 @@ def _unpaired(
         interval=interval,
         ratio=interval.estimate,
         moments=_moments(bare, number),
+        sides=_sides(bare),
         p=by_inversion(at, criteria.margin, number),
     )
 
@@ -315,10 +379,20 @@ def _units(
     return back(collapse(scale(value), rows.generation[present]))
 
 
+def _slowness(rows: Rows, figure: Figure) -> Floats:
+    """Log times of the rows that have one: of rates the negative."""
+    value = rows.value[rows.value > 0]
+    return np.log(value) if figure.better == "lower" else -np.log(value)
+
+
+def _sides(i: intervals.IntervalEstimate) -> tuple[float, float]:
+    mean = math.log(i.estimate)
+    return mean - math.log(i.low), math.log(i.high) - mean
+
+
 def _moments(i: intervals.IntervalEstimate, n: int) -> Moments:
     """What makes the same interval on the log scale, by its wider side where they differ."""
-    mean = math.log(i.estimate)
-    half = max(mean - math.log(i.low), math.log(i.high) - mean)
+    mean, half = math.log(i.estimate), max(_sides(i))
     error = half / intervals.t_quantile(0.5 + i.confidence / 2, n - 1)
     return Moments(n, mean, error, error * math.sqrt(n))
 

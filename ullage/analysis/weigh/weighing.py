@@ -56,6 +56,8 @@ class WeighedPart(Record):
     share: float = 1.0
     """Part of the node's resource that each copy has."""
     share_from: Basis | None = None
+    floor: float | None = None
+    """The largest noise floor of its members; None: one of them has none."""
 
     @property
     def coefficient(self) -> float:
@@ -77,6 +79,8 @@ class Machine(Record):
     unequal: tuple[str, ...]
     parts: tuple[WeighedPart, ...]
     total: Total
+    floor: float | None = None
+    """What the baseline against itself may come to, weighed alike; None: not known."""
 
 
 class Node(Record):
@@ -177,6 +181,7 @@ class _Scale:
             unequal=first.unequal,
             parts=parts,
             total=total,
+            floor=_floor(parts),
         )
 
     def measured(self, key: str) -> Node | None:
@@ -234,14 +239,17 @@ class _Scale:
         self, key: str, instance: str | None, copies: int, weights: Weights, resource: Resource
     ) -> WeighedPart:
         """A part whose ratio is not made yet: that depends on the blocks of all others."""
+        members = self._members(key, resource)
+        floors = [c.floor for c in members if c.floor is not None]
         return WeighedPart(
             environment=key,
             instance=instance,
             copies=copies,
             resource=resource,
-            members=tuple((c.workload, c.metric) for c in self._members(key, resource)),
+            members=tuple((c.workload, c.metric) for c in members),
             total=_NOTHING,
             weight=weights[resource],
+            floor=max(floors) if len(floors) == len(members) else None,
         )
 
     def _shared(self, part: WeighedPart, copies: int) -> WeighedPart:
@@ -269,7 +277,7 @@ class _Scale:
             logs = [units[i] for i in of]
             interval = None
             if len(logs[0]) >= 2:
-                widening = self.analysis.stop.widening
+                widening = self.analysis.stop.widening * self._memory(parts)
                 weighted = weighted_interval(logs, counts, self.analysis.confidence, widening)
                 interval = stored(weighted)
             makings = len({self._makings[b] for b in blocks})
@@ -288,6 +296,11 @@ class _Scale:
         )
         scale = sum(coefficients)
         return weighed, total(every, coefficients), total(every, [c / scale for c in coefficients])
+
+    def _memory(self, parts: Sequence[WeighedPart]) -> float:
+        """The largest of the factors for what environments keep from block to block."""
+        keys = {part.environment for part in parts}
+        return max(c.memory for c in self.analysis.primary() if c.environment in keys)
 
     def _column(self, key: _Key) -> Column:
         """Log-ratios by block: the mean over the members, where all of them have a pair."""
@@ -338,6 +351,13 @@ class _Scale:
     def _makings(self) -> dict[int, int]:
         """Block → making of the instances."""
         return {trial.block: trial.generation for trial in self.folder.trials}
+
+
+def _floor(parts: Sequence[WeighedPart]) -> float | None:
+    floors = [part.floor for part in parts if part.floor is not None]
+    if len(floors) < len(parts):
+        return None
+    return math.fsum(part.coefficient * f for part, f in zip(parts, floors, strict=True))
 
 
 def _no_figure(environment: str, resource: Resource, reason: str) -> UllageError:

@@ -19,7 +19,7 @@ from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.comparison.words import floor_words, listed, name
 from ullage.analysis.details import run_facts
 from ullage.analysis.runchanges import Change, Changes
-from ullage.analysis.sentences import asides, comparison_sentence
+from ullage.analysis.sentences import asides, comparison_sentence, copies_differ
 from ullage.analysis.tables.answer import Answer
 from ullage.common.console import stderr, stdout
 from ullage.common.files import put
@@ -161,6 +161,8 @@ def show(answer: Answer, *, details: bool) -> None:
     for sentence in sentences(analysis):
         stdout.print(escape(sentence), soft_wrap=True)
     stdout.print(export.rich_table(analysis))
+    if any(c.primary for c in analysis.again):
+        stdout.print("A/A: the median of its figures", soft_wrap=True)
     if details:
         # How a run is laid out is not known of a table.
         for line in export.lines(analysis)[len(run_facts(analysis)) :]:
@@ -184,7 +186,7 @@ def sentences(analysis: Analysis) -> list[str]:
         lines = [
             f"Of {len(primary):,} comparisons with {analysis.baseline_label}: {verdict_counts}."
         ]
-    return [*lines, *asides(analysis)]
+    return [*copies_differ(analysis), *lines, *asides(analysis)]
 
 
 def _nothing(analysis: Analysis) -> str:

@@ -14,6 +14,7 @@ from ullage.analysis.comparison.words import (
     RESOURCES,
     SIDE_BY_SIDE,
     blocks,
+    floor_words,
     listed,
     makings,
     name,
@@ -120,7 +121,28 @@ def _notes(weighing: Weighing) -> list[str]:
         )
     if any(total.interval is None for total in totals):
         notes.append("No interval: one block shows no spread.")
-    return [*notes, *_node_notes(weighing.nodes)]
+    return [*notes, *_floor_notes(weighing), *_node_notes(weighing.nodes)]
+
+
+def _floor_notes(weighing: Weighing) -> list[str]:
+    """Which sums the baseline against itself might come to as well."""
+    baseline = clean(weighing.baseline_label, 60)
+    within, unknown = [], []
+    for machine in weighing.machines:
+        whole, label = sum(part.coefficient for part in machine.parts), _safe(machine.label)
+        if machine.floor is None:
+            unknown.append(label)
+        elif abs(machine.total.overhead - whole) <= machine.floor - whole:
+            within.append(f"{label} ({floor_words(machine.floor / whole)})")
+    notes = []
+    if within:
+        notes.append(
+            f"{baseline} against itself may come to as much, weighed alike (the noise floor): "
+            f"{listed(within)}."
+        )
+    if unknown:
+        notes.append(f"What {baseline} against itself comes to is not known: {listed(unknown)}.")
+    return notes
 
 
 def _kinds(totals: Sequence[Total]) -> list[Precision]:

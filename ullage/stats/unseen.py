@@ -1,0 +1,75 @@
+"""Rare slow trials of one environment: what was met of them, and what could not have been met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from ullage.stats.interval import sample
+from ullage.stats.series_checks import robust_z
+
+SLOW = 4.0
+"""Robust deviations above the median from which on a trial counts as one of the slow ones: of
+clean normal values one in 15 samples of six has one, and one in 40 of thirty."""
+TWICE = math.log(2)
+"""How slow a trial that was not met is taken to be: twice as long."""
+_SURE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class SlowTrials:
+    """What the trials of one environment show of rare slow ones, whatever ran in them."""
+
+    trials: int
+    met: int
+    excess: float
+    """Mean of the slow ones above their median; log scale."""
+
+    @property
+    def rate(self) -> float:
+        """Upper limit (95 %) of their share: about 3/n where none was met (Clopper & Pearson)."""
+        if self.met >= self.trials:
+            return 1.0
+        return float(special.betaincinv(self.met + 1, self.trials - self.met, _SURE))
+
+    @property
+    def more(self) -> float:
+        """How much larger than seen a mean log may be, by slow trials such as were met."""
+        return self.rate * self.excess if self.met else 0.0
+
+    @property
+    def unmet(self) -> float:
+        """The same by slow ones of which none was met, if they take twice as long."""
+        share = 1 - math.pow(1 - _SURE, 1 / self.trials) if self.trials else 1.0
+        return max(self.more, TWICE * share)
+
+    def scaled(self, factor: float) -> SlowTrials:
+        """What so many times the trials would show."""
+        return SlowTrials(math.ceil(self.trials * factor), round(self.met * factor), self.excess)
+
+
+def slow_trials(values: ArrayLike) -> SlowTrials:
+    """Of the log-ratios of pairs, or of log times, above which is slower."""
+    x = sample(values, 0)
+    if x.size == 0:
+        return SlowTrials(0, 0, 0.0)
+    above = x - np.median(x)
+    slow = above[(robust_z(x) > SLOW) & (above > 0)]
+    return SlowTrials(x.size, slow.size, float(slow.mean()) if slow.size else 0.0)
+
+
+def together(workloads: Iterable[Sequence[SlowTrials]]) -> SlowTrials:
+    """Of all workloads of an environment: what hits one trial may hit any other.
+
+    Of each workload by each of its metrics; the one that shows most counts, for they are of the
+    same trials.
+    """
+    most = [max(metrics, key=lambda s: (s.met * s.excess, s.trials)) for metrics in workloads]
+    met = sum(s.met for s in most)
+    total = math.fsum(s.met * s.excess for s in most)
+    return SlowTrials(sum(s.trials for s in most), met, total / met if met else 0.0)
