@@ -244,7 +244,7 @@ def product(
             m = moments(values, widen)
             intervals.append(t_interval(values, CONFIDENCE, widen))
             p = p_values(m, margin)
-            cases.append(FamilyMember(m, p, floor, moments(again, widen), len(values)))
+            cases.append(FamilyMember(m, p, floor, pairs=len(values)))
     return intervals, [judgement.verdict for judgement in judge(cases, margin, CONFIDENCE)]
 
 

@@ -24,8 +24,8 @@ from ullage.stats import Floats, planning, series_checks
 from ullage.stats.interval import moments, t_interval
 from ullage.stats.series_checks import drift as rank_drift
 from ullage.stats.stop import StopRule
-from ullage.stats.uncertainty import APART, SHARED, noise_floor
-from ullage.stats.verdict import FamilyMember, Judgement, judge, p_values
+from ullage.stats.uncertainty import APART, SHARED
+from ullage.stats.verdict import Against, FamilyMember, Judgement, judge, p_values
 
 COMPARISONS = 12
 """Of a run whose doubts are counted."""
@@ -99,11 +99,13 @@ def doubted(x: Floats) -> bool:
 
 
 def verdict(x: Floats, again: Floats, correlation: float = SHARED) -> Judgement:
-    """Of one comparison alone, with the floor that its A/A sets."""
-    m, null = moments(x), moments(again)
-    floor = noise_floor([t_interval(again, CONFIDENCE)], correlation)
-    case = FamilyMember(m, p_values(m, MARGIN), floor, null, len(x), correlation=correlation)
-    return judge([case], MARGIN, CONFIDENCE)[0]
+    """Of one comparison alone, against either copy of its baseline."""
+    return judge([_case(x, again, correlation)], MARGIN, CONFIDENCE)[0]
+
+
+def _case(x: Floats, again: Floats, correlation: float = SHARED) -> FamilyMember:
+    m, copy = moments(x), Against.of(moments(x - again), MARGIN)
+    return FamilyMember(m, p_values(m, MARGIN), None, (copy,), len(x), correlation=correlation)
 
 
 def trials(rng: Rng, count: int, blocks: int) -> tuple[Floats, Floats]:
@@ -171,10 +173,8 @@ def dry_run(rng: Rng, campaigns: int) -> list[DocClaim]:
 
 
 def _claims(x: Floats, again: Floats) -> bool:
-    m = moments(x)
-    floor = noise_floor([t_interval(again, CONFIDENCE)])
-    assert floor is not None
-    return p_values(m, MARGIN).difference <= 1 - CONFIDENCE and m.mean > floor.log
+    copies = (moments(x), moments(x - again))
+    return all(m.mean > 0 and p_values(m, MARGIN).difference <= 1 - CONFIDENCE for m in copies)
 
 
 def duet(rng: Rng, campaigns: int) -> list[DocClaim]:
@@ -237,10 +237,7 @@ def _family(rng: Rng) -> list[tuple[Floats, Floats]]:
 
 
 def _claimed(family: Sequence[tuple[Floats, Floats]], correction: Correction) -> list[bool]:
-    cases = []
-    for x, again in family:
-        m, floor = moments(x), noise_floor([t_interval(again, CONFIDENCE)])
-        cases.append(FamilyMember(m, p_values(m, MARGIN), floor, moments(again), len(x)))
+    cases = [_case(x, again) for x, again in family]
     judged = judge(cases, MARGIN, CONFIDENCE, correction)
     return [judgement.verdict in ("worse", "better") for judgement in judged]
 

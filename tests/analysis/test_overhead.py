@@ -68,7 +68,7 @@ def test_rates_and_times_point_the_same_way(analyse: Make) -> None:
 def test_the_interval_is_over_the_pairs_of_the_blocks(analyse: Make) -> None:
     c = _find(analyse(), "container", NETWORK.key)
     assert c.interval is not None
-    reference = t_interval([math.log(p.ratio) for p in c.points], 0.95)
+    reference = t_interval([math.log(p.ratio) for p in c.points], 0.95, c.memory)
     assert (c.interval.low, c.interval.high) == pytest.approx((reference.low, reference.high))
     assert [p.block for p in c.points] == list(range(12))
 
@@ -221,7 +221,7 @@ def test_a_biased_apparatus_is_told_and_forbids_small_claims(tmp_path: Path) -> 
     c = _find(analysis, "lxc", CPU.key)
     assert c.floor_biased
     assert c.floor == pytest.approx(1.1, rel=0.02)
-    assert (c.verdict, c.why) == ("inconclusive", "floor-biased")
+    assert (c.verdict, c.why) == ("inconclusive", "second-copy")
     assert "again-differs" in _codes(c)
     assert [d.code for d in analysis.doubts] == ["again-differs"]
     assert analysis.again_differing == 1
@@ -377,3 +377,66 @@ def test_intervals_of_whole_runs_cover_the_truth(tmp_path: Path) -> None:
     assert 0.91 <= hits / total <= 0.99
     assert false <= 4
     assert nulls / 96 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 96)
+
+
+def test_a_claim_must_hold_against_the_second_copy(tmp_path: Path) -> None:
+    """The baseline's own slot is 5 % faster than it should be: everything looks worse."""
+
+    def change(event: dict[str, Any]) -> None:
+        if event["environment"] == "native" and event["workload"] == CPU.key:
+            event["metrics"]["events_rate"] *= 1.05
+
+    run = make_run(tmp_path / "s", noise_sd=0.01, failures=[], raw=False)
+    c = _find(_alter(run, change), "lxc", CPU.key)
+    assert c.interval is not None
+    assert c.interval.low > 1.02
+    assert (c.verdict, c.why) == ("inconclusive", "second-copy")
+    assert c.other_copy is not None
+    assert c.other_copy.low < 1 < c.other_copy.high
+
+
+def test_a_second_copy_without_figures_leaves_no_claim(tmp_path: Path) -> None:
+    def change(event: dict[str, Any]) -> None:
+        if event["environment"] == "native~again" and event["workload"] == CPU.key:
+            event["metrics"] = {}
+
+    run = make_run(tmp_path / "l", noise_sd=0.01, failures=[], raw=False)
+    analysis = _alter(run, change)
+    assert _find(analysis, "vm", CPU.key).why == "no-copy"
+    assert "no-again" in _codes(_find(analysis, "vm", CPU.key))
+    assert _find(analysis, "vm", MEMORY.key).verdict == "worse"
+
+
+def test_memory_of_an_environment_widens_all_of_its_intervals(tmp_path: Path) -> None:
+    def change(event: dict[str, Any]) -> None:
+        if event["environment"] == "lxc":
+            factor = 1 + 0.1 * math.sin(event["block"] / 4)
+            event["metrics"] = {k: v * factor for k, v in event["metrics"].items()}
+
+    run = make_run(tmp_path / "k", blocks=30, noise_sd=0.01, failures=[], raw=False)
+    analysis = _alter(run, change)
+    mine = [c for c in analysis.comparisons if c.environment == "lxc"]
+    assert {c.memory for c in mine} == {mine[0].memory}
+    assert mine[0].memory > 1.5
+    assert all(c.memory < 1.3 for c in analysis.comparisons if c.environment != "lxc")
+
+
+def test_a_run_of_older_rules_says_which_verdicts_were_others(tmp_path: Path) -> None:
+    """8 % better from twelve blocks of one workload: slow trials may have been missed."""
+    run = make_run(
+        tmp_path / "r",
+        workloads=[CPU],
+        truth={("lxc", CPU.key): 1 / 1.08},
+        noise_sd=0.01,
+        failures=[],
+        raw=False,
+    )
+    resolved = json.loads((run / "resolved.json").read_text())
+    analysis = overhead.analyse(RunFolder.open(run))
+    assert _find(analysis, "lxc", CPU.key).why == "unseen"
+    assert resolved.pop("rules", 1) == 1
+    assert [(r.environment_label, r.before, r.now, r.why) for r in analysis.rejudged] == [
+        ("LXC", "better", "inconclusive", "unseen")
+    ]
+    (run / "resolved.json").write_text(json.dumps({**resolved, "rules": 2}))
+    assert overhead.analyse(RunFolder.open(run)).rejudged == ()

@@ -191,7 +191,7 @@ def test_simulated_claims_against_both_copies_agree(
     )
     predicted = power_of_both(first, second, n - 1, between_copies(correlation))
     both = float(np.mean(observed == 1))
-    assert predicted == pytest.approx(both, abs=0.012 + 3.5 * math.sqrt(0.25 / campaigns))
+    assert predicted == pytest.approx(both, abs=0.006 + 3.5 * math.sqrt(0.25 / campaigns))
 
 
 @given(st.integers(2, MOST_BLOCKS), st.integers(2, 50))

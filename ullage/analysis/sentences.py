@@ -158,7 +158,7 @@ def rules_sentence(analysis: Analysis) -> str | None:
         f"({CHANGED_FOR.get(r.why, r.why)})"
         for r in analysis.rejudged
     ]
-    return f"Verdicts have stricter rules than when this run was made: {_few(changed)}."
+    return f"Verdicts have other rules than when this run was made: {_few(changed)}."
 
 
 CHANGED_FOR: Final[dict[Why, str]] = {

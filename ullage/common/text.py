@@ -6,6 +6,7 @@ terminal or to look like something else.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches

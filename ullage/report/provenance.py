@@ -339,7 +339,7 @@ WORDS: Final[Iterable[tuple[str, str]]] = (
     ("reproducibility", "what another host would give: no single run can say it"),
     ("duet", "two environments at the same time, each on half of the CPUs"),
     ("noise floor", "the ratio that two equal environments show in this run"),
-    ("worse, better", "the difference is proven and above the noise floor"),
+    ("worse, better", "the difference is proven against either copy of the baseline"),
     ("equivalent", "the ratio is proven to be within the margin"),
     ("inconclusive", "neither is proven yet"),
     ("A/A", "an environment against a second copy of itself"),

@@ -102,17 +102,19 @@ def power_of_both(first: Claim, second: Claim | None, df: int, correlation: floa
     """Chance that both claims hold at once; with one alone that of it.
 
     Their means are two normals of that correlation r (at least 0), √r·g + √(1 − r)·z with a common
-    g, which is integrated over. Each has its own sample's spread, of `df` degrees of freedom; that
-    these are correlated a little (by r²) is left out, which makes the chance too small by under
-    0.01.
+    g. Each has its own sample's spread, of `df` degrees of freedom, by the cube root of Wilson &
+    Hilferty (1931, PNAS 17:684), which is good to 0.003 here from 5 degrees of freedom on; the
+    normals in these are correlated by r², with a common h. Integrated over g, h and what is own.
     """
-    u, weight = _spreads(df)
     if second is None:
+        u, weight = _spreads(df)
         return _chance(weight @ first.passed(u, np.zeros_like(u), 1.0))
-    g, share = _NORMAL
-    common, own = math.sqrt(correlation) * g[:, None], math.sqrt(1 - correlation)
-    passed = [claim.passed(u, common, own) @ weight for claim in (first, second)]
-    return _chance(share @ (passed[0] * passed[1]))
+    x, share = _NORMAL
+    squared = correlation**2
+    spread = _cube_root(correlation * x[:, None] + math.sqrt(1 - squared) * x, df)
+    common, own = math.sqrt(correlation) * x[:, None, None], math.sqrt(1 - correlation)
+    passed = [claim.passed(spread, common, own) @ share for claim in (first, second)]
+    return _chance(share @ (passed[0] * passed[1]) @ share)
 
 
 def smallest_claim(chance: Callable[[float], float], power: float = POWER) -> float:
@@ -121,6 +123,13 @@ def smallest_claim(chance: Callable[[float], float], power: float = POWER) -> fl
     while chance(high) < power:
         high *= 2
     return float(optimize.brentq(lambda shift: chance(shift) - power, 0.0, high, xtol=1e-8))
+
+
+def _cube_root(z: Floats, df: int) -> Floats:
+    """s / σ of a sample at the normal quantile z (Wilson & Hilferty)."""
+    part = 2 / (9 * df)
+    root: Floats = np.maximum(0.0, 1 - part + z * math.sqrt(part)) ** 1.5
+    return root
 
 
 def _spreads(df: int, most: float = math.inf) -> tuple[Floats, Floats]:
@@ -159,7 +168,7 @@ def _normal(points: int) -> tuple[Floats, Floats]:
 
 _FINE, _COARSE = _rule(32), _rule(3)
 """With few degrees of freedom a test decides within a small part of the span of u."""
-_NORMAL = _normal(24)
+_NORMAL = _normal(16)
 
 
 def _chance(value: Floats | np.float64) -> float:

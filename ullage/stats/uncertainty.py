@@ -182,7 +182,7 @@ def steps(
     sides = [np.asarray(x, dtype=np.float64).reshape(-1) for x in (environment, baseline)]
     relative = [(0.0, 0.0)]
     if known or any(map(_may_have_step, sides)):
-        relative.append(_relative(*map(_present, sides), known, averages))
+        relative.append(_relative(_present(sides[0]), _present(sides[1]), known, averages))
     if any(_may_have_step(1 / few) for few in map(_few, sides) if (few > 0).all()):
         mine, theirs = map(_present, sides)
         if min(mine.min(initial=1), theirs.min(initial=1)) > 0:

@@ -317,8 +317,6 @@ def _against_difference(case: FamilyMember, first: Against, rules: Rules) -> Why
 
 def _why(case: FamilyMember, first: Against, rules: Rules, levels: Levels) -> Why:
     """The first thing that has to change for a verdict."""
-    if case.no_equivalence and _inside(case, rules):
-        return "holes"
     alone = FamilyMember(first.moments, first.p, None, sides=first.sides, along=case.along)
     if _same(alone, rules, levels):
         return _against_equivalence(case, alone, rules, levels)
@@ -338,6 +336,8 @@ def _against_equivalence(
     case: FamilyMember, alone: FamilyMember, rules: Rules, levels: Levels
 ) -> Why:
     """What forbids an equivalence that holds against the first copy."""
+    if case.no_equivalence:
+        return "holes"
     if not _same(replace(alone, floor=case.floor), rules, levels):
         return "floor-biased"
     if not _same(replace(alone, copies=case.copies), rules, levels):
@@ -414,12 +414,10 @@ def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> i
 
     Against the first copy and that which shows most; of a curve the least chance along it.
     """
-    if case.no_equivalence:
-        return None
     # The interval itself must lie inside the margin too, which is the level alpha/2.
     inside = min(levels.equivalence, rules.alpha / 2)
     other = max((e.moments for e in case.copies), key=lambda c: abs(c.mean), default=None)
-    if other is not None and other.deviation == 0:
+    if case.no_equivalence or (other is not None and other.deviation == 0):
         return None
 
     def chance(n: int) -> float:

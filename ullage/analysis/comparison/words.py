@@ -128,9 +128,9 @@ def _reason(c: Comparison) -> str:
         "floor-biased": "two equal environments differ by too much for so small a margin",
         "systematic": "the instruments are too coarse to tell",
         "no-copy": f"the second copy of {c.baseline_label} gave no figures to hold it against",
-        "unseen": "rare slow trials, which so few trials may have missed, could undo it",
         "holes": "some places of the curve have too few pairs for it to be called equivalent",
         "losses": "no verdict holds whatever the lost ones would have shown",
+        "unseen": "rare slow trials, which so few trials may have missed, could undo it",
         "correction": "one of several questions, each must be surer",
     }
     return reasons.get(c.why, "")

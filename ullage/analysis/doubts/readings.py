@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ullage.analysis.comparison import pairing, systematic
+from ullage.analysis.comparison import losses, pairing, systematic
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import CurvePoint, Doubt
 from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.comparison.rounding import share
-from ullage.analysis.comparison.words import capital, ratio_words
+from ullage.analysis.comparison.words import capital, if_extreme, ratio_words
 from ullage.analysis.doubts.failures import NO_FIGURES
 from ullage.stats.uncertainty import Floor
 
@@ -179,7 +179,7 @@ def _ragged(d: Draft) -> Doubt:
         )
     return Doubt(
         code="curve-ragged",
-        message=capital(f"{'; '.join(parts)}."),
+        message=capital(f"{'; '.join(parts)}.{if_extreme(losses.of_draft(d))}"),
         advice=f"A point that is missing may be a slow one: look at the raw outputs. {advice}",
     )
 

@@ -194,16 +194,8 @@ def _judge(
 
     def family(end: int | None = None) -> list[Judgement]:
         """The verdicts; end: with what is missing at its best (0) or at its worst (1)."""
-        cases = [
-            _member(
-                source,
-                (c, e),
-                e.filled[end] if end is not None and e.filled else e,
-                nulls,
-                slow,
-            )
-            for c, e in primary
-        ]
+        members = ((c, e if end is None else evidence.at_its(end, e)) for c, e in primary)
+        cases = [_member(source, c, e, nulls, slow) for c, e in members]
         return judge(cases, criteria.margin, criteria.confidence, source.request.correction)
 
     results, lossy = family(), [e.filled is not None for _, e in primary]
@@ -215,26 +207,24 @@ def _judge(
 
 def _member(
     source: _Source,
-    draft: tuple[Contrast, Evidence],
-    of: Evidence,
+    c: Contrast,
+    e: Evidence,
     nulls: Sequence[tuple[Contrast, Evidence]],
     slow: Mapping[str, SlowTrials],
 ) -> FamilyMember:
-    """of: the evidence, or the same with what is missing filled in."""
-    c, e = draft
     copies = _copies(source, c, nulls)
     lost = _LOST if not copies and _again(c, nulls) else None
     if doubts.no_verdict(e, _facts(source, c, lost)):
         # It stays in the family: it was asked for.
         return FamilyMember(None, None, lost)
     return FamilyMember(
-        of.moments,
-        of.p,
+        e.moments,
+        e.p,
         lost,
         copies=copies,
-        pairs=of.units,
+        pairs=e.units,
         systematic=e.steps.expanded,
-        sides=of.sides,
+        sides=e.sides,
         slow=slow.get(c.environment),
     )
 

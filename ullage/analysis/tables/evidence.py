@@ -197,21 +197,30 @@ def _with(rows: Rows, value: float) -> Rows:
 
 def remembering(e: Evidence, factor: float, criteria: Criteria) -> Evidence:
     """The same of an environment that remembers: standard errors times the factor (paired only)."""
-    if e.counts is None or factor == 1:
+    m = e.moments
+    if m is None or e.counts is None or factor == 1:
         return e
-    filled = e.filled
-    if filled is not None:
-        filled = (_wider(filled[0], factor, criteria), _wider(filled[1], factor, criteria))
-    return replace(_wider(e, factor, criteria), filled=filled)
+    wider = _wider(e, factor, criteria)
+    if wider.filled is None:
+        return wider
+    best, worst = (_wider(end, factor, criteria) for end in wider.filled)
+    return replace(wider, filled=(best, worst))
 
 
 def _wider(e: Evidence, factor: float, criteria: Criteria) -> Evidence:
-    m = e.moments
-    if m is None:
+    if e.moments is None:
         return e
-    wider = replace(m, error=m.error * factor)
+    wider = replace(e.moments, error=e.moments.error * factor)
     interval = intervals.of_moments(wider, criteria.confidence)
     return replace(e, interval=stored(interval), moments=wider, p=p_values(wider, criteria.margin))
+
+
+def at_its(end: int, e: Evidence) -> Evidence:
+    """Judged with what is missing at its best (0) or at its worst (1); itself if nothing is."""
+    if e.filled is None:
+        return e
+    filled = e.filled[end]
+    return replace(e, moments=filled.moments, p=filled.p, units=filled.units, sides=filled.sides)
 
 
 def against_copy(
@@ -281,9 +290,8 @@ def independent(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) ->
         )
 
     filled = _filled_rows(mine, theirs, figure, evidence_of)
-    return replace(
-        evidence_of(mine, theirs), filled=filled, slow=slow_trials(_slowness(mine, figure))
-    )
+    slow = slow_trials(_slowness(mine, figure))
+    return replace(evidence_of(mine, theirs), filled=filled, slow=slow)
 
 
 def of_quantile(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:

@@ -122,6 +122,7 @@ def test_holes_in_an_otherwise_whole_curve_are_counted() -> None:
     whole = [(1.0, 2.0), (2.0, 3.0)]
     message = doubted(draft([whole] * 7 + [whole[:1]], [whole] * 8))["curve-ragged"].message
     assert message.startswith("1 of 16 points along size are missing; each value is compared over")
+    assert "Had they been the best or the worst of all, it would be " in message
 
 
 def test_holes_are_filled_with_their_places_extremes() -> None:
