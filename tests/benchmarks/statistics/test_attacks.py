@@ -13,7 +13,7 @@ from benchmarks.statistics.attacks.folders import Layout, analysed, folder
 from benchmarks.statistics.attacks.regimes import ATTACKS, E0, Attack
 from benchmarks.statistics.attacks.tables import doubts, unheard
 from benchmarks.statistics.shares import Share
-from ullage.analysis.comparison.model import Comparison
+from ullage.stats import Verdict
 
 WIDE = Layout(1, 400, 12)
 BIASED = {"coarse", "biased baseline", "slowest"}
@@ -70,9 +70,9 @@ def test_a_campaign_is_read_as_a_run() -> None:
         (1.02, "better", True),
     ],
 )
-def test_what_is_false(truth: float, verdict: str | None, expected: bool) -> None:
+def test_what_is_false(truth: float, verdict: Verdict | None, expected: bool) -> None:
     attack = Attack("", "", ATTACKS[0].make, truth=truth)
-    assert false(attack, Comparison.model_construct(verdict=verdict)) is expected
+    assert false(attack, verdict) is expected
 
 
 def test_costly_attacks_are_made_less_often() -> None:
