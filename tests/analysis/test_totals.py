@@ -43,7 +43,8 @@ def test_makings_count_once() -> None:
     mine = [1.0, 1.0, 1.0, 3.0, 3.1]
     ratio = totals(draft(mine, [1.0] * 5, generations=[0, 0, 0, 1, 1]))
     assert ratio is not None
-    assert (ratio.n, ratio.estimate) == (2, pytest.approx((1 + 3.05) / 2))
+    assert ratio.n == 2
+    assert ratio.estimate == pytest.approx((1 + 3.05) / 2)
 
 
 def test_a_curve_and_a_single_pair_have_none() -> None:

@@ -11,6 +11,7 @@ from benchmarks.statistics.shares import Share
 
 COVERED, TOLD, PAID = 0.92, 0.8, 0.92
 BLOCKS = 12
+MEMORY = ("AR 0.5, 12 blocks", "AR 0.5, 30 blocks")
 
 
 def figures(struck: Sequence[Struck], paid: Sequence[Paid]) -> list[Figure]:
@@ -21,8 +22,8 @@ def figures(struck: Sequence[Struck], paid: Sequence[Paid]) -> list[Figure]:
 
 def _memory(struck: dict[str, Struck]) -> Iterator[Figure]:
     """Covered, or the misses mostly told."""
-    for name in ("AR 0.5, 12 blocks", "AR 0.5, 30 blocks"):
-        of = struck[name]
+    for of in (struck[name] for name in MEMORY if name in struck):
+        name = of.attack.name
         covered, either = of.shares["covered"], of.shares["covered or refused"]
         told = Share(either.hits - covered.hits, max(1, covered.of - covered.hits))
         yield row(
@@ -48,8 +49,9 @@ def _claims(struck: dict[str, Struck]) -> Iterator[Figure]:
     )
     words = {"claim": "any false claim", "better": "false better", "equivalent": "false equivalent"}
     for kind, name, most in asked:
-        share = struck[name].shares[kind]
-        yield row(f"{words[kind]}, {name}", share, f"at most {most}", share.at_most(most))
+        if name in struck:
+            share = struck[name].shares[kind]
+            yield row(f"{words[kind]}, {name}", share, f"at most {most}", share.at_most(most))
 
 
 def _bills(paid: Sequence[Paid]) -> Iterator[Figure]:

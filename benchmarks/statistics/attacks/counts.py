@@ -14,6 +14,7 @@ from benchmarks.statistics.attacks.regimes import Attack
 from benchmarks.statistics.shares import Share, share
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.sentences import SERIOUS
+from ullage.stats import Verdict
 
 ATTACKED: Final = "e0"
 EDGE: Final = 1e-9
@@ -47,7 +48,7 @@ def strike(attack: Attack, campaigns: int, seed: int) -> Struck:
         attacked = [c for c in primary if c.environment == ATTACKED]
         for name, hit in _first(attack, attacked[0]).items():
             hits.setdefault(name, []).append(hit)
-        wrong = [c for c in primary if false(attack, c)]
+        wrong = [c for c in primary if false(attack, c.verdict)]
         hits.setdefault("claim", []).append(any(c.verdict != "equivalent" for c in wrong))
         hits.setdefault("better", []).append(any(c.verdict == "better" for c in wrong))
         hits.setdefault("equivalent", []).append(any(c.verdict == "equivalent" for c in wrong))
@@ -80,12 +81,12 @@ def _first(attack: Attack, c: Comparison) -> dict[str, bool]:
     }
 
 
-def false(attack: Attack, c: Comparison) -> bool:
-    """A verdict that the truth contradicts."""
+def false(attack: Attack, verdict: Verdict | None) -> bool:
+    """Does the truth contradict it?"""
     truth = attack.truth
-    if c.verdict == "equivalent":
+    if verdict == "equivalent":
         margin = math.log1p(attack.layout.margin)
         return abs(math.log(truth)) >= margin - EDGE
-    if c.verdict in ("worse", "better"):
-        return truth == 1 or (c.verdict == "worse") != (truth > 1)
+    if verdict in ("worse", "better"):
+        return truth == 1 or (verdict == "worse") != (truth > 1)
     return False

@@ -8,6 +8,10 @@ from functools import partial
 import pytest
 
 from benchmarks.statistics import aa_traces, campaign, doc_claims, run_all, sample_size
+from benchmarks.statistics.attacks import counts
+from benchmarks.statistics.attacks.counts import Struck
+from benchmarks.statistics.attacks.regimes import ATTACKS
+from benchmarks.statistics.attacks.totals import COUNTS, TIMES
 from benchmarks.statistics.campaign import Outcome
 from benchmarks.statistics.noise import SYNTHETIC, recorded
 from benchmarks.statistics.run_all import Results, Size
@@ -35,7 +39,12 @@ def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign, "run", lambda regime, *_: Outcome(regime))
     monkeypatch.setattr(sample_size, "run", lambda regime, *_: [sample_size.Row(regime, 1.05)])
     monkeypatch.setattr(aa_traces, "run", lambda trace, *_: _null(trace.name))
-    found: Results = run_all.run(Size(1, 1, 1, 1), 1)
+    monkeypatch.setattr(counts, "strike", lambda attack, *_: Struck(attack, 1))
+    found: Results = run_all.run(Size(1, 1, 1, 1, 1, 1), 1)
+    assert [struck.attack for struck in found.struck] == list(ATTACKS)
+    assert {(paid.times, paid.blocks) for paid in found.paid} == {
+        (times.name, blocks) for times in TIMES for blocks in COUNTS
+    }
     traces = all_traces()
     names = [*SYNTHETIC, *(regime for trace in traces for regime in recorded(trace))]
     assert [o.regime.name for o in found.outcomes] == [regime.name for regime in names]

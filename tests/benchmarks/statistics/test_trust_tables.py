@@ -18,6 +18,9 @@ from benchmarks.statistics import (
     sample_size,
     tables,
 )
+from benchmarks.statistics.attacks import counts
+from benchmarks.statistics.attacks.regimes import ATTACKS
+from benchmarks.statistics.attacks.totals import Bills
 from benchmarks.statistics.noise import SYNTHETIC, Regime
 from benchmarks.statistics.run_all import Results, Size
 from benchmarks.statistics.sample_size import SampleSize
@@ -25,7 +28,11 @@ from benchmarks.statistics.shares import Share
 from benchmarks.statistics.table import markdown
 from benchmarks.statistics.traces import all_traces
 
-SMALL = Size(campaigns=40, calibration=40, aa_traces=20, doc_claims=3)
+SMALL = Size(campaigns=40, calibration=40, aa_traces=20, doc_claims=3, attacks=4, bills=30)
+CLEAN, COARSE = (
+    next(attack for attack in ATTACKS if attack.name == name)
+    for name in ("clean, family of 10", "coarse constant, 40 blocks")
+)
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}
 
 
@@ -42,6 +49,8 @@ def results() -> Results:
         ]
     found.nulls = [aa_traces.run(all_traces()[0], 20, 1)]
     found.doc_claims = [doc_claims.DocClaim("seen", Share(3, 40), "at most 5 %")]
+    found.struck = [counts.strike(attack, SMALL.attacks, 1) for attack in (CLEAN, COARSE)]
+    found.paid = Bills(1, SMALL.bills, 1)()
     return found
 
 
@@ -121,8 +130,17 @@ def test_an_attack_has_rows_of_its_own(results: Results) -> None:
     assert "attack: no interval withstands it" in notes
 
 
+def test_attacks_have_figures_with_aims(results: Results) -> None:
+    holds = {figure.name: figure.holds for figure in aims.figures(results)}
+    assert holds["any false claim, clean, family of 10"] is True
+    assert "coverage of bills, lognormal, σ = 1, 12 blocks" in holds
+    assert not any(name.startswith("coverage, AR") for name in holds)
+
+
 def test_json_has_every_count(results: Results) -> None:
     found = json.loads(json.dumps(command.as_json(results)))
+    assert [of["name"] for of in found["attacks"]] == [CLEAN.name, COARSE.name]
+    assert found["totals"][1]["bill"]["of"] == SMALL.bills
     assert found["regimes"][0]["shares"]["t 12"]["of"] == 40
     assert {row["effect"] for row in found["needed"]} == set(sample_size.EFFECTS)
     assert found["again"][0]["family"] == 8

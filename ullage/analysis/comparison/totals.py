@@ -46,10 +46,10 @@ def tail(d: Draft) -> Tail | None:
     q = next((q for q in QUANTILES if pairs >= least_for(q, math.sqrt(confidence))), None)
     if q is None:
         return None
-    slowness = [_values(d, side) for side in (0, 1)]
+    mine, theirs = (_values(d, side) for side in (0, 1))
     if d.metric.better == "higher":
-        slowness = [1 / x for x in slowness]
-    ratio = stored(quantile_ratio(*slowness, q, "lower", confidence))
+        mine, theirs = 1 / mine, 1 / theirs
+    ratio = stored(quantile_ratio(mine, theirs, q, "lower", confidence))
     return None if ratio is None else Tail(quantile=q, ratio=ratio)
 
 

@@ -27,7 +27,7 @@ def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
         *failures.doubts(d),
         *series.doubts(d, f.drift_alpha),
         *readings.doubts(d, f),
-        totals.doubt(d, f),
+        totals.doubt(d, f.interval, f.totals),
         *machine.doubts(d),
     )
     return tuple(doubt for doubt in doubts if doubt is not None)

@@ -12,21 +12,16 @@ from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft, excludes_one
 from ullage.analysis.comparison.words import ratio_words
-from ullage.analysis.doubts.readings import Figures
 
 
-def doubt(d: Draft, f: Figures) -> Doubt | None:
-    """`totals-disagree`; None where the totals read as the geometric mean does."""
-    if (
-        f.interval is None
-        or f.totals is None
-        or not disagree(f.interval, f.totals, d.settings.margin)
-    ):
+def doubt(d: Draft, usual: Interval | None, totals: Interval | None) -> Doubt | None:
+    """`totals-disagree`; None where the totals read as the geometric mean, that of the usual trial."""
+    if usual is None or totals is None or not disagree(usual, totals, d.settings.margin):
         return None
     return Doubt(
         code="totals-disagree",
         message=f"All trials together read differently: the ratio of the totals is "
-        f"{ratio_words(f.totals)}, that of the usual trial {ratio_words(f.interval)}.",
+        f"{ratio_words(totals)}, that of the usual trial {ratio_words(usual)}.",
         advice="Few slow trials make the difference. Where somebody pays for all of them, or waits "
         "for the last, the totals are what counts; where the usual trial is asked for, the ratio. "
         f"Look at the points{_lost(d)}; `rare:` plans the blocks that would show how often it is.",
