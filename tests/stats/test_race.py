@@ -74,7 +74,7 @@ def test_who_has_left_counts_as_claimed_in_one_family_and_not_in_the_other(
     assert decided == ("inconclusive" if verdict == "equivalent" else "worse")
 
 
-def _race(ratios: Ratios, truth: float, looks: tuple[int, ...]) -> list[str]:
+def _race(ratios: Ratios, truth: float, looks: tuple[int, ...]) -> list[Verdict]:
     """Verdicts of one campaign, comparisons × blocks with the A/A first, by the product."""
     verdicts: list[Verdict] = ["inconclusive"] * (len(ratios) - 1)
     for number, blocks in enumerate(looks, start=1):
