@@ -73,7 +73,7 @@ class FamilyMember:
     moments: Moments | None
     """None: under two usable pairs; it still counts in the family, with p-values of 1."""
     p: PValues | None
-    """From the repetitions alone; without moments: those that the family is to count it with."""
+    """From the repetitions alone."""
     floor: Floor | None
     floor_moments: Moments | None = None
     """Of the A/A comparison that set the floor: tells how fast the floor will fall."""
@@ -85,15 +85,13 @@ class FamilyMember:
     """Of a curve: those at each coordinate. Equivalence must hold at all of them."""
     correlation: float = SHARED
     """Of its mean with that of the A/A, as the floor was made with (`noise_floor`)."""
+    stands: Verdict | None = None
+    """It left a race with that verdict: the family counts the claim as made, the other as not."""
 
 
 def settled(verdict: Verdict) -> FamilyMember:
-    """What a family counts of a comparison whose verdict stands: its claim is made, the other not.
-
-    Between looks of a race (`stats.racing`).
-    """
-    equivalent = verdict == "equivalent"
-    return FamilyMember(None, PValues(float(equivalent), float(not equivalent)), None)
+    """What a family counts of a comparison that has left a race (`stats.racing`)."""
+    return FamilyMember(None, None, None, stands=verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,7 @@ def judge(
     Asking the interval's near end to clear the floor would count the noise of both twice.
     """
     rules = Rules(margin, confidence)
-    differences = adjust([c.p.difference if c.p else 1.0 for c in cases], correction)
+    differences = adjust([_difference(c) for c in cases], correction)
     equivalences = adjust([_equivalence(c, rules, _allowance(c)) for c in cases], correction)
     required = zip(
         next_levels(differences, rules.alpha, correction),
@@ -179,6 +177,12 @@ def judge(
     ]
 
 
+def _difference(case: FamilyMember) -> float:
+    if case.stands is not None:
+        return float(case.stands == "equivalent")
+    return case.p.difference if case.p else 1.0
+
+
 def _bias(case: FamilyMember) -> float:
     """What the apparatus may add, where the A/A shows that it adds something; log scale."""
     return case.floor.log if case.floor is not None and case.floor.biased else 0.0
@@ -191,9 +195,11 @@ def _allowance(case: FamilyMember) -> float:
 
 def _equivalence(case: FamilyMember, rules: Rules, allowance: float) -> float:
     """TOST p-value with an allowance; of a curve the largest along it."""
-    if case.p is None:
+    if case.stands is not None:
+        return float(case.stands != "equivalent")
+    if case.p is None or case.moments is None:
         return 1.0
-    if case.moments is None or allowance == 0:
+    if allowance == 0:
         return case.p.equivalence
     along = (case.moments, *case.along)
     return max(case.p.equivalence, *(equivalence_p(m, rules.margin, allowance) for m in along))
