@@ -79,13 +79,12 @@ def _race(ratios: Ratios, truth: float, looks: tuple[int, ...]) -> list[Verdict]
     verdicts: list[Verdict] = ["inconclusive"] * (len(ratios) - 1)
     for number, blocks in enumerate(looks, start=1):
         confidence = look_confidence(CONFIDENCE, number)
-        again = moments(ratios[0, :blocks])
         floor = noise_floor([t_interval(ratios[0, :blocks], confidence)])
         cases = []
         for series, verdict in zip(ratios[1:], verdicts, strict=True):
             m = moments(series[:blocks] + truth)
             cases.append(
-                FamilyMember(m, p_values(m, MARGIN), floor, again, blocks)
+                FamilyMember(m, p_values(m, MARGIN), floor, pairs=blocks)
                 if verdict == "inconclusive"
                 else settled(verdict)
             )
