@@ -143,7 +143,7 @@ def product(ratios: Floats, truths: Floats, looks: Sequence[int], margin: float)
             null = ratios[:blocks, workload, 0]
             m = moments(ratios[:blocks, workload, 1 + environment] + truths[workload, environment])
             floor = noise_floor([t_interval(null, confidence)])
-            member = FamilyMember(m, p_values(m, margin), floor, moments(null), blocks)
+            member = FamilyMember(m, p_values(m, margin), floor, pairs=blocks)
             cases.append(member if verdict == "inconclusive" else settled(verdict))
         judged = judge(cases, margin, confidence)
         verdicts = [

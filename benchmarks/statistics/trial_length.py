@@ -25,6 +25,8 @@ LENGTHS = (1, 2, 4, 8)
 PILOT = 4
 ROWS = 240
 """Of a campaign: eighteen minutes."""
+LEAST_CAMPAIGNS = 50
+"""Of fewer a variance says nothing."""
 PER_BLOCK = 3
 TURN_S = 4.4
 
@@ -71,7 +73,8 @@ def run(traces: Sequence[Trace], campaigns: int, seed: int) -> list[Row]:
     for trace in traces:
         for name, column in trace.columns.items():
             rng = np.random.default_rng([seed, *trace.name.encode(), *name.encode()])
-            variances = [variance(column, length, rng, campaigns) for length in LENGTHS]
+            count = max(LEAST_CAMPAIGNS, campaigns)
+            variances = [variance(column, length, rng, count) for length in LENGTHS]
             of_pilot = variances[LENGTHS.index(PILOT)]
             times = tuple(v / of_pilot for v in variances)
             rows.append(Row(f"{trace.name}: {name}", times, said(column)))

@@ -66,7 +66,8 @@ def test_where_noise_has_a_memory_shorter_trials_are_advised(
     line = f"{{name: sysbench-cpu, as: load, time_s: {length.better_s:g}}}"
     assert f"trials of {length.better_s:g} s in place of 8 s" in text and line in text
     shorter = PLAN.replace("{name: sysbench-cpu, as: load, time_s: 8}", line)
-    assert small(shorter)[1].cases[0].parameters.time_s == length.better_s, "it can be pasted"
+    parameters = small(shorter)[1].cases[0].parameters.model_dump()
+    assert parameters["time_s"] == length.better_s, "it can be pasted"
     dryrun.show(*small(), as_json=True, pilot=pilot(0.05), runs=tmp_path)
     (listed,) = json.loads(capsys.readouterr().out)["trial_lengths"]
     assert listed["better_s"] == length.better_s

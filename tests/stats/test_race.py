@@ -74,18 +74,17 @@ def test_who_has_left_counts_as_claimed_in_one_family_and_not_in_the_other(
     assert decided == ("inconclusive" if verdict == "equivalent" else "worse")
 
 
-def _race(ratios: Ratios, truth: float, looks: tuple[int, ...]) -> list[str]:
+def _race(ratios: Ratios, truth: float, looks: tuple[int, ...]) -> list[Verdict]:
     """Verdicts of one campaign, comparisons × blocks with the A/A first, by the product."""
     verdicts: list[Verdict] = ["inconclusive"] * (len(ratios) - 1)
     for number, blocks in enumerate(looks, start=1):
         confidence = look_confidence(CONFIDENCE, number)
-        again = moments(ratios[0, :blocks])
         floor = noise_floor([t_interval(ratios[0, :blocks], confidence)])
         cases = []
         for series, verdict in zip(ratios[1:], verdicts, strict=True):
             m = moments(series[:blocks] + truth)
             cases.append(
-                FamilyMember(m, p_values(m, MARGIN), floor, again, blocks)
+                FamilyMember(m, p_values(m, MARGIN), floor, pairs=blocks)
                 if verdict == "inconclusive"
                 else settled(verdict)
             )

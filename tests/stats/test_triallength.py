@@ -26,7 +26,8 @@ def made(
     shape = (blocks, trials * pieces)
     noise = rng.normal(0, math.sqrt(white / PIECE), shape)
     noise += np.cumsum(rng.normal(0, math.sqrt(walk * PIECE), shape), axis=1)
-    return noise.reshape(blocks, trials, pieces).mean(axis=2)
+    figures: NDArray[np.float64] = noise.reshape(blocks, trials, pieces).mean(axis=2)
+    return figures
 
 
 def stretches(figures: NDArray[np.float64], length: float) -> Stretches:

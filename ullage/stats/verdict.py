@@ -103,7 +103,7 @@ class FamilyMember:
     moments: Moments | None
     """None: under two usable pairs; it still counts in the family, with p-values of 1."""
     p: PValues | None
-    """From the repetitions alone; without moments: those that the family is to count it with."""
+    """From the repetitions alone."""
     floor: Floor | None
     """Where no second copy can be put in: what the estimate must be above. Infinite: the plan has
     a second copy, and it gave no figures."""
@@ -123,6 +123,8 @@ class FamilyMember:
     """Of its mean with that of the A/A, see `noise_floor`."""
     no_equivalence: bool = False
     """A part of what is compared was hardly seen: it may be called different, not equivalent."""
+    stands: Verdict | None = None
+    """It left a race with that verdict: the family counts the claim as made, the other as not."""
 
     @property
     def first(self) -> Against | None:
@@ -139,12 +141,8 @@ class FamilyMember:
 
 
 def settled(verdict: Verdict) -> FamilyMember:
-    """What a family counts of a comparison whose verdict stands: its claim is made, the other not.
-
-    Between looks of a race (`stats.racing`).
-    """
-    equivalent = verdict == "equivalent"
-    return FamilyMember(None, PValues(float(equivalent), float(not equivalent)), None)
+    """What a family counts of a comparison that has left a race (`stats.racing`)."""
+    return FamilyMember(None, None, None, stands=verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +234,8 @@ def judge(
 
 def _difference(case: FamilyMember) -> float:
     """P-value of no difference from any copy, on the same side; 1 where sides differ."""
+    if case.stands is not None:
+        return float(case.stands == "equivalent")
     means = [e.moments.mean for e in case.every]
     if not means or min(means) * max(means) <= 0:
         return 1.0
@@ -255,10 +255,9 @@ def _more(case: FamilyMember) -> float:
 
 def _equivalence(case: FamilyMember, rules: Rules) -> float:
     """TOST p-value against every copy, with the allowances; of a curve the largest along it."""
-    if case.first is None:
-        # One that is settled says itself what the family counts of it.
-        return case.p.equivalence if case.p is not None and case.moments is None else 1.0
-    if case.no_equivalence:
+    if case.stands is not None:
+        return float(case.stands != "equivalent")
+    if case.first is None or case.no_equivalence:
         return 1.0
     worst = max(e.p.equivalence for e in case.every)
     allowance, more = _allowance(case), _more(case)
