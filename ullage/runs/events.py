@@ -263,7 +263,7 @@ class Finished(Record):
     event: Literal["finished"] = "finished"
     epoch_ns: Nanoseconds
     seconds: Seconds
-    reason: Literal["precision", "budget", "blocks", "interrupted", "failed"]
+    reason: Literal["precision", "verdicts", "budget", "blocks", "interrupted", "failed"]
     message: str = ""
 
 

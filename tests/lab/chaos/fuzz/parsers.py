@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from ullage.common.errors import UllageError
+from ullage.common.faults import first_fault
+from ullage.common.sums import BrokenSumError, Chain
 from ullage.environments.agent import client
 from ullage.environments.agent.clock import ClockClaims, own_line, reasons
 from ullage.environments.agent.frames import FrameError, FrameReader, Message
@@ -81,8 +83,13 @@ def _words_of_an_agent(message: Message) -> None:
 
 
 def _journal(line: TypeAdapter[Any], data: bytes) -> None:
-    for _ in ORDINARY.lines(_NOWHERE, "journal.jsonl", data, line):
-        pass
+    chain = Chain()
+    for written in data.splitlines():
+        try:
+            line.validate_json(chain.opened(written))
+        except (ValidationError, BrokenSumError) as error:
+            first_fault(error)
+            return
 
 
 def _datagrams(data: bytes) -> None:
