@@ -192,6 +192,8 @@ ADDED: Final = (
 """What is said now and was not before."""
 
 
+OF_STEPS: Final = ("type_b", "low_with_type_b", "high_with_type_b")
+"""Columns that the step of a constant widens."""
 OTHER: Final = frozenset(
     {
         "floor_biased",
@@ -232,10 +234,18 @@ def _laid_out(text: str) -> str:
 def _without_new(now: Any, then: Any) -> Any:
     """Without the fields that the reading has not: they may come, and none may go."""
     if isinstance(now, dict) and isinstance(then, dict):
+        if "components" in then and _steps(now) > _steps(then):
+            return then  # a side that always printed the same is coarse now, and not perfect
+        if "type_b" in then and str(then["type_b"]) == "0.0":
+            now = {**now, **{key: then[key] for key in OF_STEPS if key in then}}
         return {key: _without_new(now[key], then[key]) for key in then if key in now}
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         return [_without_new(*pair) for pair in zip(now, then, strict=True)]
     return now
+
+
+def _steps(budget: Any) -> int:
+    return [component["source"] for component in budget["components"]].count("resolution")
 
 
 def _known(reading: Any) -> Any:
