@@ -182,6 +182,9 @@ CHANGED: Final[tuple[tuple[str, str], ...]] = (
 )
 """What old readings say, and what is said now."""
 ADDED: Final = (
+    # The bounds of what was lost stand beside the interval.
+    r"(?m)^ *with what was lost: .*\n",
+    r" Had they been the best or the worst of all, it would be \S+ to [\d.]*\d\.",
     # `weigh` has the floor that `show` has.
     r"(?m)^.*against itself (may come to as much, weighed alike|comes to is not known).*\n",
     r"(?m)^ *against the second copy(: .*|\n.*)\n",
@@ -192,7 +195,7 @@ ADDED: Final = (
 """What is said now and was not before."""
 
 
-OF_STEPS: Final = ("type_b", "low_with_type_b", "high_with_type_b")
+OF_STEPS: Final = ("type_b", "expanded")
 """Columns that the step of a constant widens."""
 OTHER: Final = frozenset(
     {
@@ -263,6 +266,8 @@ def _known(reading: Any) -> Any:
 
 
 def _withdrawn(item: Any) -> bool:
+    if isinstance(item, dict) and item.get("code") in ("coarse", "systematic"):
+        return True  # a constant is coarse now
     message = item.get("message", "") if isinstance(item, dict) else ""
     return str(message).startswith(("Two equal environments differ here", NO_FLOOR))
 
