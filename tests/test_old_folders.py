@@ -183,7 +183,7 @@ CHANGED: Final[tuple[tuple[str, str], ...]] = (
 """What old readings say, and what is said now."""
 ADDED: Final = (
     # The bounds of what was lost stand beside the interval.
-    r"(?m)^ *with what was lost: .*\n",
+    r"(?m)^ *with what was lost(: .*|\n.*)\n",
     r" Had they been the best or the worst of all, it would be \S+ to [\d.]*\d\.",
     # `weigh` has the floor that `show` has.
     r"(?m)^.*against itself (may come to as much, weighed alike|comes to is not known).*\n",
@@ -237,8 +237,8 @@ def _laid_out(text: str) -> str:
 def _without_new(now: Any, then: Any) -> Any:
     """Without the fields that the reading has not: they may come, and none may go."""
     if isinstance(now, dict) and isinstance(then, dict):
-        if "components" in then and _steps(now) > _steps(then):
-            return then  # a side that always printed the same is coarse now, and not perfect
+        if "components" in then and _steps(now) and _steps(now) >= _steps(then):
+            return then  # half a step is taken on the log scale, and a constant has one too
         if "type_b" in then and str(then["type_b"]) == "0.0":
             now = {**now, **{key: then[key] for key in OF_STEPS if key in then}}
         return {key: _without_new(now[key], then[key]) for key in then if key in now}
