@@ -182,6 +182,9 @@ CHANGED: Final[tuple[tuple[str, str], ...]] = (
 )
 """What old readings say, and what is said now."""
 ADDED: Final = (
+    # The bounds of what was lost stand beside the interval.
+    r"(?m)^ *with what was lost(: .*|\n.*)\n",
+    r" Had they been the best or the worst of all, it would be \S+ to [\d.]*\d\.",
     # `weigh` has the floor that `show` has.
     r"(?m)^.*against itself (may come to as much, weighed alike|comes to is not known).*\n",
     r"(?m)^ *against the second copy(: .*|\n.*)\n",
@@ -192,6 +195,8 @@ ADDED: Final = (
 """What is said now and was not before."""
 
 
+OF_STEPS: Final = ("type_b", "expanded")
+"""Columns that the step of a constant widens."""
 OTHER: Final = frozenset(
     {
         "floor_biased",
@@ -232,10 +237,18 @@ def _laid_out(text: str) -> str:
 def _without_new(now: Any, then: Any) -> Any:
     """Without the fields that the reading has not: they may come, and none may go."""
     if isinstance(now, dict) and isinstance(then, dict):
+        if "components" in then and _steps(now) and _steps(now) >= _steps(then):
+            return then  # half a step is taken on the log scale, and a constant has one too
+        if "type_b" in then and str(then["type_b"]) == "0.0":
+            now = {**now, **{key: then[key] for key in OF_STEPS if key in then}}
         return {key: _without_new(now[key], then[key]) for key in then if key in now}
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         return [_without_new(*pair) for pair in zip(now, then, strict=True)]
     return now
+
+
+def _steps(budget: Any) -> int:
+    return [component["source"] for component in budget["components"]].count("resolution")
 
 
 def _known(reading: Any) -> Any:
@@ -253,6 +266,8 @@ def _known(reading: Any) -> Any:
 
 
 def _withdrawn(item: Any) -> bool:
+    if isinstance(item, dict) and item.get("code") in ("coarse", "systematic"):
+        return True  # a constant is coarse now
     message = item.get("message", "") if isinstance(item, dict) else ""
     return str(message).startswith(("Two equal environments differ here", NO_FLOOR))
 

@@ -73,7 +73,7 @@ def _failures(d: Draft) -> Doubt | None:
         code="some-failures",
         message=f"{lost} of {trials} trials gave no figures; their pairs are left out."
         f"{if_extreme(losses.of_draft(d))}",
-        advice="Read the reasons of the failed trials: one that fails is often a slow one.",
+        advice="Read the reasons of the failed trials.",
     )
 
 
