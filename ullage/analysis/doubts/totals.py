@@ -15,7 +15,7 @@ from ullage.analysis.comparison.words import ratio_words
 
 
 def doubt(d: Draft, usual: Interval | None, totals: Interval | None) -> Doubt | None:
-    """`totals-disagree`; None where the totals read as the geometric mean, that of the usual trial."""
+    """`totals-disagree`; None where the totals read as the usual trial, so the ratio, does."""
     if usual is None or totals is None or not disagree(usual, totals, d.settings.margin):
         return None
     return Doubt(
