@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.statistics import design, peers
 from benchmarks.statistics.campaign import PROVEN
-from benchmarks.statistics.design import Bools, Ints, Plan, log_ratios, many
+from benchmarks.statistics.design import Bools, Ints, Plan, log_ratios
 from benchmarks.statistics.noise import Rng
 from benchmarks.statistics.shares import Share, share
 from benchmarks.statistics.traces import Trace
@@ -77,12 +77,12 @@ def run(trace: Trace, count: int, seed: int) -> Null:
     order = rows(plan, count)
     ratios = campaigns(trace, plan, rng.integers(0, trace.turns - length + 1, count), order)
     design.proof(ratios[:PROVEN], (1.0,))
-    judged = design.judged(many(ratios[..., 1:]), many(ratios[..., 0]))
+    judged = design.judged(design.copies(ratios))
     claimed = design.differs(judged.verdicts)
     disjoint = trace.turns // length
     begin = np.arange(count) % disjoint * length
     fixed = campaigns(trace, plan, begin, order)
-    judged_there = design.judged(many(fixed[..., 1:]), many(fixed[..., 0]))
+    judged_there = design.judged(design.copies(fixed))
     rejected = np.asarray(judged_there.rejected.any(axis=1))
     stretches = [share(rejected[begin == first * length]) for first in range(disjoint)]
     outcome = in_sequence(trace, plan, rng, count)

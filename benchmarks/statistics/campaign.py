@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.statistics import design, peers
-from benchmarks.statistics.design import Many, Plan, figures, generations, judged, log_ratios, many
+from benchmarks.statistics.design import (
+    Copies,
+    Many,
+    Plan,
+    figures,
+    generations,
+    judged,
+    log_ratios,
+    many,
+)
 from benchmarks.statistics.noise import Regime, Rng
 from benchmarks.statistics.shares import Share, merged, share
 from ullage.stats import Floats
@@ -105,13 +114,12 @@ def fixed(ratios: Floats) -> dict[str, Share]:
     shares = {}
     for n in COUNTS:
         shares[f"t {n}"] = share(compared(many(ratios[:, :n, :, 1:])).covers(0.0))
-    of, again = many(ratios[:, :MAIN, :, 1:]), many(ratios[:, :MAIN, :, 0])
-    return shares | claims("fixed", of, again)
+    return shares | claims("fixed", design.copies(ratios[:, :MAIN]))
 
 
-def claims(name: str, of: Many, again: Many) -> dict[str, Share]:
+def claims(name: str, against: Copies) -> dict[str, Share]:
     """What is claimed at truth 1 of all, and where a is slower by each of TRUTHS."""
-    none = judged(of, again)
+    of, none = against.first, judged(against)
     shares = {
         f"{name} false, one": share(~compared(of).covers(0.0)),
         f"{name} false, Holm": share(none.rejected.any(axis=1)),
@@ -121,7 +129,7 @@ def claims(name: str, of: Many, again: Many) -> dict[str, Share]:
     for truth in TRUTHS:
         shift = np.zeros(of.mean.shape[2])
         shift[A] = math.log(truth)
-        verdicts = judged(of.shifted(shift), again).verdicts.reshape(of.mean.shape)
+        verdicts = judged(against.shifted(shift)).verdicts.reshape(of.mean.shape)
         slow, same = verdicts[:, :, A], np.delete(verdicts, A, axis=2)
         shares |= {
             f"{name} power {truth}": share(slow[:, WORKLOAD] == design.WORSE),
@@ -134,10 +142,10 @@ def claims(name: str, of: Many, again: Many) -> dict[str, Share]:
 
 def edges(ratios: Floats) -> dict[str, Share]:
     """Equivalence with a margin that such noise can prove: at truth 1, and exactly on its edge."""
-    of, again = many(ratios[..., 1:]), many(ratios[..., 0])
-    delta = EDGE_ERRORS * float(np.median(of.error))
-    same = judged(of, again, math.expm1(delta)).verdicts == design.EQUIVALENT
-    edge = judged(of.shifted(delta), again, math.expm1(delta)).verdicts == design.EQUIVALENT
+    against = design.copies(ratios)
+    delta = EDGE_ERRORS * float(np.median(against.first.error))
+    same = judged(against, math.expm1(delta)).verdicts == design.EQUIVALENT
+    edge = judged(against.shifted(delta), math.expm1(delta)).verdicts == design.EQUIVALENT
     return {"wide, truth 1": share(same[:, A]), "wide, on the edge": share(edge.any(axis=1))}
 
 
@@ -178,9 +186,9 @@ def under_stop_rule(ratios: Floats, name: str, target: float) -> tuple[dict[str,
     shares = {f"stop {name}": share(covered)}
     family = ratios[..., 1:].reshape(*ratios.shape[:2], -1)
     blocks = design.stopped(family, rule)
-    for n, (rows, of) in design.until(ratios[..., 1:], blocks, rule.widening).items():
-        again = many(ratios[rows, :n, :, 0], rule.widening)
-        shares = merged(shares, claims(f"stop {name}", of, again))
+    for n in np.unique(blocks):
+        against = design.copies(ratios[blocks == n, :n], rule.widening)
+        shares = merged(shares, claims(f"stop {name}", against))
     return shares, float(at.mean())
 
 

@@ -21,8 +21,7 @@ from ullage.plan import schedule
 from ullage.stats import Floats
 from ullage.stats.interval import IntervalEstimate, collapse, moments, t_interval
 from ullage.stats.stop import FIRST_LOOK, StopRule
-from ullage.stats.uncertainty import noise_floor
-from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, judge, p_values
+from ullage.stats.verdict import LEAST_PAIRS, Against, FamilyMember, judge, p_values
 
 CONFIDENCE = 0.95
 MARGIN = 0.02
@@ -156,7 +155,7 @@ class Judged:
 
     verdicts: NDArray[np.int8]
     rejected: Bools
-    """The t test rejects after Holm, whatever floor and margin say."""
+    """The t test against the first copy rejects after Holm, whatever the second and margin say."""
 
 
 def differs(verdicts: NDArray[np.int8]) -> Bools:
@@ -164,31 +163,52 @@ def differs(verdicts: NDArray[np.int8]) -> Bools:
     return np.isin(verdicts, (WORSE, BETTER))
 
 
-def judged(of: Many, again: Many, margin: float = MARGIN) -> Judged:
-    """Verdicts on campaigns × workloads × environments, floors from campaigns × workloads.
+@dataclass(frozen=True)
+class Copies:
+    """Every comparison with the baseline, and with its second copy in its place."""
 
-    The family is all comparisons of a campaign, workload by workload.
+    first: Many
+    second: Many
+
+    def shifted(self, log_truth: Floats | float) -> Copies:
+        """The same noise under another truth."""
+        return Copies(self.first.shifted(log_truth), self.second.shifted(log_truth))
+
+
+def copies(ratios: Floats, widen: float = 1.0) -> Copies:
+    """Of log-ratios to the baseline, the second copy first in the last axis."""
+    mine = ratios[..., 1:]
+    return Copies(many(mine, widen), many(mine - ratios[..., :1], widen))
+
+
+def judged(against: Copies, margin: float = MARGIN) -> Judged:
+    """Verdicts on campaigns × workloads × environments: what holds against either copy.
+
+    The family is all comparisons of a campaign, workload by workload. Without the allowance for
+    rare slow trials (`ullage.stats.unseen`), which only takes claims away.
     """
     alpha, delta = 1 - CONFIDENCE, math.log1p(margin)
-    shape = (of.mean.shape[0], -1)
-    mean, error = np.abs(of.mean).reshape(shape), of.error.reshape(shape)
-    half = of.half().reshape(shape)
-    reach, biased = np.abs(again.mean) + again.half(), np.abs(again.mean) > again.half()
-    environments = of.mean.shape[2]
-    floor = np.repeat(reach, environments, axis=1)
-    # Where the A/A differs from 1, equivalence must leave room for the floor.
-    room = delta - np.repeat(np.where(biased, reach, 0.0), environments, axis=1)
-    difference = holm(np.minimum(1.0, 2 * special.stdtr(of.n - 1, -mean / error)))
-    equivalence = holm(special.stdtr(of.n - 1, -(room - mean) / error))
-    verdicts = np.full(mean.shape, INCONCLUSIVE, dtype=np.int8)
-    if of.n < LEAST_PAIRS:
-        return Judged(verdicts, np.zeros(mean.shape, dtype=bool))
-    rejected = difference <= alpha
-    different = rejected & (mean > floor) & (mean > half)
-    worse = of.mean.reshape(shape) > 0
+    first = against.first
+    shape = (first.mean.shape[0], -1)
+    plain = unequal = equal = outermost = np.zeros_like(first.mean.reshape(shape))
+    for of in (against.first, against.second):
+        mean, error = np.abs(of.mean).reshape(shape), of.error.reshape(shape)
+        p = np.minimum(1.0, 2 * special.stdtr(of.n - 1, -mean / error))
+        plain = p if of is first else plain
+        unequal = np.maximum(unequal, p)
+        equal = np.maximum(equal, special.stdtr(of.n - 1, -(delta - mean) / error))
+        outermost = np.maximum(outermost, mean + of.half().reshape(shape))
+    sides = (first.mean * against.second.mean).reshape(shape)
+    unequal = np.where(sides > 0, unequal, 1.0)
+    verdicts = np.full(plain.shape, INCONCLUSIVE, dtype=np.int8)
+    if first.n < LEAST_PAIRS:
+        return Judged(verdicts, np.zeros(plain.shape, dtype=bool))
+    clear = np.abs(first.mean).reshape(shape) > first.half().reshape(shape)
+    different = (holm(unequal) <= alpha) & clear
+    worse = first.mean.reshape(shape) > 0
     verdicts[different & worse], verdicts[different & ~worse] = WORSE, BETTER
-    verdicts[(equivalence <= alpha) & (mean + half <= room)] = EQUIVALENT
-    return Judged(verdicts, rejected)
+    verdicts[(holm(equal) <= alpha) & (outermost <= delta)] = EQUIVALENT
+    return Judged(verdicts, holm(plain) <= alpha)
 
 
 def stopped(ratios: Floats, rule: StopRule, widen: float | None = None) -> Ints:
@@ -238,13 +258,13 @@ def product(
     cases: list[FamilyMember] = []
     for workload in range(ratios.shape[1]):
         again = collapse(ratios[:, workload, 0], groups)
-        floor = noise_floor([t_interval(again, CONFIDENCE, widen)])
         for environment in range(1, ratios.shape[2]):
             values = collapse(ratios[:, workload, environment], groups)
             m = moments(values, widen)
             intervals.append(t_interval(values, CONFIDENCE, widen))
             p = p_values(m, margin)
-            cases.append(FamilyMember(m, p, floor, pairs=len(values)))
+            other = Against.of(moments(values - again, widen), margin)
+            cases.append(FamilyMember(m, p, None, (other,), pairs=len(values)))
     return intervals, [judgement.verdict for judgement in judge(cases, margin, CONFIDENCE)]
 
 
@@ -264,8 +284,9 @@ def proof(
         shifted = ratios.copy()
         shifted[..., 1] += math.log(truth)
         units = generations(shifted, per)
-        of, again = many(units[..., 1:], widen), many(units[..., 0], widen)
-        verdicts = judged(of, again, margin).verdicts
+        against = copies(units, widen)
+        of = against.first
+        verdicts = judged(against, margin).verdicts
         low = np.exp(of.mean - of.half()).reshape(verdicts.shape)
         high = np.exp(of.mean + of.half()).reshape(verdicts.shape)
         for i in range(len(shifted)):

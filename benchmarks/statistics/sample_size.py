@@ -126,8 +126,8 @@ def verdict_needs(null: Floats, ratios: Floats, effect: float) -> SampleSize:
 
 
 def _verdicts(ratios: Floats, truth: float) -> NDArray[np.int8]:
-    of = many(ratios[:, :, None, 1:]).shifted(math.log(truth))
-    return design.judged(of, many(ratios[:, :, None, 0])).verdicts[:, 0]
+    against = design.copies(ratios[:, :, None]).shifted(math.log(truth))
+    return design.judged(against).verdicts[:, 0]
 
 
 def run(regime: Regime, campaigns: int, seed: int) -> list[Row]:

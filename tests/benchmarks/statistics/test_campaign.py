@@ -57,7 +57,8 @@ def test_fixed_designs_cover_and_claim_no_more_than_they_may(name: str) -> None:
 def test_equivalence_is_claimed_at_most_so_often_on_the_edge() -> None:
     found = campaign.edges(ratios("white", 12))
     assert found["wide, on the edge"].at_most(RATE)
-    assert found["wide, on the edge"].value > 0.01, "no stress at all"
+    # What must hold against either copy of the baseline is claimed seldom there, but it is.
+    assert found["wide, on the edge"].hits > 0, "no stress at all"
     assert found["wide, truth 1"].value > 0.8
 
 
@@ -149,11 +150,8 @@ def test_a_truth_is_only_a_shift() -> None:
     found = ratios("white", 12, campaigns=50)
     moved = found.copy()
     moved[..., 1] += math.log(1.25)
-    of, again = many(found[..., 1:]), many(found[..., 0])
-    shifted = design.judged(of.shifted(np.array([math.log(1.25), 0.0])), again)
-    np.testing.assert_array_equal(
-        shifted.verdicts, design.judged(many(moved[..., 1:]), again).verdicts
-    )
+    shifted = design.judged(design.copies(found).shifted(np.array([math.log(1.25), 0.0])))
+    np.testing.assert_array_equal(shifted.verdicts, design.judged(design.copies(moved)).verdicts)
 
 
 def test_generations_are_the_units_where_instances_differ() -> None:
