@@ -125,9 +125,7 @@ def test_sentences_of_a_duet(analysis: Analysis) -> None:
     beside = ("Verdicts have other rules", "From ")
     care = sentences.care(analysis)
     figures = [
-        text
-        for text in sentences.answer(analysis)
-        if not text.startswith(beside) and text != care
+        text for text in sentences.answer(analysis) if not text.startswith(beside) and text != care
     ]
     assert len(figures) > 1
     assert all("side by side" in text for text in figures)
