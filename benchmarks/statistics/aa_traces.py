@@ -21,7 +21,7 @@ from benchmarks.statistics import design, peers
 from benchmarks.statistics.campaign import PROVEN
 from benchmarks.statistics.design import Bools, Ints, Plan, log_ratios
 from benchmarks.statistics.noise import Rng
-from benchmarks.statistics.shares import Share, share
+from benchmarks.statistics.table import Share, share
 from benchmarks.statistics.traces import Trace
 from ullage.plan import schedule
 from ullage.stats import Floats

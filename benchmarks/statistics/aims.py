@@ -10,7 +10,7 @@ from benchmarks.statistics.attacks import asked
 from benchmarks.statistics.campaign import COUNTS, Outcome
 from benchmarks.statistics.run_all import Results
 from benchmarks.statistics.sample_size import MOST_TRIALS
-from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import Share
 
 LOW, HIGH = 0.93, 0.97
 RATE = 0.05

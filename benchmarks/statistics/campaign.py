@@ -25,7 +25,7 @@ from benchmarks.statistics.design import (
     many,
 )
 from benchmarks.statistics.noise import Regime, Rng
-from benchmarks.statistics.shares import Share, merged, share
+from benchmarks.statistics.table import Share, merged, share
 from ullage.stats import Floats
 from ullage.stats.interval import TooFewError, bootstrap_interval, hodges_lehmann
 from ullage.stats.stop import StopRule

@@ -18,10 +18,10 @@ from scipy import special
 
 from benchmarks.statistics.noise import Regime, Rng
 from ullage.plan import schedule
-from ullage.stats import Floats
+from ullage.stats import LEAST_PAIRS, Floats
 from ullage.stats.interval import IntervalEstimate, collapse, moments, t_interval
 from ullage.stats.stop import FIRST_LOOK, StopRule
-from ullage.stats.verdict import LEAST_PAIRS, Against, FamilyMember, judge, p_values
+from ullage.stats.verdict import Against, FamilyMember, judge, p_values
 
 CONFIDENCE = 0.95
 MARGIN = 0.02
@@ -181,13 +181,26 @@ def copies(ratios: Floats, widen: float = 1.0) -> Copies:
     return Copies(many(mine, widen), many(mine - ratios[..., :1], widen))
 
 
-def judged(against: Copies, margin: float = MARGIN) -> Judged:
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Comparisons that left a race: campaigns × comparisons, each with its claim made."""
+
+    different: Bools
+    equivalent: Bools
+
+
+def judged(
+    against: Copies,
+    margin: float = MARGIN,
+    confidence: float = CONFIDENCE,
+    gone: Gone | None = None,
+) -> Judged:
     """Verdicts on campaigns × workloads × environments: what holds against either copy.
 
     The family is all comparisons of a campaign, workload by workload. Without the allowance for
     rare slow trials (`ullage.stats.unseen`), which only takes claims away.
     """
-    alpha, delta = 1 - CONFIDENCE, math.log1p(margin)
+    alpha, delta = 1 - confidence, math.log1p(margin)
     first = against.first
     shape = (first.mean.shape[0], -1)
     plain = unequal = equal = outermost = np.zeros_like(first.mean.reshape(shape))
@@ -197,13 +210,17 @@ def judged(against: Copies, margin: float = MARGIN) -> Judged:
         plain = p if of is first else plain
         unequal = np.maximum(unequal, p)
         equal = np.maximum(equal, special.stdtr(of.n - 1, -(delta - mean) / error))
-        outermost = np.maximum(outermost, mean + of.half().reshape(shape))
+        outermost = np.maximum(outermost, mean + of.half(confidence).reshape(shape))
     sides = (first.mean * against.second.mean).reshape(shape)
     unequal = np.where(sides > 0, unequal, 1.0)
+    if gone is not None:
+        # Who has left counts with its claim made and the other not.
+        unequal = np.where(gone.different, 0.0, np.where(gone.equivalent, 1.0, unequal))
+        equal = np.where(gone.equivalent, 0.0, np.where(gone.different, 1.0, equal))
     verdicts = np.full(plain.shape, INCONCLUSIVE, dtype=np.int8)
     if first.n < LEAST_PAIRS:
         return Judged(verdicts, np.zeros(plain.shape, dtype=bool))
-    clear = np.abs(first.mean).reshape(shape) > first.half().reshape(shape)
+    clear = np.abs(first.mean).reshape(shape) > first.half(confidence).reshape(shape)
     different = (holm(unequal) <= alpha) & clear
     worse = first.mean.reshape(shape) > 0
     verdicts[different & worse], verdicts[different & ~worse] = WORSE, BETTER

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.statistics.design import CONFIDENCE, MARGIN
 from benchmarks.statistics.noise import WHITE, Rng, drift
-from benchmarks.statistics.shares import Share, share
+from benchmarks.statistics.table import Share, share
 from ullage.analysis.doubts.series import WIDER
 from ullage.analysis.overhead import DRIFT_ALPHA
 from ullage.plan import schedule

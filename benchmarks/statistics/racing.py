@@ -1,7 +1,7 @@
 """Racing: what a plan saves whose comparisons leave as they are decided, and what that costs.
 
 The plan is the demo's: three environments and four workloads, each with its recorded noise, twelve
-comparisons and the A/A copies. Looks, levels and verdicts are the product's (`ullage.stats.racing`,
+comparisons and the A/A copies. Looks, levels and verdicts are the product's (`ullage.stats.stop`,
 `ullage.stats.verdict`), computed for many campaigns at once; `proof` puts some of them to the
 product itself. Without racing the same looks are taken at the same levels and every cell runs until
 all comparisons have a verdict: error rates are equal, and the difference is what leaving saves. A
@@ -15,20 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from benchmarks.figures import Figure
 from benchmarks.statistics import design
-from benchmarks.statistics.design import Bools, Ints, Plan, holm, log_ratios, many
+from benchmarks.statistics.design import Bools, Ints, Plan, log_ratios, many
 from benchmarks.statistics.noise import SYNTHETIC, Regime, Rng, recorded
-from benchmarks.statistics.shares import Share, share
-from benchmarks.statistics.table import Table, percent
+from benchmarks.statistics.table import Share, Table, percent, share
 from benchmarks.statistics.traces import Trace
 from ullage.stats import Floats, Verdict
-from ullage.stats.interval import moments, t_interval
-from ullage.stats.racing import Race, look_confidence
-from ullage.stats.uncertainty import noise_floor
-from ullage.stats.verdict import FamilyMember, judge, p_values, settled
+from ullage.stats.interval import moments
+from ullage.stats.stop import Race, look_confidence
+from ullage.stats.verdict import Against, FamilyMember, judge, p_values, settled
 
 WORKLOADS = ("cpu", "memory", "disk", "loopback")
 ENVIRONMENTS = ("container", "lxc", "vm")
@@ -103,32 +100,18 @@ def race(ratios: Floats, truths: Floats, looks: Sequence[int], margin: float) ->
     ratios: campaigns × blocks × workloads × environments at truth 1, the second copy first; truths:
     log, workloads × environments.
     """
-    count, _, _, environments = ratios.shape
-    shape = (count, -1)
-    size = truths.size
+    count, size = len(ratios), truths.size
     different, equivalent = np.zeros((count, size), dtype=bool), np.zeros((count, size), dtype=bool)
     last = np.full((count, size), looks[-1])
     for number, blocks in enumerate(looks, start=1):
         confidence = look_confidence(design.CONFIDENCE, number)
-        alpha = 1 - confidence
-        of = many(ratios[:, :blocks, :, 1:]).shifted(truths)
-        again = many(ratios[:, :blocks, :, 0])
-        mean, error = np.abs(of.mean).reshape(shape), of.error.reshape(shape)
-        half, null = of.half(confidence).reshape(shape), again.half(confidence)
-        floor = np.repeat(np.abs(again.mean) + null, environments - 1, axis=1)
-        biased = np.repeat(np.abs(again.mean) > null, environments - 1, axis=1)
-        room = math.log1p(margin) - np.where(biased, floor, 0.0)
-        unequal = np.minimum(1.0, 2 * special.stdtr(of.n - 1, -mean / error))
-        equal = special.stdtr(of.n - 1, -(room - mean) / error)
-        # Who has left counts with its claim made and the other not.
-        unequal = np.where(different, 0.0, np.where(equivalent, 1.0, unequal))
-        equal = np.where(equivalent, 0.0, np.where(different, 1.0, equal))
+        of = design.copies(ratios[:, :blocks]).shifted(truths)
+        gone = design.Gone(different, equivalent)
+        verdicts = design.judged(of, margin, confidence, gone).verdicts
         open_ = ~(different | equivalent)
-        same = open_ & (holm(equal) <= alpha) & (mean + half <= room)
-        apart = open_ & ~same & (holm(unequal) <= alpha) & (mean > floor) & (mean > half)
-        last[same | apart] = blocks
-        different |= apart
-        equivalent |= same
+        last[open_ & (verdicts != design.INCONCLUSIVE)] = blocks
+        different |= open_ & design.differs(verdicts)
+        equivalent |= open_ & (verdicts == design.EQUIVALENT)
     return Raced(different, equivalent, last)
 
 
@@ -140,10 +123,10 @@ def product(ratios: Floats, truths: Floats, looks: Sequence[int], margin: float)
         cases = []
         for place, verdict in enumerate(verdicts):
             workload, environment = divmod(place, truths.shape[1])
-            null = ratios[:blocks, workload, 0]
-            m = moments(ratios[:blocks, workload, 1 + environment] + truths[workload, environment])
-            floor = noise_floor([t_interval(null, confidence)])
-            member = FamilyMember(m, p_values(m, margin), floor, pairs=blocks)
+            units = ratios[:blocks, workload, 1 + environment] + truths[workload, environment]
+            m = moments(units)
+            copy = Against.of(moments(units - ratios[:blocks, workload, 0]), margin)
+            member = FamilyMember(m, p_values(m, margin), None, copies=(copy,), pairs=blocks)
             cases.append(member if verdict == "inconclusive" else settled(verdict))
         judged = judge(cases, margin, confidence)
         verdicts = [
@@ -203,9 +186,7 @@ def savings(trace: Trace, campaigns: int, seed: int) -> list[Savings]:
                 if not number:
                     proof(ratios[:PROVEN], truths, looks, design.MARGIN)
                 raced = race(ratios, truths, looks, design.MARGIN)
-                once = design.judged(
-                    many(ratios[:, :most, :, 1:]).shifted(truths), many(ratios[:, :most, :, 0])
-                )
+                once = design.judged(design.copies(ratios[:, :most]).shifted(truths))
                 sums.setdefault((vm, most), []).append(
                     (
                         *trials(raced),

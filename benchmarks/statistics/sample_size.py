@@ -22,9 +22,8 @@ from scipy import stats
 from benchmarks.statistics import design
 from benchmarks.statistics.design import Plan, figures, log_ratios, many
 from benchmarks.statistics.noise import Regime, Rng
-from benchmarks.statistics.shares import Share, share
-from ullage.stats import Floats
-from ullage.stats.verdict import LEAST_PAIRS
+from benchmarks.statistics.table import Share, share
+from ullage.stats import LEAST_PAIRS, Floats
 
 EFFECTS = (1.05, 1.10, 1.25)
 POWER = 0.8

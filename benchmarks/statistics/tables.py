@@ -9,8 +9,7 @@ from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
 from benchmarks.statistics.design import Plan
 from benchmarks.statistics.run_all import Results
 from benchmarks.statistics.sample_size import MOST_TRIALS, Row, SampleSize
-from benchmarks.statistics.shares import Share
-from benchmarks.statistics.table import Table, percent
+from benchmarks.statistics.table import Share, Table, percent
 
 
 def tables(results: Results) -> list[Table]:

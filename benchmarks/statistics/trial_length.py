@@ -4,7 +4,7 @@ A trial of k turns is the mean of k rows of the record, one after the other. A c
 stretch as it is, in blocks of the baseline, its second copy and an environment in random order; the
 number of blocks is what the same time allows. Time for the same precision is in proportion to the
 variance of the mean log-ratio over the campaigns. The pilot is the whole record, in trials of
-PILOT turns; what it says is `ullage.stats.triallength`'s.
+PILOT turns; what it says is `ullage.stats.planning`'s.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.statistics.noise import Rng
 from benchmarks.statistics.table import Table
 from benchmarks.statistics.traces import Trace
 from ullage.stats import Floats
-from ullage.stats.triallength import best_length, memory
+from ullage.stats.planning import best_length, memory
 
 LENGTHS = (1, 2, 4, 8)
 """Turns of a trial."""

@@ -265,11 +265,11 @@ def test_text_in_a_value_of_parquet(tmp_path: Path) -> None:
     file = parquet(tmp_path, {"environment": ["a", "b"], "value": ["1", "x"]})
     refused(errors.TABLE_BAD_CELL, file, "row 2", "'x'", better="lower")
     file = parquet(tmp_path, {"environment": ["a", "b"], "value": [[1], [2]]})
-    refused(errors.TABLE_NOT_READABLE, file, "not numbers", better="lower")
+    refused(errors.TABLE_NOT_READABLE, file, "not plain values", better="lower")
     file = parquet(tmp_path, {"environment": [["a"], ["b"]], "value": [1, 2]})
-    refused(errors.TABLE_NOT_READABLE, file, "not names", better="lower")
+    refused(errors.TABLE_NOT_READABLE, file, "not plain values", better="lower")
     file = parquet(tmp_path, {"environment": ["a", "b"], "value": [1, 2], "block": [[1], [2]]})
-    refused(errors.TABLE_NOT_READABLE, file, "number the blocks", better="lower")
+    refused(errors.TABLE_NOT_READABLE, file, "not plain values", better="lower")
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf"])

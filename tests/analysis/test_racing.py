@@ -11,7 +11,7 @@ from tests.support.racekit import raced, until
 from ullage.analysis import overhead
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.runs.reader import RunFolder
-from ullage.stats.racing import look_confidence
+from ullage.stats.stop import look_confidence
 
 LOOKS = (6, 12, 24, 48)
 NATIVE, AGAIN, CONTAINER, LXC, VM = ENVIRONMENTS

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.environments import containerkit as kit
+from ullage.common.sums import opened
 from ullage.environments.agent import client
 from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, Provider
@@ -97,7 +98,7 @@ def test_the_images_shell_is_named_and_a_copy_of_it_is_not(
         finally:
             await sampler.stop()
         assert programs == []
-        return Symbols.model_validate_json((tmp_path / FILE).read_bytes())
+        return Symbols.model_validate_json(opened((tmp_path / FILE).read_bytes()))
 
     table = asyncio.run(scenario())
     named = [row for row in own(table, "bash") if row.symbol]

@@ -16,6 +16,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.common.sums import opened
 from ullage.host import claims, clock, paths
 from ullage.host.cgroups import Group, Limits
 from ullage.meters import Scene, process_groups
@@ -78,7 +79,7 @@ async def watched(
 
 
 def table(folder: Path) -> Symbols:
-    return Symbols.model_validate_json((folder / symbols.FILE).read_bytes())
+    return Symbols.model_validate_json(opened((folder / symbols.FILE).read_bytes()))
 
 
 def of_programs(counted: Symbols) -> int:

@@ -20,17 +20,11 @@ from tests.stats.verdictkit import (
     judged,
     moments_of,
 )
+from ullage.stats import LEAST_PAIRS
 from ullage.stats.interval import moments
 from ullage.stats.uncertainty import APART, SHARED, Floor, random_part
 from ullage.stats.unseen import SlowTrials
-from ullage.stats.verdict import (
-    LEAST_PAIRS,
-    Against,
-    FamilyMember,
-    blocks_to_settle,
-    judge,
-    p_values,
-)
+from ullage.stats.verdict import Against, FamilyMember, blocks_to_settle, judge, p_values
 
 
 def test_blocks_to_settle_a_difference_is_the_textbook_sample_size() -> None:

@@ -19,8 +19,7 @@ from ullage.stats.planning import (
     reach,
     smallest,
 )
-from ullage.stats.racing import Race
-from ullage.stats.stop import StopRule
+from ullage.stats.stop import Race, StopRule
 from ullage.stats.uncertainty import APART, SHARED
 from ullage.stats.verdict import Against, FamilyMember, judge, p_values
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ullage.stats import Verdict
+from ullage.stats import LEAST_PAIRS, Verdict
 from ullage.stats.interval import moments, t_interval, t_quantile
-from ullage.stats.racing import Race, look_confidence
+from ullage.stats.stop import Race, look_confidence
 from ullage.stats.uncertainty import noise_floor
-from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, judge, p_values, settled
+from ullage.stats.verdict import FamilyMember, judge, p_values, settled
 
 CONFIDENCE, MARGIN = 0.95, 0.02
 Ratios = NDArray[np.float64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ullage.stats.rare import trials_to_see, unseen
+from ullage.stats.unseen import trials_to_see, unseen
 
 
 @pytest.mark.parametrize(("trials", "share"), [(12, 0.2209), (59, 0.0495), (299, 0.00997)])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ullage.stats.triallength import FURTHER, LEAST_BLOCKS, Memory, best_length, memory
+from ullage.stats.planning import FURTHER, LEAST_BLOCKS, Memory, best_length, memory
 
 Stretches = list[list[tuple[float, float]]]
 PIECE = 0.1

@@ -3,7 +3,7 @@
 The engine asks here while the run goes on, and whoever reads the run asks again: the answer is made
 of the folder alone, so it is the same. Each comparison is judged by the trials and the level of the
 look at which its cell left; what came later, such as more trials of the baseline, changes nothing.
-`ullage.stats.racing` says why no look claims more than it may.
+`ullage.stats.stop` says why no look claims more than it may.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ullage.runs.leaving import Cell, nobody_needs
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Resolved
 from ullage.stats import Verdict
-from ullage.stats.racing import look_confidence
+from ullage.stats.stop import look_confidence
 
 DECIDED = ("worse", "better", "equivalent")
 

@@ -14,7 +14,6 @@ from rich.markup import escape
 from ullage.cli.options import Json
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import CLEAN_UNCONFIRMED, ExitCode, UllageError
-from ullage.common.quantities import format_seconds, many
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +45,7 @@ def clean_command(
 
     Processes, containers, taps, mounts and control groups: of your own runs, and after asking.
     """
+    from ullage.common.quantities import many
     from ullage.host import claims, leftovers
 
     remains = _remains(leftovers.find())
@@ -97,6 +97,8 @@ def _origin(tag: str) -> tuple[str | None, float | None]:
 
 
 def _show(one: Remains) -> None:
+    from ullage.common.quantities import format_seconds
+
     run = f"run {one.run}" if one.run else f"run {one.tag}" if one.tag else "no run"
     age = "" if one.age_s is None else f", {format_seconds(one.age_s)} old"
     stdout.print(f"{escape(run)}, of {escape(_user(one.uid))}{age}:", soft_wrap=True)
@@ -126,6 +128,8 @@ def _user(uid: int) -> str:
 
 def _confirmed(number: int) -> bool:
     """What a person at the terminal says; CLEAN_UNCONFIRMED where there is none."""
+    from ullage.common.quantities import many
+
     if not sys.stdin.isatty():
         raise UllageError(CLEAN_UNCONFIRMED, count=many(number, "leftover"))
     return typer.confirm(f"remove {many(number, 'leftover')}?", err=True)

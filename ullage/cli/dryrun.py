@@ -23,11 +23,11 @@ from ullage.plan.matrix import Matrix
 from ullage.plan.meters import idle_s
 from ullage.plan.schema import Plan
 from ullage.runs.reader import RunFolder
+from ullage.stats import LEAST_PAIRS
 from ullage.stats.planning import Outlook, Reach
 from ullage.stats.power import POWER
-from ullage.stats.racing import Race
-from ullage.stats.rare import unseen
-from ullage.stats.verdict import LEAST_PAIRS
+from ullage.stats.stop import Race
+from ullage.stats.unseen import unseen
 
 MOST_LOOKS = 5
 

@@ -17,8 +17,8 @@ from ullage.cli.options import (
     RunsOption,
 )
 from ullage.common.errors import ExitCode
+from ullage.common.faults import reads_folder
 from ullage.common.files import put
-from ullage.common.guarded import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:

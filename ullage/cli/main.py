@@ -24,7 +24,7 @@ from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
-from ullage.common.guarded import reads_folder
+from ullage.common.faults import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rich.table import Table
 from ullage.cli.options import Json, RunsOption
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import ExitCode
-from ullage.common.guarded import reads_folder
+from ullage.common.faults import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:

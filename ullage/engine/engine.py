@@ -41,8 +41,7 @@ from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, R
 from ullage.runs.room import Room
 from ullage.runs.writer import Journal, now_ns
 from ullage.stats import RULES
-from ullage.stats.racing import Race
-from ullage.stats.stop import StopRule
+from ullage.stats.stop import Race, StopRule
 
 Judge = Callable[[RunFolder], tuple[CellLeft, ...]]
 """Who says, of a run as its folder has it, which cells are decided and leave now."""

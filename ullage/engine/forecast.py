@@ -22,8 +22,7 @@ from ullage.plan.schema import Plan
 from ullage.runs.leaving import Cell, nobody_needs
 from ullage.runs.reader import RunFolder
 from ullage.stats.planning import Aim, Outlook, decided_after, expected_units, outlook
-from ullage.stats.racing import Race
-from ullage.stats.stop import StopRule
+from ullage.stats.stop import Race, StopRule
 from ullage.stats.uncertainty import APART, SHARED
 
 ASSUMED = (0.01, 0.03, 0.1)

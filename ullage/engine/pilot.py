@@ -16,8 +16,8 @@ from ullage.runs.events import BlockDone, Started, Trial
 from ullage.runs.pairs import Cells, Series, comparison_key, pair
 from ullage.runs.reader import RunFolder, find_runs
 from ullage.runs.records import Metric, Resolved
+from ullage.stats import LEAST_PAIRS
 from ullage.stats.levels import Components, components, optimal_counts
-from ullage.stats.verdict import LEAST_PAIRS
 
 ENDED = ("precision", "verdicts", "budget", "blocks")
 LEVELS = ("generation", "block", "iteration")

@@ -14,7 +14,7 @@ from ullage.plan.schema import Plan
 from ullage.runs.events import Trial
 from ullage.runs.pairs import values
 from ullage.runs.reader import RunFolder
-from ullage.stats.triallength import best_length, memory
+from ullage.stats.planning import best_length, memory
 
 LEAST_GAIN = 0.1
 """Of the time: for less nobody changes a plan."""

@@ -39,7 +39,7 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
 from ullage.runs.records import Correction, Design, Price
 from ullage.runs.room import OUTPUTS
-from ullage.stats.rare import trials_to_see, unseen
+from ullage.stats.unseen import trials_to_see, unseen
 
 MOST: Final = 256
 MOST_FACTOR: Final = 1000

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ullage.runs.records import (
+    LARGEST,
     Count,
     Curve,
     Difference,
@@ -29,9 +30,10 @@ HOST_SHARED = "host-shared"
 class Usage(Record):
     """What one process and its waited-for children used."""
 
-    user_s: Seconds
-    system_s: Seconds
-    max_rss_bytes: Count
+    user_s: Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+    """Of a guest's own saying, as `system_s` is: a lie stands there as it was told."""
+    system_s: Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+    max_rss_bytes: Annotated[int, Field(ge=0, lt=1 << 63)]
     minor_faults: Count = 0
     major_faults: Count = 0
     voluntary_switches: Count = 0

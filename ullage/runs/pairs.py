@@ -16,9 +16,8 @@ import numpy as np
 
 from ullage.runs.events import Trial
 from ullage.runs.records import Curve, Metric, Scalar
-from ullage.stats import Floats
+from ullage.stats import LEAST_PAIRS, Floats
 from ullage.stats.interval import collapse, log_ratio
-from ullage.stats.verdict import LEAST_PAIRS
 
 Series = Mapping[int, Trial]
 """Block → trial of one environment × workload."""

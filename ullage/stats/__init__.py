@@ -33,3 +33,6 @@ Why = Literal[
     "losses",
 ]
 """What a verdict rests on."""
+
+LEAST_PAIRS: Final = 6
+"""Fewer pairs (or makings) bring no verdict."""

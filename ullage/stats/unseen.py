@@ -1,4 +1,7 @@
-"""Rare slow trials of one environment: what was met of them, and what could not have been met."""
+"""Rare events: what so many trials could not have seen, and the slow ones that were met.
+
+The slow trials are those of one environment, over all that ran in it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from ullage.stats.interval import sample
+from ullage.stats.interval import check_confidence, sample
 from ullage.stats.series_checks import robust_z
 
 SLOW = 4.0
@@ -45,8 +48,7 @@ class SlowTrials:
     @property
     def unmet(self) -> float:
         """The same by slow ones of which none was met, if they take twice as long."""
-        share = 1 - math.pow(1 - _SURE, 1 / self.trials) if self.trials else 1.0
-        return max(self.more, TWICE * share)
+        return max(self.more, TWICE * unseen(self.trials, _SURE))
 
     def scaled(self, factor: float) -> SlowTrials:
         """What so many times the trials would show."""
@@ -73,3 +75,28 @@ def together(workloads: Iterable[Sequence[SlowTrials]]) -> SlowTrials:
     met = sum(s.met for s in most)
     total = math.fsum(s.met * s.excess for s in most)
     return SlowTrials(sum(s.trials for s in most), met, total / met if met else 0.0)
+
+
+def unseen(trials: int, confidence: float = 0.95) -> float:
+    """The most frequent event that so many independent trials may have missed: its share of them.
+
+    p with (1 − p)ⁿ = 1 − confidence, so 1 − 0.05^(1/n) at 95 %: about 3/n (the rule of three,
+    Hanley & Lippman-Hand 1983, JAMA 249:1743). What is more frequent shows at least once with more
+    than that confidence. 1 where there is no trial.
+    """
+    check_confidence(confidence)
+    if trials < 1:
+        return 1.0
+    return -math.expm1(math.log1p(-confidence) / trials)
+
+
+def trials_to_see(share: float, confidence: float = 0.95) -> int:
+    """Fewest trials in which an event of that share shows at least once, with that confidence.
+
+    n with 1 − (1 − p)ⁿ ≥ confidence. ValueError unless 0 < share < 1.
+    """
+    check_confidence(confidence)
+    if not 0 < share < 1:
+        raise ValueError(f"a share of {share} is not between 0 and 1")
+    # Off by rounding, 1 − 0.05^(1/n) would ask for one trial more than the n it came from.
+    return max(1, math.ceil(math.log1p(-confidence) / math.log1p(-share) * (1 - 1e-12)))

@@ -9,14 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from ullage.stats import Floats, Verdict, Why
+from ullage.stats import LEAST_PAIRS, Floats, Verdict, Why
 from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
 from ullage.stats.power import Claim, least, power_equivalence, power_of_both
 from ullage.stats.uncertainty import SHARED, Floor, between_copies
 from ullage.stats.unseen import SlowTrials
 
-LEAST_PAIRS = 6
 MOST_FAILURES = 0.1
 """Share of failed trials in a cell above which there is no verdict."""
 
@@ -141,7 +140,7 @@ class FamilyMember:
 
 
 def settled(verdict: Verdict) -> FamilyMember:
-    """What a family counts of a comparison that has left a race (`stats.racing`)."""
+    """What a family counts of a comparison that has left a race (`stats.stop`)."""
     return FamilyMember(None, None, None, stands=verdict)
 
 

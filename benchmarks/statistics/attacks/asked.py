@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks.figures import Figure
 from benchmarks.statistics.attacks.counts import Struck
 from benchmarks.statistics.attacks.totals import CONSTANT, Paid
-from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import Share
 
 COVERED, TOLD, PAID = 0.92, 0.8, 0.92
 BLOCKS = 12

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.statistics.attacks.folders import analysed
 from benchmarks.statistics.attacks.regimes import Attack
-from benchmarks.statistics.shares import Share, share
+from benchmarks.statistics.table import Share, share
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.sentences import SERIOUS
 from ullage.stats import Verdict

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.statistics.attacks.counts import ANY, Struck
 from benchmarks.statistics.attacks.totals import CONFIDENCE, Paid
-from benchmarks.statistics.shares import Share
-from benchmarks.statistics.table import Table, percent
+from benchmarks.statistics.table import Share, Table, percent
 
 
 def attacked(struck: Sequence[Struck]) -> Table:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.statistics.noise import Rng
-from benchmarks.statistics.shares import Share, share
+from benchmarks.statistics.table import Share, share
 from ullage.stats import Floats
 from ullage.stats.totals import ratio_of_totals, total_interval
 

@@ -13,7 +13,7 @@ from benchmarks.statistics.injection.designs import TrialsNeeded
 from benchmarks.statistics.injection.plausibility import Plausibility
 from benchmarks.statistics.injection.recording import Recording
 from benchmarks.statistics.injection.truth import AACampaigns, CampaignInterval
-from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import Share
 
 LEAST_COVERAGE = 0.93
 MOST_FALSE = 0.08

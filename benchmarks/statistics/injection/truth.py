@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.statistics.injection.recording import Recording, Row, folder
-from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import Share
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.overhead import analyse
 from ullage.runs.records import Resolved

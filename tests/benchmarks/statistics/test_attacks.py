@@ -12,7 +12,7 @@ from benchmarks.statistics.attacks.counts import Struck, false
 from benchmarks.statistics.attacks.folders import Layout, analysed, folder
 from benchmarks.statistics.attacks.regimes import ATTACKS, E0, Attack
 from benchmarks.statistics.attacks.tables import doubts, unheard
-from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import Share
 from ullage.stats import Verdict
 
 WIDE = Layout(1, 400, 12)

@@ -22,7 +22,7 @@ from benchmarks.statistics.design import (
     until,
 )
 from benchmarks.statistics.noise import SYNTHETIC, Regime, Rng
-from benchmarks.statistics.shares import Share, merged, share
+from benchmarks.statistics.table import Share, merged, share
 from ullage.stats import Floats
 from ullage.stats.stop import StopRule
 

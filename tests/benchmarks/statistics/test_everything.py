@@ -15,7 +15,7 @@ from benchmarks.statistics.attacks.totals import COUNTS, TIMES
 from benchmarks.statistics.campaign import Outcome
 from benchmarks.statistics.noise import SYNTHETIC, recorded
 from benchmarks.statistics.run_all import Results, Size
-from benchmarks.statistics.shares import Share
+from benchmarks.statistics.table import Share
 from benchmarks.statistics.traces import all_traces
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.statistics import racing
 from benchmarks.statistics.noise import SYNTHETIC
 from benchmarks.statistics.racing import DEMO, ENVIRONMENTS, FIRST, WORKLOADS, Raced, Savings
-from ullage.stats.racing import Race
+from ullage.stats.stop import Race
 
 WHITE = next(regime for regime in SYNTHETIC if regime.name == "white")
 

@@ -24,8 +24,7 @@ from benchmarks.statistics.attacks.totals import Bills
 from benchmarks.statistics.noise import SYNTHETIC, Regime
 from benchmarks.statistics.run_all import Results, Size
 from benchmarks.statistics.sample_size import SampleSize
-from benchmarks.statistics.shares import Share
-from benchmarks.statistics.table import markdown
+from benchmarks.statistics.table import Share, markdown
 from benchmarks.statistics.traces import all_traces
 
 SMALL = Size(campaigns=40, calibration=40, aa_traces=20, doc_claims=3, attacks=4, bills=30)

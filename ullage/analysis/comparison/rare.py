@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.analysis.comparison.model import Analysis
-from ullage.stats.rare import unseen
+from ullage.stats.unseen import unseen
 
 
 def line(analysis: Analysis) -> str:

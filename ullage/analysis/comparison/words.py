@@ -31,6 +31,12 @@ COVERS: Final[dict[Precision, str]] = {
 SIDE_BY_SIDE: Final = "while both run side by side"
 """A duet measures two environments that load each other."""
 
+NO_FIGURES = (
+    "The second copy is in the plan, and its trials gave too few figures: read why they failed; "
+    "where none did, run more blocks."
+)
+"""Advice where there is an A/A comparison without an interval."""
+
 Subject = ResourceSummary | Comparison
 
 

@@ -6,13 +6,8 @@ from ullage.analysis.comparison import losses, pairing
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.comparison.words import if_extreme, pairs
-from ullage.stats.verdict import LEAST_PAIRS
+from ullage.stats import LEAST_PAIRS
 
-NO_FIGURES = (
-    "The second copy is in the plan, and its trials gave too few figures: read why they failed; "
-    "where none did, run more blocks."
-)
-"""Advice where there is an A/A comparison without an interval."""
 SPLIT = 10.0
 """A pair is split when its trials are so many times further apart than usual …"""
 SPLIT_LEAST_S = 1.0

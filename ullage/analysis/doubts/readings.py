@@ -10,8 +10,7 @@ from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import CurvePoint, Doubt
 from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.comparison.rounding import share
-from ullage.analysis.comparison.words import capital, if_extreme, ratio_words
-from ullage.analysis.doubts.failures import NO_FIGURES
+from ullage.analysis.comparison.words import NO_FIGURES, capital, if_extreme, ratio_words
 from ullage.stats.uncertainty import Floor
 
 MATTERS = 0.25

@@ -11,9 +11,8 @@ import numpy as np
 from ullage.analysis.comparison import pairing
 from ullage.analysis.comparison.model import Comparison, Doubt
 from ullage.analysis.comparison.rounding import share
-from ullage.analysis.comparison.words import ratio_words
+from ullage.analysis.comparison.words import NO_FIGURES, ratio_words
 from ullage.analysis.doubts import machine
-from ullage.analysis.doubts.failures import NO_FIGURES
 from ullage.runs.events import HOST_SHARED, Trial
 from ullage.runs.reader import RunFolder, typed
 from ullage.stats import Floats, series_checks

@@ -18,11 +18,10 @@ from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import pairs, ratio_words
 from ullage.runs.events import Trial
-from ullage.stats import Floats, series_checks
+from ullage.stats import LEAST_PAIRS, Floats, series_checks
 from ullage.stats.interval import collapse
 from ullage.stats.series_checks import drift
 from ullage.stats.uncertainty import dithered, quantum
-from ullage.stats.verdict import LEAST_PAIRS
 
 WIDER = 1.1
 """Neighbours that are alike matter when the interval would be so many times as wide."""

@@ -17,8 +17,9 @@ from ullage.analysis.comparison.words import if_extreme, ratio_words
 from ullage.analysis.doubts.readings import MATTERS, coarse
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import Counts
+from ullage.stats import LEAST_PAIRS
 from ullage.stats.uncertainty import Floor
-from ullage.stats.verdict import LEAST_PAIRS, MOST_FAILURES
+from ullage.stats.verdict import MOST_FAILURES
 
 CLEAR = 0.1
 """Rank correlations under this explain less than 1 % of the spread: no doubt, however many rows."""

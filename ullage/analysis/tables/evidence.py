@@ -26,7 +26,7 @@ from ullage.analysis.tables.pairs import (
 from ullage.analysis.tables.request import Criteria
 from ullage.analysis.tables.table import Rows
 from ullage.analysis.tables.workers import Run
-from ullage.stats import Floats, quantiles, unpaired
+from ullage.stats import LEAST_PAIRS, Floats, quantiles, unpaired
 from ullage.stats import interval as intervals
 from ullage.stats.interval import MeanKind, Moments, TooFewError, collapse, mean, moments
 from ullage.stats.memory import Course, course
@@ -40,7 +40,7 @@ from ullage.stats.series_checks import (
 )
 from ullage.stats.uncertainty import Steps, steps
 from ullage.stats.unseen import SlowTrials, slow_trials
-from ullage.stats.verdict import LEAST_PAIRS, Against, PValues, p_values
+from ullage.stats.verdict import Against, PValues, p_values
 
 SEED: Final = 1
 """Of the bootstrap: the same table gives the same answer."""

@@ -190,7 +190,7 @@ def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()
         optional: tuple[str, ...] = OPTIONAL
-        if b"stamp" in (schema.metadata or {}):
+        if b"run" in (schema.metadata or {}):
             optional = (*OPTIONAL, *OWN)
         columns = _columns(file, names, schema.names, optional)
         wanted = [*dict.fromkeys(columns.values())]

@@ -17,9 +17,9 @@ from ullage.experiments.elastic.analysis.definitions import DEFINITIONS, Definit
 from ullage.experiments.elastic.analysis.metrics import Measured, measured
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs.records import Record
-from ullage.stats import Verdict, Why
+from ullage.stats import LEAST_PAIRS, Verdict, Why
 from ullage.stats.interval import Moments, moments, t_quantile
-from ullage.stats.verdict import LEAST_PAIRS, FamilyMember, Judgement, judge, p_values
+from ullage.stats.verdict import FamilyMember, Judgement, judge, p_values
 
 
 @dataclass(frozen=True)

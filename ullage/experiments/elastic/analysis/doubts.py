@@ -26,7 +26,7 @@ from ullage.experiments.elastic.folder import (
     TakenBack,
 )
 from ullage.runs.records import Record
-from ullage.stats.verdict import LEAST_PAIRS
+from ullage.stats import LEAST_PAIRS
 
 MOST_NAMED: Final = 8
 MATTERS: Final = 0.1

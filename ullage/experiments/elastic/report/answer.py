@@ -23,7 +23,7 @@ from ullage.experiments.elastic.analysis.words import (
     figure,
     spanned,
 )
-from ullage.stats.verdict import LEAST_PAIRS
+from ullage.stats import LEAST_PAIRS
 
 ANSWERED: Final = ("blocked", "affected", "tar", "deviation")
 """The metrics that a sentence about an environment names."""
