@@ -7,9 +7,9 @@ import random
 import pytest
 
 from tests.lab.chaos import folders
+from ullage.cli.guarded import reads_folder
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.common.faults import reads_folder
 
 
 @pytest.mark.parametrize("first", [0, 378, 400, 1055])

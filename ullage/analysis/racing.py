@@ -71,9 +71,9 @@ def judge_run(folder: RunFolder, settings: Settings, judge_all: JudgeAll) -> Jud
         decided |= {
             judged.key: judged.verdict
             for judged in final.values()
-            if _cell(judged) in left and judged.verdict is not None
+            if _cell(judged) in left and judged.verdict in DECIDED
         }
-    return Judgements(again, [final[judged.key] for judged in latest])
+    return Judgements(again, [final.get(judged.key, judged) for judged in latest])
 
 
 def _looks(folder: RunFolder) -> Iterator[tuple[Sequence[Trial], frozenset[Cell]]]:

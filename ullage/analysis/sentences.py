@@ -139,11 +139,12 @@ def _few(items: Sequence[str]) -> str:
 
 def memory_sentence(analysis: Analysis) -> str | None:
     """What under so many blocks nobody can tell."""
-    decided = any(c.verdict in DECIDED for c in analysis.primary())
-    if analysis.blocks_each or not decided or analysis.blocks >= MEMORY_LEAST:
+    numbers = [c.pairs for c in analysis.primary() if c.verdict in DECIDED]
+    fewest = min(numbers, default=MEMORY_LEAST)
+    if analysis.blocks_each or fewest >= MEMORY_LEAST:
         return None
     return (
-        f"From {blocks(analysis.blocks)} nobody can tell whether an environment keeps a state from "
+        f"From {blocks(fewest)} nobody can tell whether an environment keeps a state from "
         "block to block, which would make its intervals too short: instances made anew "
         "(`repeat: {instances: N}`) would show it."
     )
@@ -164,8 +165,13 @@ def rules_sentence(analysis: Analysis) -> str | None:
 CHANGED_FOR: Final[dict[Why, str]] = {
     "second-copy": "against a second copy it does not hold",
     "unseen": "slow trials may have been missed",
-    "correction": "the environment seems to keep a state between blocks",
-    "interval-too-wide": "the environment seems to keep a state between blocks",
+    "correction": "each of the questions must now be surer",
+    "interval-too-wide": "a state kept between blocks, or both copies, make it less sure",
+    "losses": "what was lost could overturn it",
+    "holes": "places of the curve have too few pairs",
+    "no-copy": "the second copy gave no figures",
+    "systematic": "the figures come in coarse steps",
+    "floor-biased": "two equal environments differ",
     "difference": "it holds against both copies",
     "within-margin": "it holds against both copies",
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ullage.cli.guarded import reads_folder
 from ullage.cli.options import (
     FormatOption,
     Json,
@@ -17,7 +18,6 @@ from ullage.cli.options import (
     RunsOption,
 )
 from ullage.common.errors import ExitCode
-from ullage.common.faults import reads_folder
 from ullage.common.files import put
 from ullage.runs import RUNS
 

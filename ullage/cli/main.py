@@ -18,13 +18,13 @@ from typer.main import get_group
 from ullage import __version__
 from ullage.cli.clean import clean_command
 from ullage.cli.compare import compare_command
+from ullage.cli.guarded import reads_folder
 from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption
 from ullage.cli.profile import profile_command
 from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
-from ullage.common.faults import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:

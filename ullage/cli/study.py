@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from ullage.cli.guarded import reads_folder
 from ullage.cli.options import Json, RunsOption
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import ExitCode
-from ullage.common.faults import reads_folder
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:

@@ -64,6 +64,29 @@ def course(values: ArrayLike) -> Course | None:
     )
 
 
+class Courses:
+    """Of the comparisons of several environments, one for each workload.
+
+    Metrics of one workload are of the same trials: that which shows most counts, and once.
+    """
+
+    def __init__(self) -> None:
+        self._courses: dict[str, dict[str, Course]] = {}
+
+    def add(self, environment: str, workload: str, course: Course | None) -> None:
+        """One more; None tells nothing."""
+        of_environment = self._courses.setdefault(environment, {})
+        if course is None:
+            return
+        known = of_environment.get(workload)
+        if known is None or course.variance > known.variance:
+            of_environment[workload] = course
+
+    def factors(self) -> dict[str, float]:
+        """Environment → its widening."""
+        return {environment: widening(of.values()) for environment, of in self._courses.items()}
+
+
 def widening(courses: Iterable[Course | None]) -> float:
     """Factor, at least 1, on the standard errors of one environment's means.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
 from ullage.stats.power import Claim, least, power_equivalence, power_of_both
 from ullage.stats.uncertainty import SHARED, Floor, between_copies
-from ullage.stats.unseen import SlowTrials
+
+if TYPE_CHECKING:
+    from ullage.stats.unseen import SlowTrials
 
 MOST_FAILURES = 0.1
 """Share of failed trials in a cell above which there is no verdict."""
@@ -299,17 +301,18 @@ UNSETTLED: Final[frozenset[Why]] = frozenset({"no-copy", "holes"})
 
 
 def _against_difference(case: FamilyMember, first: Against, rules: Rules) -> Why | None:
-    """What forbids to call it a difference, though the tests may reject."""
-    estimate, near = abs(first.moments.mean), first.near(rules.alpha)
+    """What forbids to call it a difference, though the tests may reject: from any of the copies."""
     if case.floor is not None and math.isinf(case.floor.ratio):
         return "no-copy"
-    if case.floor is not None and estimate <= case.floor.log:
+    if case.floor is not None and abs(first.moments.mean) <= case.floor.log:
         return "below-floor"
-    hurdle = math.hypot(near, case.systematic)
-    if estimate <= hurdle:
-        return "systematic" if case.systematic > 0 else "interval-too-wide"
-    if first.moments.mean < 0 and case.slow is not None and estimate <= near + case.slow.unmet:
-        return "unseen"
+    unmet = case.slow.unmet if case.slow is not None and first.moments.mean < 0 else None
+    for e in case.every:
+        estimate, near = abs(e.moments.mean), e.near(rules.alpha)
+        if estimate <= math.hypot(near, case.systematic):
+            return "systematic" if case.systematic > 0 else "interval-too-wide"
+        if unmet is not None and estimate <= near + unmet:
+            return "unseen"
     return None
 
 
@@ -340,8 +343,9 @@ def _against_equivalence(
         return "floor-biased"
     if not _same(replace(alone, copies=case.copies), rules, levels):
         return "second-copy"
-    systematic = not _same(replace(alone, systematic=case.systematic), rules, levels)
-    return "systematic" if systematic else "unseen"
+    if not _same(replace(alone, systematic=case.systematic), rules, levels):
+        return "systematic"
+    return "unseen" if _more(case) > 0 else "interval-too-wide"
 
 
 def blocks_to_settle(case: FamilyMember, rules: Rules, levels: Levels) -> int | None:

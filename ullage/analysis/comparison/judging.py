@@ -151,7 +151,10 @@ def rejudged(
     kind of draft may have any) nor slow trials.
     """
     primary = [(d, j.judgement) for d, j in zip(drafts, now, strict=True) if j.judgement]
-    cases = [replace(member(d, (), systematic(d)), floor=floor_of(d, again)) for d, _ in primary]
+    cases = [
+        replace(member(d, (), systematic(d)), floor=_floor_then(d, again), no_equivalence=False)
+        for d, _ in primary
+    ]
     for (draft, judgement), before in zip(primary, _judge(drafts, cases, correction), strict=True):
         if before.verdict != judgement.verdict and draft.no_verdict is None:
             yield Rejudged(
@@ -164,13 +167,20 @@ def rejudged(
             )
 
 
+def _floor_then(draft: Draft, again: Sequence[Draft]) -> Floor | None:
+    """As rules 1 had it: two copies that always print the same were taken for equal."""
+    floor = floor_of(draft, again)
+    unknown = floor is not None and math.isinf(floor.ratio)
+    return None if unknown and _nulls(draft, again) else floor
+
+
 def with_memory(drafts: Sequence[Draft]) -> list[Draft]:
     """The same, with the memory of each environment, from its primary comparisons together."""
-    courses: dict[str, list[memory.Course | None]] = {}
+    courses = memory.Courses()
     for d in drafts:
         if d.metric.primary:
-            courses.setdefault(d.environment.key, []).append(memory.course(d.units))
-    factors = {environment: memory.widening(of) for environment, of in courses.items()}
+            courses.add(d.environment.key, d.workload.key, memory.course(d.units))
+    factors = courses.factors()
     return [replace(d, memory=factors.get(d.environment.key, 1.0)) for d in drafts]
 
 
@@ -194,7 +204,6 @@ def _nulls(draft: Draft, again: Sequence[Draft]) -> list[Draft]:
         and null.workload.key == draft.workload.key
         and null.metric.name == draft.metric.name
         and null.moments is not None
-        and null.moments.deviation > 0
     ]
 
 
@@ -209,6 +218,8 @@ def floor_of(draft: Draft, again: Sequence[Draft]) -> Floor | None:
         (
             t_interval(null.units, null.settings.confidence, null.widening)
             for null in _nulls(draft, again)
+            # Two copies that always print the same tell nothing of what they differ by.
+            if null.moments is not None and null.moments.deviation > 0
         ),
         draft.settings.correlation,
     )

@@ -30,7 +30,7 @@ def totals(d: Draft) -> Interval | None:
     if d.metric.better == "higher" and not _is_rate(d):
         mine, theirs = theirs, mine
     settings = d.settings
-    return stored(ratio_of_totals(mine, theirs, settings.confidence, settings.widening))
+    return stored(ratio_of_totals(mine, theirs, settings.confidence, d.widening))
 
 
 def tail(d: Draft) -> Tail | None:

@@ -146,7 +146,7 @@ def _against_copy(c: Comparison) -> str:
     """What the other copy says."""
     shows = f"against a second copy it is {between(c.other_copy)}" if c.other_copy else ""
     if _apart(c):
-        return f"{c.baseline_label} differs from its own second copy, {shows}"
+        return f"{c.baseline_label} differs from its own second copy{f', {shows}' if shows else ''}"
     return shows or f"the second copy of {c.baseline_label} does not say the same"
 
 

@@ -111,7 +111,7 @@ def _warm_up(d: Draft, x: Floats, alpha: float) -> Doubt | None:
 
 def _without_first(d: Draft, number: int) -> Interval | None:
     units = collapse(d.log_ratios[number:], d.generations[number:])
-    return pairing.mean_interval(units, d.settings.confidence, d.settings.widening)
+    return pairing.mean_interval(units, d.settings.confidence, d.widening)
 
 
 def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
@@ -120,7 +120,8 @@ def _autocorrelated(d: Draft, x: Floats, alpha: float) -> Doubt | None:
     if units.size < series_checks.AUTOCORRELATION_LEAST:
         return None
     neighbours = series_checks.autocorrelation(units)
-    wider = neighbours.widening(d.settings.confidence)
+    # What the interval has been widened by already need not be said again.
+    wider = neighbours.widening(d.settings.confidence) / d.memory
     if neighbours.p_value > alpha or wider < WIDER:
         return None
     several = d.precision == "intermediate"

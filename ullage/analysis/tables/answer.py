@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -30,7 +30,8 @@ from ullage.analysis.tables.workers import Run, go_over
 from ullage.common.errors import TABLE_NO_ROWS, UllageError
 from ullage.common.text import clean
 from ullage.stats.interval import IntervalEstimate
-from ullage.stats.memory import Course, widening
+from ullage.stats.memory import Courses
+from ullage.stats.multiple import adjust
 from ullage.stats.uncertainty import Floor, noise_floor
 from ullage.stats.unseen import SlowTrials, together
 from ullage.stats.verdict import Against, FamilyMember, Judgement, judge
@@ -100,7 +101,8 @@ def analyse(sheet: Sheet, request: TableRequest) -> Answer:
         alpha=alpha,
         memory=factors,
     )
-    floors = [_floor(c, nulls) for c, _ in drafts]
+    apart = _apart(nulls, request)
+    floors = [_floor(c, nulls, apart) for c, _ in drafts]
     judged = _judge(source, drafts, nulls)
     comparisons = tuple(
         _comparison(source, c, e, floor, judgement)
@@ -130,20 +132,32 @@ def _remembering(
     criteria: Criteria, pairs: Sequence[tuple[Contrast, Evidence]]
 ) -> tuple[list[tuple[Contrast, Evidence]], Mapping[str, float]]:
     """With the memory of each environment, from its primary comparisons together; the factors."""
-    courses: dict[str, list[Course | None]] = {}
+    courses = Courses()
     for c, e in pairs:
         if c.figure.primary:
-            courses.setdefault(c.environment, []).append(e.course)
-    factors = {name: widening(of) for name, of in courses.items()}
+            courses.add(c.environment, c.figure.workload, e.course)
+    factors = courses.factors()
     return [
         (c, evidence.remembering(e, factors.get(c.environment, 1.0), criteria)) for c, e in pairs
     ], factors
 
 
-def _floor(c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]) -> Floor | None:
+def _apart(nulls: Sequence[tuple[Contrast, Evidence]], request: TableRequest) -> list[Contrast]:
+    """A/A comparisons that differ by more than chance lets one of so many differ."""
+    primary = [(c, e.p) for c, e in nulls if c.figure.primary and e.p is not None]
+    adjusted = adjust([p.difference for _, p in primary], request.correction)
+    alpha = 1 - request.criteria.confidence
+    return [c for (c, _), p in zip(primary, adjusted, strict=True) if p <= alpha]
+
+
+def _floor(
+    c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]], apart: Sequence[Contrast]
+) -> Floor | None:
     """Noise floor of a comparison, as of a run; infinite where its A/A tells nothing."""
     of_sides = [e for null, e in nulls if _of_sides(null, c)]
     floor = noise_floor(_bare(e.interval) for e in of_sides if e.interval)
+    if floor is not None:
+        floor = replace(floor, biased=any(_of_sides(null, c) for null in apart))
     return _LOST if floor is None and _again(c, nulls) else floor
 
 

@@ -264,7 +264,7 @@ def _autocorrelated(e: Evidence, f: Facts) -> Doubt | None:
         code="autocorrelated",
         message=f"Neighbouring {'generations' if several else 'blocks'} are alike (correlation "
         f"{neighbours.rho:.2f}): {neighbours.n:,} of them are worth about "
-        f"{neighbours.effective:,.0f}, and the interval is too short.",
+        f"{neighbours.effective:,.0f}.",
         advice="Measure in more sessions, further apart"
         + ("." if several else ", and name the session in `generation`."),
     )
