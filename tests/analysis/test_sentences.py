@@ -520,7 +520,9 @@ def test_a_sure_difference_within_the_margin_shows_its_interval(calm: Analysis) 
 
 def test_under_twelve_blocks_memory_cannot_be_told(calm: Analysis) -> None:
     assert sentences.memory_sentence(calm) is None
-    short = calm.model_copy(update={"blocks": 8})
+    short = _changed(
+        calm, lambda c: c.primary, lambda c: c.model_copy(update={"pairs": 8, "dropped": 0})
+    )
     assert str(sentences.memory_sentence(short)).startswith("From 8 blocks nobody can tell whether")
     assert sentences.memory_sentence(short.model_copy(update={"blocks_each": 2})) is None
     undecided = _changed(

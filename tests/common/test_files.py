@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.common.files import append, cut_torn_end
+from ullage.common.files import append, cut_torn_end, give, is_held
 
 
 @pytest.fixture
@@ -80,3 +81,15 @@ def test_who_cannot_append_is_told_where(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.filename == str(file)
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    give(b"figures", device)
+    assert stat.S_ISCHR(device.stat().st_mode)
+
+
+def test_what_is_no_file_is_no_lock_that_is_held(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.lock")
+    assert not is_held(tmp_path / "x.lock")

@@ -146,3 +146,21 @@ def test_one_number_that_no_table_holds_ends_no_query(runs: Path, field: str) ->
     table = parquet.query(sql, runs, lambda path, _: left_out.append(path))
     assert table.to_pylist() == [{"n": 1}]
     assert left_out == [file.parent]
+
+
+def test_tables_without_an_end_are_made_anew(tmp_path: Path) -> None:
+    run = make_run(tmp_path, blocks=6)
+    parquet.write(RunFolder.open(run))
+    (run / "samples.parquet").unlink()
+    with (run / "samples.parquet").open("wb") as file:
+        file.truncate(15 << 40)
+    done = ullage("query", "--runs", str(tmp_path), "select count(*) as n from samples")
+    assert done.code == 0, done.stderr
+
+
+def test_a_circle_of_links_is_no_output(tmp_path: Path) -> None:
+    run = make_run(tmp_path, blocks=6)
+    (run / "circle").symlink_to("circle")
+    with pytest.raises(UllageError) as caught:
+        RunFolder.open(run).raw("circle")
+    assert caught.value.kind is errors.RUN_BAD_FORMAT

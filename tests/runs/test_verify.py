@@ -14,6 +14,7 @@ from tests.support.commandkit import ullage
 from tests.test_old_folders import OLD
 from ullage.common import errors, sums
 from ullage.common.errors import UllageError
+from ullage.common.regular import digest
 from ullage.runs import parquet
 from ullage.runs.events import BlockDone
 from ullage.runs.reader import RunFolder, find_runs
@@ -135,3 +136,24 @@ def test_no_such_run(tmp_path: Path) -> None:
     with pytest.raises(UllageError) as caught:
         verify(tmp_path / "absent")
     assert caught.value.kind is errors.RUN_NOT_FOUND
+
+
+def test_the_sum_of_what_was_planned_cannot_be_left_out(run: Path) -> None:
+    file = run / RESOLVED
+    file.write_bytes(sums.opened(file.read_bytes()).replace(b'"margin": 0.02', b'"margin": 0.5 '))
+    assert states(run)[RESOLVED] == "changed"
+    with pytest.raises(UllageError, match="no checksum") as caught:
+        RunFolder.open(run)
+    assert caught.value.kind is errors.RUN_BAD_FORMAT
+
+
+def test_digests_are_of_files_of_the_folder_alone(run: Path) -> None:
+    outside = run.parent / "outside"
+    outside.write_bytes(b"x")
+    with pytest.raises(OSError, match="leads out"):
+        digest(run / ".." / "outside", run)
+
+
+def test_an_empty_journal_holds_nothing(run: Path) -> None:
+    (run / JOURNAL).write_bytes(b"")
+    assert states(run)[JOURNAL] == "unverified"

@@ -139,7 +139,7 @@ def _few(items: Sequence[str]) -> str:
 
 def memory_sentence(analysis: Analysis) -> str | None:
     """What under so many blocks nobody can tell."""
-    numbers = [c.pairs for c in analysis.primary() if c.verdict in DECIDED]
+    numbers = [c.pairs + c.dropped for c in analysis.primary() if c.verdict in DECIDED]
     fewest = min(numbers, default=MEMORY_LEAST)
     if analysis.blocks_each or fewest >= MEMORY_LEAST:
         return None

@@ -50,8 +50,10 @@ def _write_new(name: str, data: bytes, folder: int) -> None:
 
 
 def give(data: bytes, out: Path | None) -> None:
-    """Write to a file, or to standard output without one."""
-    if out:
+    """Write to a file, or to standard output without one; into a pipe or a device as it is."""
+    if out and out.exists() and not out.is_file():
+        out.write_bytes(data)
+    elif out:
         put(out, data)
     else:
         sys.stdout.buffer.write(data)
@@ -82,7 +84,7 @@ async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> A
 
 
 def _own(path: Path) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     with contextlib.suppress(PermissionError):  # another user's, in a cache that is shared
         os.fchmod(descriptor, 0o600)
@@ -90,14 +92,18 @@ def _own(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool:
-    """Does anybody hold the lock now?"""
+    """Does anybody hold the lock now? That of another user may be held; what is no file is none."""
     try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
+        lock = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    try:
+        if stat.S_ISREG(os.fstat(lock).st_mode):
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    finally:
+        os.close(lock)
     return False
 
 

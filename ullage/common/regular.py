@@ -25,7 +25,8 @@ DOCUMENT: Final = 64 << 20
 """Bytes of a file that is read at once."""
 MOST_LINES: Final = 1 << 22
 """Lines of one."""
-_ANY_SIZE: Final = 1 << 62
+HASHED: Final = 8 << 30
+"""Bytes of a file whose digest is taken: more than a trial's outputs may be."""
 LONGEST_LINE: Final = 16 << 20
 """Bytes of a line in one."""
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -81,8 +82,8 @@ def read_lines(file: Path, limit: int = LARGEST, root: Path | None = None) -> It
 
 
 def digest(file: Path, root: Path) -> str:
-    """`sha256:…` of what it holds, however much that is; see `open_regular`."""
-    with open_regular(file, _ANY_SIZE, root) as stream:
+    """`sha256:…` of what it holds; see `open_regular`."""
+    with open_regular(file, HASHED, root) as stream:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
@@ -90,8 +91,11 @@ def _folder_of(file: Path, root: Path | None) -> int:
     """A descriptor of the folder that it lies in."""
     if root is None:
         return os.open(file.parent, _FOLDER)
+    parts = file.parent.relative_to(root).parts
+    if ".." in parts or file.name in ("", "..") or "\0" in str(file):
+        raise OSError(errno.EINVAL, "its name leads out of the folder", str(file))
     folder = os.open(root, _FOLDER)
-    for part in file.parent.relative_to(root).parts:
+    for part in parts:
         above = folder
         try:
             folder = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above)

@@ -181,7 +181,7 @@ def _descendants(root: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
                 stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
                 parent = int(stat.rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(path.name))

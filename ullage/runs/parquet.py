@@ -426,10 +426,12 @@ def _are_current(path: Path, place: Path) -> bool:
     try:
         record = sums.opened(read_regular(place / _TABLES, root=place))
         tables = Tables.model_validate_json(record)
+        if (tables.run, tables.stamp) != (path.name, stamp(path)):
+            return False
         files = {f"{name}.parquet": digest(place / f"{name}.parquet", place) for name in SCHEMAS}
     except (OSError, ValueError):  # Pydantic's own is one, and that of a checksum
         return False
-    return (tables.run, tables.stamp, tables.files) == (path.name, stamp(path), files)
+    return tables.files == files
 
 
 def _put(folder: RunFolder, name: str, rows: Iterator[Row], place: Path) -> Path:

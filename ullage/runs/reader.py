@@ -66,6 +66,8 @@ class Lines(Generic[T]):
     """The last line is not whole, and is none of these."""
     summed: bool
     """Its lines have checksums, which hold; False: they are from before there were any."""
+    always: bool
+    """From the first one on; an old run that was taken up again has them later."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class Kind(Generic[R, E]):
         """
         chain, validate = Chain(), line.validate_json
         records: list[T] = []
-        length, tail = 0, b""
+        length, tail, first = 0, b"", ""
         for number, written in enumerate(self._raw_lines(path, name), start=1):
             length += len(written)
             try:
@@ -172,9 +174,12 @@ class Kind(Generic[R, E]):
                         raise BrokenSumError("there is more after its end")
                 else:
                     records.append(validate(chain.opened(written[:-1])))
+                    first = chain.before if number == 1 else first
             except (ValidationError, BrokenSumError) as error:
                 raise self.bad(path, f"{name}, line {number}: {first_fault(error)}") from error
-        return Lines(tuple(records), length, torn=bool(tail), summed=bool(chain.before))
+        return Lines(
+            tuple(records), length, torn=bool(tail), summed=bool(chain.before), always=bool(first)
+        )
 
     def _raw_lines(self, path: Path, name: str) -> Iterator[bytes]:
         try:
@@ -296,6 +301,8 @@ class RunFolder:
         resolved = ORDINARY.parse_resolved(path, text)
         with _no_garbage_collection():
             read = ORDINARY.read_lines(path, JOURNAL, ORDINARY.event)
+            if read.always and not sums.has_sum(text):
+                raise ORDINARY.bad(path, f"{RESOLVED} has no checksum, unlike the journal")
             stamped = _stamp(text, read.length)
             folder = cls(path, resolved, read.records, read.torn, stamped, read.summed)
             folder.check_cells()
@@ -378,7 +385,10 @@ class RunFolder:
     def raw(self, relative: str) -> Path:
         """Path of a raw output that a trial names; RUN_BAD_FORMAT if it leads out of the folder."""
         root = self.path.resolve()
-        file = (root / relative).resolve()
+        try:
+            file = (root / relative).resolve()
+        except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
+            raise ORDINARY.bad(self.path, f"the output {relative!r} is no file") from error
         if not file.is_relative_to(root):
             raise ORDINARY.bad(self.path, f"the output {relative!r} lies outside of it")
         return file

@@ -50,6 +50,10 @@ def verify(run: Path) -> list[Checked]:
             checked[name], _ = _lines(run, name)
         else:
             checked[name] = _by_itself(run, name)
+    resolved = checked.get(RESOLVED)
+    if resolved is not None and resolved.state == "unverified" and journal.state == "holds":
+        detail = "it has no checksum, unlike the journal"
+        checked[RESOLVED] = resolved.model_copy(update={"state": "changed", "detail": detail})
     return list(checked.values())
 
 
@@ -118,6 +122,8 @@ def _lines(run: Path, name: str) -> tuple[Checked, dict[str, object]]:
         return Checked(file=name, state="changed", detail=str(error.strerror)), known
     except BrokenSumError as error:
         return Checked(file=name, state="changed", detail=f"line {number}: {error}"), known
+    if not number:
+        return Checked(file=name, state="unverified", detail="it has no lines"), known
     details = []
     if bare:
         details.append(f"{bare:,} of {number:,} lines have no checksum")

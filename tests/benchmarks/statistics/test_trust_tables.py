@@ -57,7 +57,8 @@ def test_every_table_has_rows_as_wide_as_its_header(results: Results) -> None:
     found = tables.tables(results)
     assert len({table.title for table in found}) == len(found)
     for table in found:
-        assert table.rows
+        # So few campaigns may have no false verdict.
+        assert table.rows or "false" in table.title.lower()
         assert all(len(row) == len(table.header) for row in table.rows)
 
 

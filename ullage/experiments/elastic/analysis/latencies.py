@@ -76,7 +76,7 @@ def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
     for file in files:
         ORDINARY.hold(run.path, str(file.relative_to(run.path.resolve())), trial.files)
         try:
-            yield Batch.model_validate_json(read_regular(file, root=run.path))
+            yield Batch.model_validate_json(read_regular(file, root=run.path.resolve()))
         except (OSError, ValidationError) as error:
             reason = f"trial {trial.trial}: {file.name} is no record of a batch of instances"
             raise ORDINARY.bad(run.path, reason) from error
