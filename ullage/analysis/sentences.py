@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ullage.analysis.comparison.model import Analysis, Comparison, DoubtCode, ResourceSummary
+from ullage.analysis.comparison.model import Analysis, Comparison, DoubtCode, ResourceSummary, apart
 from ullage.analysis.comparison.pairing import excludes_one
 from ullage.analysis.comparison.rounding import inverse, ratio, share
 from ullage.analysis.comparison.words import (
@@ -36,7 +36,6 @@ from ullage.analysis.comparison.words import (
 from ullage.common.text import clean
 from ullage.stats import Why
 from ullage.stats.memory import LEAST as MEMORY_LEAST
-from ullage.stats.multiple import holm
 
 SERIOUS: Final[frozenset[DoubtCode]] = frozenset(
     {
@@ -115,17 +114,15 @@ def asides(analysis: Analysis) -> list[str]:
 
 def copies_differ(analysis: Analysis) -> list[str]:
     """Where two copies of one environment differ by more than chance: that comes first."""
-    primary = [c for c in analysis.again if c.primary and c.p_difference is not None]
-    adjusted = holm([c.p_difference or 0.0 for c in primary])
-    apart = [
+    copies = [
         f"{c.baseline_label} in {c.workload_title} ({ratio_words(c.interval)})"
-        for c, p in zip(primary, adjusted, strict=True)
-        if p <= 1 - analysis.confidence and c.interval is not None
+        for c in apart(analysis.again)
+        if c.interval is not None
     ]
-    if not apart:
+    if not copies:
         return []
     return [
-        f"Two copies of the same environment differ: {_few(apart)}. The apparatus prefers one of "
+        f"Two copies of the same environment differ: {_few(copies)}. The apparatus prefers one of "
         "them; what is called a difference below differs from both."
     ]
 

@@ -21,6 +21,7 @@ from ullage.analysis.comparison.estimates import (
 from ullage.runs.pairs import comparison_key
 from ullage.runs.records import Better, Coordinate, Correction, Design, Record, Resource
 from ullage.stats import RULES, Verdict, Why
+from ullage.stats.multiple import holm
 
 DoubtCode = Literal[
     "too-few-blocks",
@@ -299,6 +300,17 @@ class Stop(Record):
         width, c = max(widths, key=lambda pair: pair[0], default=(None, None))
         key = comparison_key(c.environment, c.workload, c.metric) if c else None
         return cls(widest_half_width=width, widest=key, **fields)
+
+
+def apart(again: Iterable[Comparison]) -> list[Comparison]:
+    """A/A comparisons that differ by more than chance lets one of so many differ (Holm)."""
+    primary = [c for c in again if c.primary and c.interval and c.p_difference is not None]
+    adjusted = holm([c.p_difference or 0.0 for c in primary])
+    return [
+        c
+        for c, p in zip(primary, adjusted, strict=True)
+        if c.interval is not None and p <= 1 - c.interval.confidence
+    ]
 
 
 class Rejudged(Record):

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.analysis.comparison import pairing
-from ullage.analysis.comparison.model import Comparison, Doubt
+from ullage.analysis.comparison.model import Comparison, Doubt, apart
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import NO_FIGURES, ratio_words
 from ullage.analysis.doubts import machine
@@ -243,18 +242,15 @@ def _named(anomalies: Sequence[_Anomaly], series: Sequence[object]) -> str:
 
 
 def _again_differs(again: Sequence[Comparison]) -> list[Doubt]:
-    primary = [c for c in again if c.primary and c.interval is not None]
-    differing = [c for c in primary if c.interval and pairing.excludes_one(c.interval)]
     again_doubts = []
-    for c in differing:
+    for c in apart(again):
         assert c.interval is not None
-        chance = share(1 - c.interval.confidence)
         again_doubts.append(
             Doubt(
                 code="again-differs",
                 message=f"{c.baseline_label} differs from its own second copy in "
-                f"{c.workload_title}: {ratio_words(c.interval)}; {len(differing)} of "
-                f"{len(primary)} A/A intervals do, {chance} of them are expected to by chance.",
+                f"{c.workload_title}: {ratio_words(c.interval)}, by more than chance "
+                "lets one of all A/A comparisons of a run differ.",
                 advice="If it comes back in another run, something prefers one copy: "
                 "its CPU, its place on the disk, its place in the block.",
             )
