@@ -11,7 +11,7 @@ from typing import Final
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError, numbered
 
 _FLIPS: Final = 10_000
-_CHANGES: Final = 2_500
+_CHANGES: Final = 50
 _NUMBER: Final = r"([\d,]+)"
 
 
@@ -31,7 +31,7 @@ def _journal(case: Case) -> None:
 
 
 def _folder_cases(seed: int) -> Iterable[str]:
-    return numbered("changes", 40)
+    return numbered("changes", 2000)
 
 
 def _folders(case: Case) -> None:
