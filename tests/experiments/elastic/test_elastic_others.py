@@ -19,6 +19,7 @@ from ullage.experiments.elastic.run import run as runs
 from ullage.experiments.elastic.run.run import Run, task_of
 from ullage.host import claims
 from ullage.runs.events import HOST_SHARED, Warned
+from ullage.runs.room import Room
 from ullage.runs.writer import Journal
 
 pytestmark = pytest.mark.root
@@ -106,6 +107,7 @@ def played(
         )
         run = Run(task_of(plan, document), folder, progress)
         setting: Any = None
+        run.room = Room(folder, plan.budgets.outputs)
         with Journal(folder) as run.journal:
             await run._begin((), resumed=False)
             # Whoever else looks, sees it: so an ordinary run notices an elastic one.
