@@ -30,7 +30,7 @@ from ullage.common.errors import UllageError
 from ullage.plan import schedule
 from ullage.stats.interval import TooFewError, log_ratio, moments, t_interval
 from ullage.stats.uncertainty import Floor, noise_floor
-from ullage.stats.verdict import FamilyMember, Judgement, judge, p_values
+from ullage.stats.verdict import Against, FamilyMember, Judgement, judge, p_values
 
 SOURCES = MPI.parent.parent / "mpi/programs"
 CONFIDENCE = 0.95
@@ -159,18 +159,21 @@ def log_ratios(record: Record, variant: str, field: str, base: str = STOCK) -> l
 
 
 def verdicts(record: Record, names: Sequence[str]) -> tuple[dict[str, Judgement], Floor | None]:
-    """Judged together, over the noise floor of stock against itself."""
+    """Judged together, against either copy of stock; the noise floor of these is shown beside."""
     again = log_ratios(record, AGAIN, "total_s")
     floor = noise_floor([t_interval(again, CONFIDENCE)]) if len(again) >= 2 else None
     cases = []
     for name in names:
         ratios = log_ratios(record, name, "total_s")
         ratio_moments = moments(ratios) if len(ratios) >= 2 else None
+        to_copy = log_ratios(record, name, "total_s", AGAIN)
+        copies = (Against.of(moments(to_copy), MARGIN),) if len(to_copy) >= 2 else ()
         cases.append(
             FamilyMember(
                 ratio_moments,
                 p_values(ratio_moments, MARGIN) if ratio_moments else None,
-                floor,
+                None if copies else floor,
+                copies=copies,
                 pairs=len(ratios),
             )
         )
