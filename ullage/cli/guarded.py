@@ -13,16 +13,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _NONSENSE: Final = (
     ArithmeticError,
-    AssertionError,
-    AttributeError,
     LookupError,
     MemoryError,
-    NotImplementedError,
     RecursionError,
     TypeError,
     ValueError,
 )
-"""What Python, NumPy, Arrow and Pydantic raise at values that they cannot use."""
+"""What Python, NumPy, Arrow and Pydantic raise at values that they cannot use. What can only be a
+fault of ours (an assertion, an attribute that is not there) stays one."""
 
 
 def reads_folder(command: Callable[P, R]) -> Callable[P, R]:
