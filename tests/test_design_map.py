@@ -13,6 +13,9 @@ MAP = (ROOT / "docs/internals/design.md").read_text(encoding="utf-8")
 TREES = ("rust", "mpi", "benchmarks", "testing", "tests", "docs", "scripts", "ullage")
 """What a path may begin with; others are under `ullage/`."""
 
+MOST_FILES = 16
+MOST_ENTRIES = 14
+
 _SPAN = re.compile(r"`([\w./-]+?/[\w./-]*)(?::(\w+(?:\.\w+)*))?`")
 
 
@@ -85,3 +88,12 @@ def test_every_tree_stands_on_the_map() -> None:
 def test_every_crate_stands_on_the_map() -> None:
     crates = {str(file.parent.relative_to(ROOT)) for file in (ROOT / "rust").glob("*/Cargo.toml")}
     assert {crate for crate in crates if f"`{crate}`" not in MAP} == set()
+
+
+def test_no_room_is_crowded() -> None:
+    """Sixteen files beside `__init__.py` in a folder; fourteen entries at the top."""
+    packages = [file.parent for file in (ROOT / "ullage").rglob("__init__.py")]
+    modules = {folder: sum(1 for _ in folder.glob("*.py")) - 1 for folder in packages}
+    assert {str(folder): count for folder, count in modules.items() if count > MOST_FILES} == {}
+    rooms = [folder for folder in packages if folder.parent == ROOT / "ullage"]
+    assert len(rooms) + modules[ROOT / "ullage"] <= MOST_ENTRIES

@@ -9,7 +9,7 @@ from tests.analysis.energykit import channel, counter, metered, opened, reading,
 from ullage.analysis.comparison import money
 from ullage.analysis.energy import renewal, trials
 from ullage.analysis.energy.series import Stretch
-from ullage.cli import meter_readings
+from ullage.cli.output import meter_readings
 from ullage.runs.readings import Line
 from ullage.runs.records import addable
 from ullage.workloads import WORKLOADS

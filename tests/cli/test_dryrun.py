@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engine.test_pilot import PLAN, Made, planned
-from ullage.cli import dryrun
+from ullage.cli.output import dryrun
 from ullage.common.console import stdout
 from ullage.runs.reader import RunFolder
 from ullage.stats.planning import Aim, outlook

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.support.meterkit import MODEL, S, Shell, enough, opened, record_file, steady
 from ullage.analysis.energy.integral import Integral, Missing
 from ullage.analysis.energy.series import Stretch
-from ullage.cli import meter_readings
-from ullage.cli.meter_readings import Window
+from ullage.cli.output import meter_readings
+from ullage.cli.output.meter_readings import Window
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.host import clock

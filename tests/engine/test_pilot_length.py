@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.engine.test_pilot import Made, planned
-from ullage.cli import dryrun
+from ullage.cli.output import dryrun
 from ullage.common.console import stdout
 from ullage.engine.triallength import better_lengths
 from ullage.plan.matrix import Matrix

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ullage.cli import dryrun
+from ullage.cli.output import dryrun
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.plan import matrix, schema, template

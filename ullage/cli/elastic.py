@@ -81,7 +81,7 @@ def run_command(
 
 def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> None:
     """What the plan would do; a run that has begun has its order drawn already."""
-    from ullage.cli import elastic_dryrun
+    from ullage.cli.output import elastic_dryrun
     from ullage.experiments.elastic import folder as folders
     from ullage.runs.reader import is_elastic
 

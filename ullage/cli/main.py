@@ -258,7 +258,7 @@ def run_command(
     checked, document = schema.load(source)
     cells = matrix.resolve(checked, document)
     if dry_run:
-        from ullage.cli import dryrun
+        from ullage.cli.output import dryrun
 
         learned = RunFolder.open(named(pilot, runs)) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)

@@ -52,7 +52,7 @@ def list_command(as_json: Json = False) -> None:
 
     Of each meter, what it needs and whether it can be read here.
     """
-    from ullage.cli import meter_readings as readings
+    from ullage.cli.output import meter_readings as readings
     from ullage.meters import energy
     from ullage.meters.energy import discovery, logger
 
@@ -107,7 +107,7 @@ def start_command(
     as_json: Json = False,
 ) -> None:
     """Read a meter in the background, until it is stopped."""
-    from ullage.cli import meter_readings as readings
+    from ullage.cli.output import meter_readings as readings
     from ullage.meters.energy import discovery, logger
     from ullage.plan.meters import LABEL
 
@@ -149,7 +149,7 @@ def log_command(
     """Print the readings."""
     if as_csv and as_json:
         raise typer.BadParameter("either --csv or --json")
-    from ullage.cli import meter_readings as readings
+    from ullage.cli.output import meter_readings as readings
 
     file, logger = readings.source(name)
     readings.stretches_of(file, logger)
@@ -168,7 +168,7 @@ def energy_command(
     as_json: Json = False,
 ) -> None:
     """Print the energy of a time, in J, with its uncertainty."""
-    from ullage.cli import meter_readings as readings
+    from ullage.cli.output import meter_readings as readings
 
     file, logger = readings.source(name)
     stretches = readings.stretches_of(file, logger)
@@ -185,7 +185,7 @@ def energy_command(
 @meter_app.command("time")
 def time_command(name: NameOrFile = None, as_json: Json = False) -> None:
     """Print how long was measured, in s."""
-    from ullage.cli import meter_readings as readings
+    from ullage.cli.output import meter_readings as readings
 
     stretches = readings.stretches_of(*readings.source(name))
     seconds = readings.span_s(stretches)
@@ -200,7 +200,7 @@ def time_command(name: NameOrFile = None, as_json: Json = False) -> None:
 @meter_app.command("stop")
 def stop_command(name: NameOrFile = None, as_json: Json = False) -> None:
     """End a logger; print the total energy and the total time."""
-    from ullage.cli import meter_readings as readings
+    from ullage.cli.output import meter_readings as readings
     from ullage.meters.energy import logger as background
 
     logger = readings.logger_named(name)
@@ -243,7 +243,7 @@ def fit_command(
 
     As its `fit` option reads them.
     """
-    from ullage.cli.meter_readings import fitted_model
+    from ullage.cli.output.meter_readings import fitted_model
 
     print(fitted_model(power, load, window).model_dump_json(indent=1))
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.experiments.elastic.elastic_made import Made, MadePlan, make
 from tests.support import commandkit
-from ullage.cli.elastic_dryrun import parity
+from ullage.cli.output.elastic_dryrun import parity
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.runs import records

@@ -56,7 +56,7 @@ GONE_S: Final = 30.0
 _PRELOAD: Final = ctypes.CDLL(None)
 _IMPORTED: Final = (
     "ullage.cli.main",
-    "ullage.cli.dryrun",
+    "ullage.cli.output.dryrun",
     "ullage.cli.elastic",
     "ullage.cli.study",
     "ullage.cli.live.progress",

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ullage.cli.dryrun import disk
+from ullage.cli.output.dryrun import disk
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, UllageError
 from ullage.common.quantities import format_bytes, format_seconds, many
