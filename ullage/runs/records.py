@@ -280,6 +280,8 @@ class Resolved(Record):
     programs: dict[str, str] = {}
     """Ours that work in every environment: name → `sha256:…`; what workloads bring is with them."""
     host: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    """Of whoever ran it: the commit, the branch."""
 
 
 def size(design: Design, environments: int, workloads: int) -> int:
