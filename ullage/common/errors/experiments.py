@@ -249,3 +249,15 @@ CLOCK_UNREACHABLE: Final = ErrorKind(
     "check the address and the network between the two",
     ExitCode.GATE_FAILED,
 )
+
+
+# Errors of ullage as a library.
+
+LIBRARY_IN_A_LOOP: Final = ErrorKind(
+    "library-in-a-loop",
+    "an event loop runs here already, as in a notebook",
+    "run it by `!ullage run PLAN` in a cell of its own, then `ullage.open_run(FOLDER)`",
+)
+RUN_INTERRUPTED: Final = ErrorKind(
+    "run-interrupted", "{path} was interrupted", "`ullage run --resume {path}` goes on"
+)
