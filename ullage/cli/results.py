@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 import typer
 from rich.table import Table
 
-from ullage.cli.options import FormatOption, Json, OutOption, ReadOnly, RunArgument, RunsOption
+from ullage.cli.options import Json, OutOption, ReadOnly, RunArgument, RunsOption
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import EXPORT_NO_TABLE, ExitCode, UllageError
 from ullage.runs import RUNS
@@ -140,7 +140,14 @@ def _analysed(
 
 def export_command(
     run: RunArgument = None,
-    form: FormatOption = "csv",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="A table: csv, json, latex or parquet. A picture: svg, pdf or png. As another"
+            " tool writes it: hyperfine, pytest-benchmark, google-benchmark, reframe, prometheus.",
+        ),
+    ] = "csv",
     picture: Annotated[
         str | None,
         typer.Option(
@@ -160,13 +167,16 @@ def export_command(
 ) -> None:
     """Write a run's results as a table, or a picture for a paper."""
     from ullage.common.files import give
-    from ullage.report import energy_table
-    from ullage.report.export import PICTURES, export, refuse_picture
+    from ullage.report import energy_table, forms
+    from ullage.report.export import PICTURES, TOOLS, export, refuse_picture
 
     refuse_picture(picture, form)
     if energy and form in PICTURES:
         raise UllageError(EXPORT_NO_TABLE, form=form)
     folder, analysis = _analysed(run, runs, "export", read_only=read_only)
+    if form in TOOLS and not energy:
+        give(forms.write(folder, analysis, form), out)
+        return
     if energy:
         data = energy_table.export(analysis, form)
     elif form in PICTURES:

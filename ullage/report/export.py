@@ -30,6 +30,8 @@ TABLES: Final = ("csv", "json", "latex", "parquet")
 """Formats that `export` makes."""
 PICTURES: Final = ("svg", "pdf", "png")
 """Formats of pictures, which `report.charts` makes."""
+TOOLS: Final = ("hyperfine", "pytest-benchmark", "google-benchmark", "reframe", "prometheus")
+"""Formats of other tools, which `report.forms` makes."""
 COLUMNS: Final[dict[str, Any]] = {
     "run": pa.string(),
     "environment": pa.string(),
@@ -103,7 +105,7 @@ def export(analysis: Analysis, form: str) -> bytes:
     EXPORT_UNKNOWN_FORMAT for anything else.
     """
     sheet = Sheet(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
-    return sheet.written(form, PICTURES)
+    return sheet.written(form, (*PICTURES, *TOOLS))
 
 
 def refuse_picture(picture: str | None, form: str) -> None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from ullage.analysis.tables import bounds
+from ullage.analysis.tables import bounds, forms
 from ullage.common.errors import TABLE_BAD_CELL, TABLE_NO_COLUMN, TABLE_NOT_READABLE, UllageError
 from ullage.common.text import clean, nearest
 
@@ -59,6 +59,8 @@ def load(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
         with bounds.memory():
             if head.startswith(b"PAR1"):
                 return _parquet(file, names)
+            if head.lstrip().startswith(b"{"):
+                return forms.columns(file)
             return _csv(file, names, _text(file, head))
     except MemoryError as error:
         raise _unreadable(
@@ -93,7 +95,7 @@ def _text(file: Path, head: bytes) -> str:
         raise _unreadable(file, "it is UTF-16, not UTF-8", advice)
     if b"\0" in head:
         raise _unreadable(file, "it is neither text nor Parquet")
-    if head.lstrip()[:1] in (b"{", b"["):
+    if head.lstrip().startswith(b"["):
         advice = (
             "DuckDB makes a CSV file of it:"
             " `copy (select … from read_json('FILE')) to 'table.csv'`; see docs/guide/compare.md"

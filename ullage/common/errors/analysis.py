@@ -88,6 +88,11 @@ EXPORT_NO_PICTURE: Final = ErrorKind(
     "the picture {picture} cannot be written as {form}, which is a table",
     "add `--format` with one of {allowed}, or leave `--picture` out for the table",
 )
+EXPORT_NOTHING_FITS: Final = ErrorKind(
+    "export-nothing-fits",
+    "{run} has no primary figure that {form} can hold",
+    "other tools know times in seconds; csv, json and parquet hold every figure",
+)
 EXPORT_NO_TABLE: Final = ErrorKind(
     "export-no-table",
     "the table of energies cannot be written as {form}, which is a picture",

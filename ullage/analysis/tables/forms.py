@@ -1,0 +1,209 @@
+"""Results that other tools wrote as JSON: hyperfine, pytest-benchmark, Google Benchmark, ReFrame.
+
+Each is known by what stands in it, and becomes rows as a table has them. A measurement that failed
+is a row without a value. None of them ran in blocks, so their sides are compared as independent.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from ullage.common.errors import TABLE_NOT_READABLE, UllageError
+from ullage.common.regular import read_regular
+from ullage.runs.records import Better
+
+MOST_BYTES: Final = 16 << 20
+"""Of a file: JSON takes a hundred bytes of memory for some of its characters."""
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e300, le=1e300)]
+Name = Annotated[str, Field(max_length=10_000)]
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+@dataclass(frozen=True)
+class FormRow:
+    """One measurement; None: it failed."""
+
+    environment: str
+    workload: str
+    metric: str
+    value: float | None
+    unit: str
+    better: Better | None
+
+
+class Form(BaseModel):
+    """A document of one tool."""
+
+    @abstractmethod
+    def rows(self) -> Iterable[FormRow]:
+        """Its measurements; ValueError where two lists of them do not match."""
+
+
+class _HyperfineResult(BaseModel):
+    command: Name
+    times: list[Number]
+    exit_codes: list[int | None] = []
+
+
+class Hyperfine(Form):
+    """`hyperfine --export-json`: each command is an environment."""
+
+    results: list[_HyperfineResult] = Field(min_length=1)
+
+    def rows(self) -> Iterable[FormRow]:
+        for result in self.results:
+            codes = result.exit_codes or [0] * len(result.times)
+            for seconds, code in zip(result.times, codes, strict=True):
+                value = seconds if code == 0 else None
+                yield FormRow(result.command, "command", "time", value, "s", "lower")
+
+
+class _PytestStats(BaseModel):
+    data: list[Number] = Field(min_length=1)
+
+
+class _PytestBenchmark(BaseModel):
+    fullname: Name
+    group: Name | None = None
+    stats: _PytestStats
+
+
+class PytestBenchmark(Form):
+    """`pytest --benchmark-json`: each benchmark is an environment, a group is a workload."""
+
+    machine_info: dict[str, Any]
+    benchmarks: list[_PytestBenchmark] = Field(min_length=1)
+
+    def rows(self) -> Iterable[FormRow]:
+        for benchmark in self.benchmarks:
+            for seconds in benchmark.stats.data:
+                group = benchmark.group or "benchmark"
+                yield FormRow(benchmark.fullname, group, "time", seconds, "s", "lower")
+
+
+class _GoogleResult(BaseModel):
+    name: Name
+    run_name: Name | None = None
+    run_type: str = "iteration"
+    real_time: Number | None = None
+    time_unit: Literal["ns", "us", "ms", "s"] = "ns"
+    error_occurred: bool = False
+
+
+class GoogleBenchmark(Form):
+    """`--benchmark_format=json`: each benchmark is an environment; aggregates are left out."""
+
+    context: dict[str, Any]
+    benchmarks: list[_GoogleResult] = Field(min_length=1)
+
+    def rows(self) -> Iterable[FormRow]:
+        for result in self.benchmarks:
+            if result.run_type == "iteration":
+                name = result.run_name or result.name
+                lost = result.error_occurred or result.real_time is None
+                value = None if lost else (result.real_time or 0.0) * _SECONDS[result.time_unit]
+                yield FormRow(name, "benchmark", "time", value, "s", "lower")
+
+
+class _ReframeVariable(BaseModel):
+    name: Name
+    value: Number
+    unit: Name | None = None
+
+
+class _ReframeCase(BaseModel):
+    name: Name
+    system: Name = ""
+    environ: Name | None = None
+    perfvars: list[_ReframeVariable] | None = None
+
+
+class _ReframeRun(BaseModel):
+    testcases: list[_ReframeCase]
+
+
+class Reframe(Form):
+    """`reframe --report-file`: a system with its environment is one here, a test is a workload."""
+
+    session_info: dict[str, Any]
+    runs: list[_ReframeRun] = Field(min_length=1)
+
+    def rows(self) -> Iterable[FormRow]:
+        for case in (case for run in self.runs for case in run.testcases):
+            environment = f"{case.system}:{case.environ or ''}".strip(":")
+            for variable in case.perfvars or ():
+                unit = variable.unit or ""
+                yield FormRow(environment, case.name, variable.name, variable.value, unit, None)
+
+
+FORMS: Final[Mapping[str, type[Form]]] = {
+    "hyperfine": Hyperfine,
+    "pytest-benchmark": PytestBenchmark,
+    "Google Benchmark": GoogleBenchmark,
+    "ReFrame": Reframe,
+}
+"""By the fields that each must have; none has those of another."""
+
+
+def read(file: Path) -> list[FormRow]:
+    """The rows of a file of one of these tools. TABLE_NOT_READABLE for any other JSON."""
+    try:
+        data = read_regular(file, MOST_BYTES)
+        document = TypeAdapter(dict[str, Any]).validate_json(data)
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, f"it is no JSON document of up to {MOST_BYTES:,} bytes") from error
+    for model in FORMS.values():
+        needed = {name for name, field in model.model_fields.items() if field.is_required()}
+        if needed <= document.keys():
+            return _rows(file, model, document)
+    raise _unreadable(file, f"it is JSON of none of {', '.join(FORMS)}")
+
+
+def columns(file: Path) -> dict[str, Any]:
+    """Role → column, as `file.load` gives them."""
+    rows = read(file)
+    texts: dict[str, list[str] | list[Better | None]] = {
+        "environment": [row.environment for row in rows],
+        "workload": [row.workload for row in rows],
+        "metric": [row.metric for row in rows],
+        "unit": [row.unit for row in rows],
+        "better": [row.better for row in rows],
+    }
+    if not any(texts["better"]):
+        del texts["better"]
+    value = pa.chunked_array([[row.value for row in rows]], type=pa.float64())
+    names = {
+        role: pa.chunked_array([column], type=pa.string()).dictionary_encode()
+        for role, column in texts.items()
+    }
+    return {"value": value, **names}
+
+
+def _rows(file: Path, model: type[Form], document: dict[str, Any]) -> list[FormRow]:
+    try:
+        rows = list(model.model_validate(document).rows())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise _unreadable(file, f"{place}: {fault['msg']}") from error
+    except ValueError as error:
+        raise _unreadable(file, "it has not one exit code for each time") from error
+    if not rows:
+        raise _unreadable(file, "it holds no measurements of its own")
+    return rows
+
+
+def _unreadable(file: Path, reason: str) -> UllageError:
+    advice = (
+        "the tool must write single measurements (`--benchmark-save-data`,"
+        " `--benchmark_repetitions=20`); of other JSON, DuckDB makes a CSV file: see"
+        " docs/guide/compare.md"
+    )
+    return UllageError(TABLE_NOT_READABLE, file=file, reason=reason, suggestion=advice)
