@@ -1,0 +1,65 @@
+"""The pipelines of docs/guide/ci.md as they stand there, with a shell in place of the runner."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+PAGE: Final = Path(__file__).parents[2] / "docs/guide/ci.md"
+BLOCKS: Final = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+PLAN, GITHUB, GITLAB = BLOCKS
+SHORT: Final = PLAN.replace("{min: 12, max: 12}", "{min: 6, max: 6}")
+pytestmark = pytest.mark.root
+
+
+def steps(pipeline: Any) -> list[str]:
+    """The commands of either service, in their order."""
+    if "jobs" in pipeline:
+        return [step["run"] for step in pipeline["jobs"]["gate"]["steps"] if "run" in step]
+    script: list[str] = pipeline["gate"]["script"]
+    return script
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "bench.yaml").write_text(SHORT)
+    return tmp_path
+
+
+def play(checkout: Path, pipeline: str) -> int:
+    """Each command by `bash -e`, as both services do, until one fails."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "GITHUB_SHA": "3f2a9c1",
+        "CI_COMMIT_SHA": "3f2a9c1",
+        "GITHUB_STEP_SUMMARY": str(checkout / "summary.md"),
+    }
+    for command in steps(yaml.safe_load(pipeline)):
+        done = subprocess.run(
+            ["bash", "-e", "-c", command], cwd=checkout, env=environment, check=False
+        )
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+@pytest.mark.parametrize("pipeline", [GITHUB, GITLAB], ids=["github", "gitlab"])
+def test_it_passes_then_fails_when_a_sleep_is_put_in(checkout: Path, pipeline: str) -> None:
+    assert play(checkout, pipeline) == 0
+    assert (checkout / "baseline/resolved.json").exists()
+    slower = SHORT.replace('"0.05"', '"0.3"')
+    assert slower != SHORT != PLAN
+    (checkout / "bench.yaml").write_text(slower)
+    relaxed = pipeline.replace("--baseline baseline", "--baseline baseline --allow plan")
+    assert play(checkout, relaxed) == 1
+    assert "### ullage gate: failed" in (checkout / "summary.md").read_text()
+    assert ElementTree.parse(checkout / "gate.xml").getroot()[0].attrib["failures"] == "1"
