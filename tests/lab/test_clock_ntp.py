@@ -35,10 +35,14 @@ def running() -> set[str]:
 
 @pytest.fixture(autouse=True)
 def clean(tag: str) -> Iterator[None]:
-    """Nothing is left of what a test made; its state and data are below its own directory."""
+    """Nothing is left of what a test made; its state and data are below its own directory.
+
+    The lock by which runs take turns to choose a subnet is nobody's.
+    """
     before = running()
     yield
-    assert not [p for p in paths.state_root().rglob("*") if p.is_file()]
+    files = {path.name for path in paths.state_root().rglob("*") if path.is_file()}
+    assert files <= {"subnet.lock"}
     assert not [p for p in paths.data_root().rglob("*") if p.is_file()]
     assert not running() - before
 
@@ -153,10 +157,10 @@ def test_interrupted(number: signal.Signals) -> None:
         if "s left" in line:
             break
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == -number
     if number == signal.SIGKILL:
-        tags = {path.name for path in Path(paths.state_root()).iterdir()}
+        tags = {path.name for path in Path(paths.state_root()).iterdir()} - {"subnet.lock"}
         assert len(tags) == 1
         remains = leftovers.find(tags.pop())
         assert {"process", "link", "state"} <= {leftover.kind for leftover in remains}
