@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from ullage.analysis.tables import bounds, forms
+from ullage.analysis.tables import bounds, footer, forms
 from ullage.common.errors import TABLE_BAD_CELL, TABLE_NO_COLUMN, TABLE_NOT_READABLE, UllageError
 from ullage.common.text import clean, nearest
 
@@ -188,6 +188,8 @@ def _ragged(file: Path, row: Any, delimiter: str) -> UllageError:
 
 
 def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
+    if not footer.is_safe(file):
+        raise _unreadable(file, "its footer is damaged", "copy the file again, or write it anew")
     try:
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()
@@ -209,6 +211,8 @@ def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
         )
     except pa.ArrowMemoryError:
         raise
+    except UnicodeDecodeError as error:
+        raise _unreadable(file, "a name in it is not UTF-8", "write the file anew") from error
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(file, _words(error)) from error
     return _typed(file, table, columns)
