@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
+
+WHOLE: Final = 1 << 63
+"""No whole number is so far from zero: tables have 64 bits."""
+LARGEST: Final = 1e150
+"""No other is further: its square is still a number."""
 
 
 class Model(BaseModel):
-    """Immutable, and nothing unknown in it."""
+    """Immutable, nothing unknown in it, and no number that cannot be calculated with."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        if not _is_bounded(value):
+            raise ValueError("a number is too large, or none")
+        return value
+
+
+def _is_bounded(value: Any) -> bool:
+    """Models within it have seen to themselves."""
+    if isinstance(value, dict):
+        return all(map(_is_bounded, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_bounded, value))
+    if isinstance(value, int):
+        return abs(value) < WHOLE
+    return not isinstance(value, float) or abs(value) <= LARGEST
 
 
 class Rate(Model):

@@ -332,7 +332,7 @@ class Plan(Fields):
         description="of the disk, raw outputs and all: a run that has more stops before its next"
         " trial, and can be taken up",
     )
-    seed: int | None = Field(None, ge=0, description="of the order; drawn when absent")
+    seed: int | None = Field(None, ge=0, lt=1 << 63, description="of the order; drawn when absent")
     labels: Labels = Field(
         {}, description="what `ullage history` tells runs apart by: `{commit: 3f2a9c1}`"
     )

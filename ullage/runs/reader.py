@@ -37,7 +37,17 @@ from ullage.runs.events import (
     Trial,
     Warned,
 )
-from ullage.runs.records import FORMAT, JOURNAL, PLAN, RESOLVED, TRIALS, Digests, Resolved, size
+from ullage.runs.records import (
+    FORMAT,
+    JOURNAL,
+    PLAN,
+    RESOLVED,
+    TRIALS,
+    Digests,
+    Place,
+    Resolved,
+    size,
+)
 
 _HEAD = 200
 """Bytes in which `resolved.json` says what kind of run it is of."""
@@ -52,7 +62,7 @@ T = TypeVar("T")
 class _Formatted(BaseModel):
     """All that is the same in every format."""
 
-    format: int
+    format: Place
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Kind(Generic[R, E]):
     """A kind of run: what stands in its folders, and how they are found, checked and read."""
 
     name: KindName
-    format: int
+    format: Place
     resolved: type[R]
     event: TypeAdapter[E]
     """A line of the journal."""

@@ -9,7 +9,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ullage.runs.records import Channel, Kind, Label, Method, Nanoseconds, Observer, Record, Scope
+from ullage.runs.records import (
+    Channel,
+    Finite,
+    Kind,
+    Label,
+    Method,
+    Nanoseconds,
+    Observer,
+    Record,
+    Scope,
+    Seconds,
+)
 
 __all__ = [
     "Channel",
@@ -23,10 +34,7 @@ __all__ = [
     "Opened",
     "Reading",
     "Scope",
-    "Value",
 ]
-
-Value = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Opened(Record):
@@ -41,9 +49,9 @@ class Opened(Record):
     meter: str
     options: dict[str, Any]
     """Without secrets."""
-    every_s: float
+    every_s: Seconds
     channels: tuple[Channel, ...]
-    epoch_ns: int
+    epoch_ns: Nanoseconds
     at_ns: Nanoseconds
     """The same instant as `epoch_ns`, by the run's clock."""
 
@@ -56,7 +64,7 @@ class Reading(Record):
     """Middle of the request."""
     within_ns: Nanoseconds
     """Half of the request: the value was read so much earlier or later at most."""
-    values: dict[str, Value]
+    values: dict[str, Finite]
     """Channel → W or J, as the meter tells it: not unwrapped, not smoothed."""
 
 

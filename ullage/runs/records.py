@@ -24,6 +24,9 @@ Scope = Literal["wall", "package", "memory", "guest"]
 Observer = Literal["host", "guest", "bmc"]
 """Who looked: this host's operating system, a guest's, or the board's own controller."""
 
+LARGEST = 1e150
+"""No reading is so far from zero: its square is still a number."""
+
 Label = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,39}$")]
 
 
@@ -38,11 +41,11 @@ class Channel(BaseModel):
     method: Method
     scope: Scope
     observer: Observer
-    resolution: float = Field(ge=0, allow_inf_nan=False)
+    resolution: float = Field(ge=0, le=LARGEST)
     """The smallest step of its value, in W or J; 0: not known to have one."""
     accuracy: float | None = Field(None, ge=0, lt=1)
     """Relative half width that its maker states, such as 0.015; None: the maker states none."""
-    wraps_at: float | None = Field(None, gt=0, allow_inf_nan=False)
+    wraps_at: float | None = Field(None, gt=0, le=LARGEST)
     """J at which a counter starts at 0 again; None: it does not."""
     source: str = ""
     """What exactly is read, for a reader who checks: `/sys/class/powercap/intel-rapl:0`."""
@@ -70,9 +73,6 @@ FORMAT: Final = 2
 LATEST_NS = 1 << 62
 """No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
 
-LARGEST = 1e150
-"""No reading is so far from zero: its square is still a number."""
-
 Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
 Difference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
 """Between two clocks, in nanoseconds."""
@@ -84,13 +84,14 @@ Seconds = Annotated[float, Field(ge=0, lt=LATEST_NS / 1e9, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 """Of whatever: no more than the tables' 64 bits hold."""
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 Digests = dict[str, Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]]
 """Path of a file, relative to the run folder → what it holds."""
 
 Better = Literal["higher", "lower"]
 Resource = Literal["cpu", "memory", "disk", "network", "other"]
-Scalar = float
-Curve = list[tuple[float, float]]
+Scalar = Finite
+Curve = list[tuple[Finite, Finite]]
 Metered = dict[str, dict[str, Finite]]
 """Meter → quantity → value."""
 
@@ -129,7 +130,7 @@ class Metric(Record):
     part: bool = False
     """A time of a part of the work, such as of one answer among many, or a CPU's: no cost and no
     energy of the work follows from it."""
-    resolution: float | None = Field(None, gt=0, allow_inf_nan=False)
+    resolution: float | None = Field(None, gt=0, le=LARGEST)
     """The last digit that the tool prints, in the unit; None: more digits than matter, or unknown.
     Figures of it need not show it: a constant does not."""
 
@@ -257,12 +258,12 @@ class Resolved(Record):
 
     format: Literal[2] = 2
     ullage: str
-    rules: int = 1
+    rules: Place = 1
     """Of the verdicts, as the ullage that made the run had them (`stats.RULES`)."""
     run: str
     tag: str
     name: str
-    seed: int
+    seed: Seed
     baseline: str
     confidence: Share
     margin: Share

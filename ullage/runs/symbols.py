@@ -70,9 +70,9 @@ class Symbols(Record):
     """`trials/…/symbols.json`: what the host's CPUs were seen at, within the trial exactly."""
 
     format: Literal[1] = 1
-    hz: int = Field(ge=1)
+    hz: int = Field(ge=1, lt=1 << 31)
     """Looks at each CPU in a second, while it is not idle."""
-    cpus: int = Field(ge=1)
+    cpus: int = Field(ge=1, lt=1 << 31)
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     """The trial's own, by the run's clock."""

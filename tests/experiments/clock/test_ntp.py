@@ -97,6 +97,10 @@ LINE = TRACKING_LOG.splitlines()[-1]
         LINE.rpartition(" ")[0],
         LINE.replace("-49.691", "nan"),
         LINE.replace("-49.691", "fast"),
+        LINE.replace("-49.691", "1e306"),
+        LINE.replace("-49.691", "1_0"),
+        LINE.replace("-49.691", "\x1f49.691"),
+        LINE.replace("-49.691", "\u0664\u0669"),
         LINE.replace("2026-11-21", "2026-13-21"),
         LINE + "\n\n" + LINE,
     ],
@@ -104,6 +108,15 @@ LINE = TRACKING_LOG.splitlines()[-1]
 def test_a_log_that_chrony_does_not_write_is_refused(damaged: str) -> None:
     with pytest.raises(LogError, match="line"):
         logs.updates(damaged)
+
+
+@pytest.mark.parametrize("column", range(2, 14))
+def test_no_number_of_tracking_is_too_large(column: int) -> None:
+    words = TRACKING.strip().split(",")
+    words[column] = "1e306"
+    with contextlib.suppress(LogError):
+        tracking = logs.tracking(",".join(words))
+        assert str(tracking) == str(logs.tracking(TRACKING))  # a column that nobody reads
 
 
 @given(st.text(max_size=300))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -76,6 +77,20 @@ def test_a_clock_file_that_is_none(tmp_path: Path, text: str) -> None:
     with pytest.raises(UllageError) as raised:
         finding.plan_of(tmp_path)
     assert raised.value.kind is errors.RUN_BAD_FORMAT
+
+
+@pytest.mark.parametrize("number", ["1e308", "1e151", "-1e308", "1" + 400 * "0"])
+def test_a_clock_file_with_a_number_too_large(tmp_path: Path, number: str) -> None:
+    record = json.loads((Path(__file__).parent / "clock-measured.json").read_bytes())
+    record.pop("sum", None)
+    text = json.dumps(record)
+    mean = re.search(r'"mean_ns": ([0-9.]+)', text)
+    assert mean
+    (tmp_path / clockfile.FILE).write_text(text[: mean.start(1)] + number + text[mean.end(1) :])
+    with pytest.raises(UllageError) as raised:
+        clockfile.read(tmp_path)
+    assert raised.value.kind is errors.RUN_BAD_FORMAT
+    assert ".mean_ns: " in raised.value.message
 
 
 def test_a_folder_without_a_clock_file(tmp_path: Path) -> None:

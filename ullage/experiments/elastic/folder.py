@@ -28,13 +28,19 @@ from ullage.common.text import slug
 from ullage.runs.events import ClockSaid, Reason, Started, Warned
 from ullage.runs.reader import Kind, Lines
 from ullage.runs.records import (
+    Count,
     Digests,
     EnergyMeterRecord,
     EnvironmentRecord,
+    Finite,
     ImageRecord,
+    Metered,
     Nanoseconds,
     Place,
     Record,
+    Seconds,
+    Seed,
+    Share,
 )
 
 FORMAT: Final = 1
@@ -59,11 +65,11 @@ Status = Literal["ok", "failed", "invalid"]
 class Video(Record):
     """What every viewer watches, in real time."""
 
-    bytes: int
+    bytes: Count
     """Of the whole clip."""
-    bitrate_bps: float
+    bitrate_bps: Finite
     """Bits a second at which it is watched."""
-    length_s: float
+    length_s: Seconds
     """Real seconds from its first frame to its last."""
     kind: Literal["h264", "bytes"]
     """A real clip, or bytes of the right number."""
@@ -75,7 +81,7 @@ class Video(Record):
 class Setting(Record):
     """What an environment has for itself."""
 
-    boot_delay_s: float
+    boot_delay_s: Seconds
     """Real seconds that every node was held back after it was there: injected, not measured."""
     machine: dict[str, Any]
     """`config` of the decisions, as the front was given it: room, bounds of nodes, allocation."""
@@ -92,21 +98,21 @@ class Resolved(Record):
     run: str
     tag: str
     name: str
-    seed: int
+    seed: Seed
     baseline: str | None
     """None: environments are shown side by side and not compared."""
-    confidence: float
-    repetitions: int
+    confidence: Share
+    repetitions: Count
     """That were planned, of each environment."""
-    time_scale: float
+    time_scale: Finite
     """The users' seconds in one real second."""
-    room: int
+    room: Count
     """Viewers that a node takes."""
     arrivals: dict[str, Any]
     """As the viewers were given it, in real time, without the seed."""
-    patience_s: float
+    patience_s: Seconds
     """Real seconds that a viewer waits for a node."""
-    buffer_s: float
+    buffer_s: Seconds
     """Seconds of video that a viewer holds before it plays: real ones, whatever the scale."""
     video: Video
     users_time: dict[str, Any]
@@ -130,7 +136,7 @@ class Asked(Record):
     """The front asked for a node, and the controller began to make it."""
 
     event: Literal["asked"] = "asked"
-    node: int
+    node: Place
     instance: str
     front_ns: Nanoseconds
     """When the front decided so."""
@@ -142,7 +148,7 @@ class Retried(Record):
     """An allocation or a release failed, or hung until its limit, and was tried again."""
 
     event: Literal["retried"] = "retried"
-    node: int
+    node: Place
     instance: str
     what: Literal["allocate", "release"]
     attempt: Place
@@ -155,7 +161,7 @@ class Ready(Record):
     """A node streams: its port was seen open."""
 
     event: Literal["ready"] = "ready"
-    node: int
+    node: Place
     instance: str
     address: str
     """`ip:port` on the run's bridge."""
@@ -168,9 +174,9 @@ class Ready(Record):
     at_ns: Nanoseconds
     """The front was told: after the boot delay that the plan injects, if any."""
     attempts: Place = 1
-    injected_s: float = 0.0
+    injected_s: Seconds = 0.0
     """How long it was held back on purpose."""
-    stages: dict[str, float] = Field(default_factory=dict)
+    stages: dict[str, Finite] = Field(default_factory=dict)
     """Parts of the allocation in seconds: `TeF`, `TcI`, `TiI`, and `application` after them."""
     steps: dict[str, Nanoseconds] = Field(default_factory=dict)
     """Every step of it, by the names in docs/guide/allocation.md, and when it happened."""
@@ -180,7 +186,7 @@ class NotReady(Record):
     """A node could not be had; the front was told."""
 
     event: Literal["not-ready"] = "not-ready"
-    node: int
+    node: Place
     instance: str
     asked_ns: Nanoseconds
     at_ns: Nanoseconds
@@ -192,7 +198,7 @@ class Lost(Record):
     """A node that streamed is gone; the front was told."""
 
     event: Literal["lost"] = "lost"
-    node: int
+    node: Place
     instance: str
     at_ns: Nanoseconds
     why: str
@@ -202,7 +208,7 @@ class TakenBack(Record):
     """The front wanted it no more before it streamed: nothing of it is left."""
 
     event: Literal["taken-back"] = "taken-back"
-    node: int
+    node: Place
     instance: str
     front_ns: Nanoseconds
     at_ns: Nanoseconds
@@ -212,7 +218,7 @@ class Release(Record):
     """A node was removed again."""
 
     event: Literal["released"] = "released"
-    node: int
+    node: Place
     instance: str
     front_ns: Nanoseconds
     asked_ns: Nanoseconds
@@ -251,7 +257,7 @@ class Outcome(Record):
     repetition: Place
     order: Place
     """Place among the environments of this repetition."""
-    seed: int
+    seed: Seed
     """Of the arrivals: the same for every environment of a repetition."""
     status: Status
     reason: Reason | None = None
@@ -267,7 +273,7 @@ class Outcome(Record):
     """Of the controller, at the end."""
     clock_bound_ns: Nanoseconds = 0
     """No instant of the front or of the viewers is further off."""
-    meters: dict[str, dict[str, float]] = Field(default_factory=dict)
+    meters: Metered = Field(default_factory=dict)
     """Meter → quantity → value, over the repetition."""
 
 
@@ -278,7 +284,7 @@ class RepetitionDone(Record):
     environment: str
     repetition: Place
     epoch_ns: Nanoseconds
-    seconds: float
+    seconds: Seconds
     status: Status
     reason: Reason | None = None
     files: Digests = Field(default_factory=dict)
@@ -290,7 +296,7 @@ class Finished(Record):
 
     event: Literal["finished"] = "finished"
     epoch_ns: Nanoseconds
-    seconds: float
+    seconds: Seconds
     reason: Literal["repetitions", "interrupted", "failed"]
     message: str = ""
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ullage.common import sums
 from ullage.common.clock_model import Model
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
+from ullage.common.faults import first_fault
 from ullage.common.regular import read_regular
 from ullage.common.sums import BrokenSumError
 from ullage.experiments.clock.ntp.outcome import NtpReport
@@ -42,6 +43,9 @@ def read(path: Path) -> ClockRecord:
         return ClockRecord.model_validate_json(sums.opened(read_regular(path / FILE)))
     except FileNotFoundError as error:
         raise UllageError(RUN_NOT_FOUND, path=path) from error
-    except (OSError, ValidationError, BrokenSumError) as error:
-        reason = f"{FILE} is not what `ullage study run` writes"
+    except (ValidationError, BrokenSumError) as error:
+        reason = f"{FILE}: {first_fault(error)}"
+        raise UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason) from error
+    except OSError as error:
+        reason = f"cannot read {FILE}: {error.strerror}"
         raise UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason) from error

@@ -29,7 +29,7 @@ from ullage.meters.energy.base import (
     refusal,
 )
 from ullage.runs.readings import Channel, Closed, Fault, Opened, Reading
-from ullage.runs.records import Record
+from ullage.runs.records import LARGEST, Record
 from ullage.runs.writer import now_ns
 
 T = TypeVar("T")
@@ -314,7 +314,7 @@ class Recorder:
         for name, value in values.items():
             if name not in channels:
                 raise FaultError("nonsense", f"it gave a value for {name!r}, which it has not")
-            if not math.isfinite(value) or value < 0:
+            if not 0 <= value <= LARGEST:
                 raise FaultError("nonsense", f"{name} is {value:g}")
 
     def _reopen_if_faulty(self, *, begin: bool) -> bool:

@@ -6,7 +6,7 @@ positive when the local clock is fast.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Final, TypeVar
@@ -18,6 +18,11 @@ _OCTAL: Final = frozenset("01234567")
 _TRACKING_FIELDS: Final = 14
 _TRACKING_LOG: Final = 14
 _MEASUREMENT_LOG: Final = 20
+
+_DIGITS: Final = re.compile(r"-?[0-9]{1,15}")
+_FIGURE: Final = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?(e[+-][0-9]{1,3})?", re.ASCII)
+_LARGEST: Final = 1e9
+"""Seconds or parts per million: chrony knows none so large."""
 
 T = TypeVar("T")
 
@@ -75,13 +80,13 @@ def measurements(log: str) -> list[Measurement]:
 
 def tracking(line: str) -> Tracking:
     """The one line of `chronyc -c tracking`; LogError when it is none."""
-    words = line.strip().split(",")
+    words = line.rstrip("\n").split(",")
     if len(words) != _TRACKING_FIELDS:
         raise LogError(f"not what `chronyc -c tracking` prints: {line[:200]!r}")
     try:
         return Tracking(
             server=words[1],
-            stratum=int(words[2]),
+            stratum=_whole(words[2]),
             rms_offset_ns=_ns(words[6]),
             frequency_ppb=_number(words[7]) * 1e3,
             skew_ppb=_number(words[9]) * 1e3,
@@ -93,7 +98,7 @@ def tracking(line: str) -> Tracking:
 
 def reached(lines: str) -> bool:
     """Has a server answered? From `chronyc -c sources`, whose sixth field is the reach, octal."""
-    rows = [line.split(",") for line in lines.splitlines()]
+    rows = [line.split(",") for line in lines.split("\n")]
     return any(len(row) > 5 and set(row[5]) <= _OCTAL and set(row[5]) - {"0"} for row in rows)
 
 
@@ -110,12 +115,12 @@ def _update(words: list[str]) -> Update | None:
 
 
 def _measurement(words: list[str]) -> Measurement:
-    return Measurement(epoch_s=_epoch(words), poll=int(words[8]), delay_ns=_ns(words[12]))
+    return Measurement(epoch_s=_epoch(words), poll=_whole(words[8]), delay_ns=_ns(words[12]))
 
 
 def _parsed(log: str, columns: int, parse: Callable[[list[str]], T]) -> Iterator[T]:
-    for number, line in enumerate(log.splitlines(), start=1):
-        words = line.split()
+    for number, line in enumerate(log.removesuffix("\n").split("\n"), start=1):
+        words = [word for word in line.split(" ") if word]
         if len(words) != columns:
             raise LogError(f"line {number}: {len(words)} columns, not {columns}: {line[:200]!r}")
         try:
@@ -133,8 +138,13 @@ def _ns(seconds: str) -> int:
     return round(_number(seconds) * 1e9)
 
 
+def _whole(text: str) -> int:
+    if not _DIGITS.fullmatch(text):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text)
+
+
 def _number(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is no number")
+    if not _FIGURE.fullmatch(text) or abs(value := float(text)) > _LARGEST:
+        raise ValueError(f"{text!r} is no number that chrony writes")
     return value
