@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import pytest
 import typer
 
 from ullage.cli import main
-from ullage.common.errors import RUN_NOT_FOUND, UllageError
+from ullage.common import errors
+from ullage.common.commands import CommandError
+from ullage.common.errors import RUN_NOT_FOUND, ErrorKind, UllageError
 
 BROKEN = OSError(5, "Input/output error", "runs/x/journal.jsonl")
 
@@ -42,6 +45,26 @@ def test_the_first_is_said(
 ) -> None:
     words = said(group, monkeypatch, capfd)
     assert "error[file-failed]: runs/x/journal.jsonl: Input/output error" in words
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (BlockingIOError(errno.EAGAIN, "No process"), errors.HOST_EXHAUSTED, "needed: No process"),
+        (OSError(errno.EMFILE, "Too many", "runs/x"), errors.FILE_FAILED, "runs/x: Too many"),
+        (CommandError("crun", 9, "no such thing"), errors.COMMAND_FAILED, "crun: no such thing"),
+    ],
+)
+def test_what_is_no_fault_of_ours_has_a_sentence(
+    error: Exception,
+    kind: ErrorKind,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    sentence, hint = said(error, monkeypatch, capfd).splitlines()
+    assert sentence.startswith(f"error[{kind.code}]: ") and sentence.endswith(words)
+    assert hint == f"hint: {kind.hint}"
 
 
 def test_an_error_of_our_own_is_not_hidden(

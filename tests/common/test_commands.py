@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ullage.common import errors
 from ullage.common.commands import CommandError, attempt, run, tail
+from ullage.common.errors import UllageError
 
 
 def test_output_and_input() -> None:
@@ -35,6 +38,22 @@ def test_a_program_that_is_not_there() -> None:
     with pytest.raises(CommandError, match="No such file"):
         asyncio.run(run(["/no/such/program"]))
     assert asyncio.run(attempt(["/no/such/program"])) is False
+
+
+def test_no_file_may_be_opened_any_more() -> None:
+    """The program cannot be started: an error with a hint, as every command's failure is."""
+
+    async def without_files() -> None:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            await run(["true"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    with pytest.raises(UllageError, match="true: Too many open files") as caught:
+        asyncio.run(without_files())
+    assert caught.value.kind is errors.COMMAND_FAILED
 
 
 @pytest.mark.parametrize("how", ["deadline", "cancelled"])

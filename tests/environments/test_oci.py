@@ -13,6 +13,7 @@ import pytest
 
 from tests.environments import containerkit as kit
 from ullage.common import errors
+from ullage.common.errors import UllageError
 from ullage.environments.containers import oci_spec, seccomp
 from ullage.environments.containers.oci import Oci, OciOptions
 from ullage.host import paths
@@ -25,6 +26,16 @@ USER = "ullage-test"
 
 def oci() -> Oci:
     return Oci(OciOptions())
+
+
+def test_a_crun_that_does_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "crun"
+    program.write_text("#!/bin/sh\necho out of luck >&2\nexit 9\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UllageError, match="crun: out of luck") as caught:
+        asyncio.run(oci().check())
+    assert caught.value.kind is errors.COMMAND_FAILED
 
 
 @pytest.mark.root

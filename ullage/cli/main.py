@@ -4,6 +4,7 @@ What takes long to import (Pydantic, asyncio, SciPy, PyArrow, DuckDB, Altair) is
 command that needs it, and help is plain: rich's boxes take longer than all the rest of it.
 """
 
+import errno
 import io
 import sys
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from ullage.cli.profile import profile_command
 from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
 from ullage.common.console import escape, print_json, stderr, stdout
-from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
+from ullage.common.errors import FILE_FAILED, HOST_EXHAUSTED, ExitCode, UllageError
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
@@ -99,6 +100,10 @@ def main() -> None:
         sys.exit(ExitCode.INTERRUPTED)
 
 
+_EXHAUSTED: Final = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""No further process, open file, or memory."""
+
+
 def _first(several: ExceptionGroup[Exception]) -> UllageError | OSError | None:
     """One that can be said in a sentence; None when an error of our own is among them."""
     known, unknown = several.split((UllageError, OSError))
@@ -112,6 +117,8 @@ def _said(error: UllageError | OSError) -> UllageError:
     """An OSError as an error of the catalogue."""
     if isinstance(error, UllageError):
         return error
+    if error.errno in _EXHAUSTED and not error.filename:
+        return UllageError(HOST_EXHAUSTED, reason=error.strerror)
     file = error.filename2 or error.filename or "standard output"
     return UllageError(FILE_FAILED, file=file, reason=error.strerror or error)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ullage.common import processes
-from ullage.common.errors import HOST_MISSING, UllageError
+from ullage.common.errors import COMMAND_FAILED, HOST_MISSING, UllageError
 
 SHARE: Final = 0.1
 """Of the wait, until the next look."""
@@ -39,15 +39,20 @@ def needed(program: str, package: str) -> str:
     return location
 
 
-class CommandError(Exception):
-    """A program that could not be started, failed, or took too long."""
+class CommandError(UllageError):
+    """COMMAND_FAILED, unless somebody knows more of it: a program that could not be started,
+    failed, or took too long.
+    """
 
     def __init__(self, program: str, status: int | None, reason: str) -> None:
         self.program = program
         self.status = status
         """Exit status; None when it did not start or was stopped at the deadline."""
         self.reason = reason
-        super().__init__(f"{program}: {reason}")
+        super().__init__(COMMAND_FAILED, program=program, reason=reason)
+
+    def __str__(self) -> str:
+        return self.message
 
 
 async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> str:

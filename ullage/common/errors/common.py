@@ -14,6 +14,16 @@ LIST_BAD_INTERFACE: Final = ErrorKind(
     "the {what} {name} does not keep the interface: {fault}",
     "`Add a {what}` in CONTRIBUTING.md shows a complete one",
 )
+COMMAND_FAILED: Final = ErrorKind(
+    "command-failed",
+    "{program}: {reason}",
+    "call it by hand, and see `ulimit -n -u` where it cannot even be started",
+)
+HOST_EXHAUSTED: Final = ErrorKind(
+    "host-exhausted",
+    "this host has no more of what is needed: {reason}",
+    "end what holds so many processes, open files or so much memory, or raise `ulimit -n -u`",
+)
 PROCESS_STUCK: Final = ErrorKind(
     "process-stuck",
     "process {pid} has not ended within {seconds:g} s, although it was killed",
