@@ -91,7 +91,15 @@ def test_a_disk_whose_milliseconds_wrapped(machine: Machine) -> None:
     assert figures["disk_queue"] == 1
 
 
-@pytest.mark.parametrize("counts", ["1 2 3 4 5 6 7 8 9 10 x", "1 x 3 4 5 6 7 8 9 10 11 12"])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        "1 2 3 4 5 6 7 8 9 10 x",
+        "1 x 3 4 5 6 7 8 9 10 11 12",
+        "1 2 3 4 5 6 7 8 9 10 \u0663",
+        f"1 2 3 4 5 6 7 8 9 10 {'1' * 5000}",
+    ],
+)
 def test_a_disk_of_fewer_numbers_than_words_is_left_out(counts: str) -> None:
     """Nor does what stands behind a word move into the column before."""
     texts = {"diskstats": f" 8 0 vda {counts}\n"}

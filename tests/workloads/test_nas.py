@@ -164,7 +164,9 @@ def test_figures_that_contradict_each_other() -> None:
 
 
 @pytest.mark.parametrize("label", ["Mop/s total", "Time in seconds"])
-@pytest.mark.parametrize("value", ["0.00", "0.000000", "nan", "inf", "-1.00", "1e3", "1", "*" * 9])
+@pytest.mark.parametrize(
+    "value", ["0.00", "0.000000", "nan", "inf", "-1.00", "1e3", "1", "*" * 9, "1.00\x1f"]
+)
 def test_figures_must_be_figures(label: str, value: str) -> None:
     report = text("cg-A-threads2")
     bent = report.replace(labelled(report, label), value, 1)

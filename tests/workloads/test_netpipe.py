@@ -124,6 +124,7 @@ def test_every_row_is_needed_once(name: str) -> None:
         "       1 0.313112   nan",
         "       1 0.313112   0.00002437 x",
         "       1 inf   0.00002437",
+        "       1 \x1f0.313112   0.00002437",
         "NetPIPE: error writing or reading",
     ],
 )

@@ -60,6 +60,8 @@ def test_the_figures_of_two_jobs() -> None:
         ("Throughput mb/sec: 6.49", "Throughput mb/sec: 0"),
         ("Throughput mb/sec: 6.49", "Throughput mb/sec: NaN"),
         ("Throughput mb/sec: 6.49", "Throughput mb/sec: 6,49"),
+        ("Throughput mb/sec: 6.49", "\x1fThroughput mb/sec: 6.49"),
+        ("Throughput mb/sec: 6.49", "Throughput mb/sec: 6.49\x85"),
         ("Test exec time sec: 15.6", "Test exec time sec: -1"),
         ("----- : read", "----- : append"),
         ("step end\n", ""),

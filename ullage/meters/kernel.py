@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ Counters = tuple[int, ...]
 
 _SECTOR: Final = 512
 _OF_A_DISK: Final = 11
+_COUNTER: Final = re.compile(r"[0-9]{1,20}")
 """Counters that every kernel gives of a disk."""
 _WRAP: Final = 1 << 32
 """The kernel keeps the milliseconds of a disk in 32 bits."""
@@ -184,7 +186,7 @@ def _lines(text: str) -> Iterator[tuple[str, Counters]]:
 
 def _numbers(words: Iterable[str]) -> Counters:
     """Up to the first that is none: what stands behind it is in nobody's column."""
-    return tuple(map(int, takewhile(str.isdecimal, words)))
+    return tuple(map(int, takewhile(_COUNTER.fullmatch, words)))
 
 
 def _kinds_of_softirqs(counts: Mapping[str, int]) -> dict[str, int]:

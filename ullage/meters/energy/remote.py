@@ -150,7 +150,7 @@ def power(value: float, name: str) -> float:
 
 def number(text: str, name: str) -> float:
     """A plain decimal number from an answer's words. FaultError (nonsense)."""
-    if not re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", text.strip()):
+    if not re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,15})?", text.strip(" "), re.ASCII):
         raise FaultError("nonsense", f"{name} is no number: {quoted(text)}")
     return float(text)
 

@@ -114,7 +114,7 @@ def _figure(label: str, name: str) -> ReportLine:
 
 def _undated(text: str) -> str:
     """Without the padding at the left, and without the date, which tells nothing."""
-    lines = (line.strip() for line in text.split("\n"))
+    lines = (line.strip(" ") for line in text.split("\n"))
     return "\n".join("Date & time: " if s.startswith("Date & time: ") else s for s in lines)
 
 

@@ -120,7 +120,7 @@ def _labelled(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         if match is None or match[1] not in _ALLOWED or match[1] in labels:
             raise InvalidTrialError(f"a line that its report cannot have: {quoted(line)}")
         labels.add(match[1])
-        yield match[1], match[2].strip()
+        yield match[1], match[2].rstrip(" ")
     missing = [label for label in _NEEDED if label not in labels]
     if missing:
         raise InvalidTrialError(f"its report lacks {missing[0]!r}")

@@ -150,7 +150,7 @@ def read(parameters: NetpipeParameters, text: str) -> dict[str, Curve]:
         if row := _ROW.fullmatch(content):
             size, megabits, seconds = map(float, row.groups())
             throughput.append((size, _bits(content, size, megabits, seconds)))
-        elif content.strip() and not _REMARK.fullmatch(content):
+        elif content.strip(" ") and not _REMARK.fullmatch(content):
             raise InvalidTrialError(f"a line that is no result: {quoted(content)}")
     _check_sizes(sizes(parameters), [int(size) for size, _ in throughput])
     latency = [(size, size * 8 / bits) for size, bits in throughput if size <= LATENCY_UP_TO]
