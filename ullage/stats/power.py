@@ -203,13 +203,15 @@ def blocks_for_equivalence(
     return least(lambda n: power_equivalence(effect, spread, delta, n, level, widen=widen), power)
 
 
-def least(chance: Callable[[int], float], power: float = POWER, first: int = 2) -> int | None:
-    """Smallest n from `first` on with that chance, which grows with n; None beyond 10,000."""
+def least(
+    chance: Callable[[int], float], power: float = POWER, first: int = 2, most: int = MOST_BLOCKS
+) -> int | None:
+    """Smallest n from `first` to `most` with that chance, which grows with n; or None."""
+    if chance(most) < power:
+        return None
     low, high = first - 1, first
-    while chance(high) < power:
-        if high >= MOST_BLOCKS:
-            return None
-        low, high = high, min(2 * high, MOST_BLOCKS)
+    while high < most and chance(high) < power:
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if chance(middle) >= power else (middle, high)

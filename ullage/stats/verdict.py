@@ -12,7 +12,7 @@ import numpy as np
 from ullage.stats import LEAST_PAIRS, Floats, Verdict, Why
 from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
-from ullage.stats.power import Claim, least, power_equivalence, power_of_both
+from ullage.stats.power import MOST_BLOCKS, Claim, least, power_equivalence, power_of_both
 from ullage.stats.uncertainty import SHARED, Floor, between_copies
 
 if TYPE_CHECKING:
@@ -363,12 +363,10 @@ def blocks_to_settle(case: FamilyMember, rules: Rules, levels: Levels) -> int | 
     m = case.first.moments
     if m.deviation == 0:
         return None
-    needed = [
-        n
-        for n in (_to_differ(case, m, rules, levels), _to_equal(case, m, rules, levels))
-        if n is not None
-    ]
-    return max(1, min(needed) - m.n) if needed else None
+    differing = _to_differ(case, m, rules, levels)
+    equal = _to_equal(case, m, rules, levels, MOST_BLOCKS if differing is None else differing)
+    needed = differing if equal is None else equal
+    return max(1, needed - m.n) if needed is not None else None
 
 
 def _to_differ(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
@@ -411,8 +409,10 @@ def _claim(case: FamilyMember, m: Moments, n: int, rules: Rules, levels: Levels)
     return Claim(abs(m.mean) / error, hurdle)
 
 
-def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> int | None:
-    """Units for equivalence, with what may be wrong with the mean taken off the margin.
+def _to_equal(
+    case: FamilyMember, m: Moments, rules: Rules, levels: Levels, most: int
+) -> int | None:
+    """Units for equivalence, `most` or fewer, with what may be wrong taken off the margin.
 
     Against the first copy and that which shows most; of a curve the least chance along it.
     """
@@ -441,7 +441,7 @@ def _to_equal(case: FamilyMember, m: Moments, rules: Rules, levels: Levels) -> i
         both = power_of_both(first, second, n - 1, between_copies(case.correlation))
         return min((both, *along))
 
-    return least(chance, first=LEAST_PAIRS)
+    return least(chance, first=LEAST_PAIRS, most=most)
 
 
 def _equal_claim(m: Moments, room: float, n: int, level: float) -> Claim:
