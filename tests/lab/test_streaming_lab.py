@@ -141,8 +141,8 @@ def test_a_search_ends_where_a_quota_is_used_up(tmp_path: Path) -> None:
         assert trial.facts["limit"].startswith("none found: the viewers' own CPU ")
 
 
-# What an emulated machine can serve is far from what its host's viewers can watch. A picture may be
-# late by most of a chunk's second, so that one viewer at least has it on a busy host too.
+# What an emulated machine can serve is far from what its host's viewers can watch. They hold some
+# seconds of video, so that a moment in which a busy host stands still is no end of a search.
 EMULATED = """\
 name: streaming-vm
 resources: {cpus: 1, memory: 256MiB}
@@ -151,8 +151,8 @@ environments:
   vm: {provider: qemu, boot: agent}
 blocks: {min: 1, max: 1}
 workloads:
-  - {name: streaming, bitrate: 2000000, chunk: 262144, start: 4, cap: 4096, step_s: 3, ramp_s: 0.5,
-     tries: 2, resolution: 0.9, late_limit_s: 60}
+  - {name: streaming, bitrate: 5000000, chunk: 131072, start: 1, cap: 4096, step_s: 6, ramp_s: 0.5,
+     tries: 2, resolution: 0.5, late_limit_s: 60, buffer_s: 3}
 """
 
 
@@ -160,6 +160,9 @@ def test_a_search_ends_where_an_emulated_machine_does(tmp_path: Path) -> None:
     trials = ran(tmp_path, EMULATED, (0, 3)).trials
     assert {trial.environment for trial in trials} >= {"vm"}
     for trial in trials:
+        if trial.reason is not None:  # there is no figure where not one viewer was served in time
+            assert re.search("^no figure: .*not one viewer|began so late", trial.reason.message)
+            continue
         figure, steps = searched(trial)
         cpus = trial.metrics["server_cpus"]
         assert isinstance(cpus, float) and cpus > 0
