@@ -1,4 +1,4 @@
-"""The programs under test, built once for each file."""
+"""The programs under test, built once."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from tests.mpi.wtime_kit import build
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("programs")
     build(folder)
