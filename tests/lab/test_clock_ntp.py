@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -24,13 +25,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
 def running() -> set[str]:
-    """Every chronyd and QEMU on this host that one of our tags stands on, by process."""
-    processes = leftovers.find(force=True)
-    return {
-        f"{process.tag} {process.name}"
-        for process in processes
-        if "chronyd" in process.name or "qemu" in process.name
-    }
+    """What this test has started and still runs: its directory stands in their environments."""
+    mine, programs = os.fsencode(paths.state_root()), set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if mine in (process / "environ").read_bytes():
+                programs.add((process / "comm").read_text().strip())
+    return programs
 
 
 @pytest.fixture(autouse=True)
@@ -39,12 +40,11 @@ def clean(tag: str) -> Iterator[None]:
 
     The lock by which runs take turns to choose a subnet is nobody's.
     """
-    before = running()
     yield
     files = {path.name for path in paths.state_root().rglob("*") if path.is_file()}
     assert files <= {"subnet.lock"}
     assert not [p for p in paths.data_root().rglob("*") if p.is_file()]
-    assert not running() - before
+    assert not running()
 
 
 def test_corrections_of_a_guest_50_ppm_slow() -> None:

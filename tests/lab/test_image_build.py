@@ -106,7 +106,7 @@ def test_a_killed_build_harms_nothing(
     time.sleep(after_s)
     builder.kill()
     builder.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while running := builders(tmp_path):
         assert time.monotonic() < deadline, running
         time.sleep(0.05)

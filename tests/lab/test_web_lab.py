@@ -128,7 +128,7 @@ def serving(
 
 
 @contextmanager
-def minded(port: int, *server: str, within_s: int = 10) -> Iterator[subprocess.Popen[str]]:
+def minded(port: int, *server: str, within_s: int = 100) -> Iterator[subprocess.Popen[str]]:
     argv = [str(binaries.program("ullage-load")), "serve", "--address", f"127.0.0.1:{port}"]
     argv += ["--path", "/8", "--bytes", "8", "--within-s", str(within_s), "--", *server]
     with subprocess.Popen(argv, stdout=-1, stderr=-1, text=True) as process:
@@ -141,7 +141,7 @@ def minded(port: int, *server: str, within_s: int = 10) -> Iterator[subprocess.P
 def test_a_server_that_never_listens_is_ended() -> None:
     seconds = str(random.randrange(10**5, 10**9))  # tells our sleep from everybody else's
     with minded(free_port(), "sleep", seconds, within_s=1) as process:
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=300)
     assert process.returncode == 1 and "no answer within 1 s" in complaint
     assert subprocess.run(["pgrep", "-fx", f"sleep {seconds}"], check=False).returncode == 1
 
@@ -149,7 +149,7 @@ def test_a_server_that_never_listens_is_ended() -> None:
 def test_a_server_that_answers_wrongly_is_not_up() -> None:
     port = free_port()
     with minded(port, *serving(port, status=503)) as process:
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=300)
     assert process.returncode == 1 and 'it answers "HTTP/1.1 503' in complaint
 
 
@@ -158,7 +158,7 @@ def test_a_port_that_is_taken() -> None:
     with minded(port, *serving(port)) as first:
         assert first.stdout is not None and "listening" in first.stdout.readline()
         with minded(port, "true") as second:
-            _, complaint = second.communicate(timeout=30)
+            _, complaint = second.communicate(timeout=300)
     assert second.returncode == 1 and f"port {port} is taken" in complaint
 
 
@@ -171,7 +171,7 @@ def test_a_client_outlives_its_server(tmp_path: Path) -> None:
     with minded(port, *server) as process:
         assert process.stdout is not None and "listening" in process.stdout.readline()
         client = subprocess.run(ask, capture_output=True, text=True, check=True)
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=300)
     assert process.returncode == 1 and "it ended by itself" in complaint
     result = json.loads(client.stdout)
     assert 0 < result["answered"] < 20 and result["errors"]["refused"] > 0
