@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ullage.runs.pairs import repeated
-from ullage.runs.records import LARGEST, Curve, Metric, Scalar
+from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats.interval import mean
 from ullage.workloads.base import InvalidTrialError, Output
 
@@ -39,8 +40,8 @@ def _check_declared(case: Case, figures: Figures) -> Figures:
         values = [y for _, y in value] if isinstance(value, list) else [value]
         if name not in declared:
             raise InvalidTrialError(f"{case.key} gave the undeclared metric {name}")
-        if not all(abs(y) <= LARGEST for y in values):
-            raise InvalidTrialError(f"{name} is no number, or too large a one")
+        if not all(math.isfinite(y) for y in values):
+            raise InvalidTrialError(f"{name} is not a finite number")
         if isinstance(value, list) and (twice := repeated(value)) is not None:
             raise InvalidTrialError(f"{name} has two points at {twice:g}")
         if declared[name].primary and not all(y > 0 for y in values):
@@ -96,6 +97,6 @@ def _value(values: Sequence[Scalar | Curve], average: Mean) -> Scalar | Curve:
 
 
 def _finite(value: float) -> float:
-    if not abs(value) <= LARGEST:
+    if not math.isfinite(value):
         raise InvalidTrialError("figures so large that they have no mean")
     return value

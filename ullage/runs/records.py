@@ -9,6 +9,7 @@ controller's clock, which is the run's global one (`ullage.host.clock`), unless 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
@@ -90,8 +91,9 @@ Digests = dict[str, Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]]
 
 Better = Literal["higher", "lower"]
 Resource = Literal["cpu", "memory", "disk", "network", "other"]
-Scalar = Finite
-Curve = list[tuple[Finite, Finite]]
+Scalar = Annotated[float, Field(ge=-sys.float_info.max, le=sys.float_info.max)]
+"""A figure: as large as a number can be. What analysis cannot square it refuses itself."""
+Curve = list[tuple[Scalar, Scalar]]
 Metered = dict[str, dict[str, Finite]]
 """Meter → quantity → value."""
 
