@@ -204,7 +204,8 @@ class Process(Exchange):
         if self._finished.done():
             ended = self._finished.result()
             how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
-            reason = f"it ended with {how}"
+            said = self.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            reason = f"it ended with {how}" + (f": {printable(said[-300:], 300)}" if said else "")
         else:
             reason = f"{timeout_s:g} s have passed"
         raise UllageError(
