@@ -204,8 +204,9 @@ class Process(Exchange):
         if self._finished.done():
             ended = self._finished.result()
             how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
-            said = self.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            reason = f"it ended with {how}" + (f": {printable(said[-300:], 300)}" if said else "")
+            lines = self.stderr.decode("utf-8", "replace").strip().split("\n")[-2:]
+            said = printable("; ".join(line.strip() for line in lines)[-300:], 300)
+            reason = f"it ended with {how}" + (f": {said}" if said else "")
         else:
             reason = f"{timeout_s:g} s have passed"
         raise UllageError(
