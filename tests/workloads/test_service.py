@@ -16,7 +16,10 @@ from pydantic import ValidationError
 from tests.support.enginekit import run
 from tests.workloads.web_samples import bent
 from tests.workloads.workload_runs import context_in, finish, free_port, start, wait_until_ready
+from ullage.common import errors
+from ullage.common.errors import UllageError
 from ullage.host import binaries
+from ullage.runs.records import ImageConfig
 from ullage.workloads.base import InvalidTrialError, Output
 from ullage.workloads.web.service import Service, ServiceParameters
 
@@ -269,6 +272,7 @@ def test_whatever_the_minder_prints_is_invalid_or_gives_figures(data: st.DataObj
     ("wrong", "reason"),
     [
         ({"argv": []}, "at least 1 item"),
+        ({"argv": ["a\x00b"]}, "pattern"),
         ({"path": "health"}, "pattern"),
         ({"path": "/a b"}, "pattern"),
         ({"ready": "/\r\nX: y"}, "pattern"),
@@ -293,6 +297,19 @@ def test_whatever_the_minder_prints_is_invalid_or_gives_figures(data: st.DataObj
 def test_wrong_parameters(wrong: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         ServiceParameters.model_validate({"argv": ["x"], **wrong})
+
+
+def test_without_arguments_it_is_the_images_own_server(tmp_path: Path) -> None:
+    asked = ServiceParameters()
+    config = ImageConfig(env={"A": "b"}, workdir="/app", entrypoint=("/app/server",), cmd=("-v",))
+    context = context_in(tmp_path, SERVICE, asked)
+    minder, client = SERVICE.tasks(asked, replace(context, image=config))
+    assert minder.argv[-3:] == ("--", "/app/server", "-v")
+    assert (minder.cwd, dict(minder.env)) == ("/app", {"A": "b"})
+    assert client.cwd is None and not client.env
+    with pytest.raises(UllageError) as refused:
+        SERVICE.tasks(asked, context)
+    assert refused.value.kind is errors.WORKLOAD_NO_PROGRAM
 
 
 def test_titles_are_short() -> None:

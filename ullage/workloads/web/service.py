@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from ullage.common.errors import WORKLOAD_NO_PROGRAM, UllageError
 from ullage.host import binaries
 from ullage.runs.records import Metric
 from ullage.workloads import own_metrics, sources
@@ -41,10 +42,12 @@ UrlPath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=2000
 class ServiceParameters(OpenLoopParameters):
     """The server, when it is ready, and what is asked of it, how often and from where."""
 
-    argv: list[Argument] = Field(
+    argv: list[Argument] | None = Field(
+        None,
         min_length=1,
         max_length=1024,
-        description="the server and its arguments, as a list; it stays in the foreground",
+        description="the server and its arguments, as a list; it stays in the foreground; absent: "
+        "the entry point of your own container image",
     )
     port: int = Field(8080, ge=1, le=65_535, strict=True, description="TCP port of the server")
     ready: UrlPath | None = Field(
@@ -194,7 +197,7 @@ class Service(Workload[ServiceParameters]):
 
     def title(self, parameters: ServiceParameters) -> str:
         """`server.py, 500 requests/s from the host`."""
-        program = Path(parameters.argv[0]).name[:20]
+        program = Path(parameters.argv[0]).name[:20] if parameters.argv else self.name
         place = PLACES.get(parameters.client, "beside it")
         if parameters.load is not None:
             return f"{program}, loaded by {Path(parameters.load[0]).name[:20]} from {place}"
@@ -214,7 +217,7 @@ class Service(Workload[ServiceParameters]):
         minder += [] if parameters.ready_output is None else ["--output", parameters.ready_output]
         server = Task(
             "server",
-            (*minder, "--", *parameters.argv),
+            (*minder, "--", *_argv(parameters, context)),
             cwd=context.workspace,
             service=True,
             ready=READY,
@@ -222,7 +225,7 @@ class Service(Workload[ServiceParameters]):
             stop_s=STOP_S,
             timeout_s=parameters.ready_s + client.timeout_s + 60.0,
         )
-        return server, client
+        return server.of_image(context.image), client
 
     def check(self, parameters: ServiceParameters, outputs: Outputs) -> None:
         """The server served to the end, and whoever loaded it did as asked."""
@@ -256,6 +259,13 @@ def _client(parameters: ServiceParameters, host: str, seed: int) -> Task:
     port = str(parameters.port)
     own = [argument.replace("{host}", host).replace("{port}", port) for argument in parameters.load]
     return Task("client", tuple(own), timeout_s=parameters.load_timeout_s)
+
+
+def _argv(parameters: ServiceParameters, context: Context) -> Sequence[str]:
+    argv = parameters.argv or (context.image.argv if context.image else ())
+    if not argv:
+        raise UllageError(WORKLOAD_NO_PROGRAM, workload=Service.name)
+    return argv
 
 
 def _of_answers(answers: HttpReport) -> dict[str, Any]:
