@@ -108,7 +108,8 @@ SERVER_METRICS: Final = (
         unit="1",
         better="lower",
         description="CPU time of all processes of the server over the time that it served: 1 is "
-        "one CPU all the time. As the instance's kernel counts it: not that of a hypervisor.",
+        "one CPU all the time. As the instance's kernel counts it: not that of a hypervisor. "
+        "Absent when it counted none.",
         part=True,
     ),
     Metric(
@@ -240,14 +241,17 @@ class Service(Workload[ServiceParameters]):
         startup_s, served = _served(outputs)
         figures: Figures = {
             "startup": startup_s,
-            "server_cpu": served.cpu_s / served.seconds,
             "server_peak_memory": float(served.peak_bytes),
         }
+        if served.cpu_s:
+            figures["server_cpu"] = served.cpu_s / served.seconds
         if parameters.load is not None:
             return {**figures, **own_metrics.read(parameters.metrics, outputs["client"])}
         answers = open_loop.report(outputs)
         figures |= open_loop.figures(parameters, answers) | _of_answers(answers)
-        return {**figures, "server_cpu_per_reply": served.cpu_s / answers.answered}
+        if served.cpu_s:
+            figures["server_cpu_per_reply"] = served.cpu_s / answers.answered
+        return figures
 
 
 def _client(parameters: ServiceParameters, host: str, seed: int) -> Task:
