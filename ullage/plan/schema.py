@@ -282,12 +282,25 @@ class MeterPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
+class ContainerImage(Fields):
+    """A container image of the user's own, as the root of every environment."""
+
+    oci: str = Field(
+        pattern=r"^[A-Za-z0-9][^\x00-\x1f]{0,999}$",
+        description="its name in Docker's or Podman's store here, or `docker-archive:FILE`,"
+        " `oci-archive:FILE`, `oci:DIRECTORY:TAG`, `docker://HOST/NAME:TAG`",
+    )
+
+
 class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")
-    image: Literal["built", "host"] = Field(
-        "built", description="`host`: the host's own tools, for native and container only"
+    image: Literal["built", "host"] | ContainerImage = Field(
+        "built",
+        description="what everything runs from: `built`, Debian with what the workloads need;"
+        " `host`, the host's own tools, for native and container only; `{oci: NAME}`, a container"
+        " image of yours",
     )
     snapshot: str | None = Field(
         None,
