@@ -16,8 +16,6 @@ from pydantic import ValidationError
 from tests.support.enginekit import run
 from tests.workloads.web_samples import bent
 from tests.workloads.workload_runs import context_in, finish, free_port, start, wait_until_ready
-from ullage.common import errors
-from ullage.common.errors import UllageError
 from ullage.host import binaries
 from ullage.runs.records import ImageConfig
 from ullage.workloads.base import InvalidTrialError, Output
@@ -307,9 +305,7 @@ def test_without_arguments_it_is_the_images_own_server(tmp_path: Path) -> None:
     assert minder.argv[-3:] == ("--", "/app/server", "-v")
     assert (minder.cwd, dict(minder.env)) == ("/app", {"A": "b"})
     assert client.cwd is None and not client.env
-    with pytest.raises(UllageError) as refused:
-        SERVICE.tasks(asked, context)
-    assert refused.value.kind is errors.WORKLOAD_NO_PROGRAM
+    assert SERVICE.runs_entry_point(asked)
 
 
 def test_titles_are_short() -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from ullage.common.errors import WORKLOAD_NO_PROGRAM, UllageError
 from ullage.host import binaries
 from ullage.runs.records import Metric
 from ullage.workloads import own_metrics, sources
@@ -196,6 +195,9 @@ class Service(Workload[ServiceParameters]):
     def files(self, parameters: ServiceParameters) -> Mapping[str, Path]:
         return {PROGRAM: binaries.program(PROGRAM)}
 
+    def runs_entry_point(self, parameters: ServiceParameters) -> bool:
+        return parameters.argv is None
+
     def title(self, parameters: ServiceParameters) -> str:
         """`server.py, 500 requests/s from the host`."""
         program = Path(parameters.argv[0]).name[:20] if parameters.argv else self.name
@@ -211,14 +213,15 @@ class Service(Workload[ServiceParameters]):
         """The server with its minder, and who loads it."""
         beside = parameters.client == "beside"
         host = LOOPBACK if beside else context.addresses["server"]
-        client = _client(parameters, host, context.seed)
+        client = _client(parameters, host, context)
+        own = parameters.argv or (context.image.argv if context.image else ())
         minder = [f"{context.workspace}/{PROGRAM}", "service"]
         minder += ["--address", f"{host}:{parameters.port}", "--within", repr(parameters.ready_s)]
         minder += [] if parameters.ready is None else ["--http", parameters.ready]
         minder += [] if parameters.ready_output is None else ["--output", parameters.ready_output]
         server = Task(
             "server",
-            (*minder, "--", *_argv(parameters, context)),
+            (*minder, "--", *own),
             cwd=context.workspace,
             service=True,
             ready=READY,
@@ -254,22 +257,16 @@ class Service(Workload[ServiceParameters]):
         return figures
 
 
-def _client(parameters: ServiceParameters, host: str, seed: int) -> Task:
+def _client(parameters: ServiceParameters, host: str, context: Context) -> Task:
     if parameters.load is None:
         address = f"{host}:{parameters.port}"
-        argv = open_loop.arguments(parameters, address, parameters.path, seed)
+        argv = open_loop.arguments(parameters, address, parameters.path, context.seed)
         argv += ["--status", str(parameters.status)]
         return Task("client", tuple(argv), timeout_s=open_loop.timeout_s(parameters))
     port = str(parameters.port)
     own = [argument.replace("{host}", host).replace("{port}", port) for argument in parameters.load]
-    return Task("client", tuple(own), timeout_s=parameters.load_timeout_s)
-
-
-def _argv(parameters: ServiceParameters, context: Context) -> Sequence[str]:
-    argv = parameters.argv or (context.image.argv if context.image else ())
-    if not argv:
-        raise UllageError(WORKLOAD_NO_PROGRAM, workload=Service.name)
-    return argv
+    own_generator = Task("client", tuple(own), timeout_s=parameters.load_timeout_s)
+    return own_generator.of_image(context.image)
 
 
 def _of_answers(answers: HttpReport) -> dict[str, Any]:
