@@ -41,9 +41,8 @@ UrlPath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=2000
 class ServiceParameters(OpenLoopParameters):
     """The server, when it is ready, and what is asked of it, how often and from where."""
 
-    argv: list[Argument] | None = Field(
-        None,
-        min_length=1,
+    argv: list[Argument] = Field(
+        [],
         max_length=1024,
         description="the server and its arguments, as a list; it stays in the foreground; absent: "
         "the entry point of your own container image",
@@ -196,7 +195,7 @@ class Service(Workload[ServiceParameters]):
         return {PROGRAM: binaries.program(PROGRAM)}
 
     def runs_entry_point(self, parameters: ServiceParameters) -> bool:
-        return parameters.argv is None
+        return not parameters.argv
 
     def title(self, parameters: ServiceParameters) -> str:
         """`server.py, 500 requests/s from the host`."""
