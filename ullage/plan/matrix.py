@@ -27,6 +27,7 @@ from ullage.plan.schema import (
     MOST,
     EnvironmentPlan,
     Neighbour,
+    OwnImage,
     Plan,
     Settings,
     WorkloadPlan,
@@ -243,8 +244,9 @@ def _check_memory(
 
 def _check_entry_points(plan: Plan, cases: Sequence[Case], document: YamlFile) -> None:
     """Who says no program runs that of the plan's container image; no other image has one."""
+    entered = isinstance(plan.image, OwnImage) and plan.image.oci is not None
     for case in cases:
-        if case.workload.runs_entry_point(case.parameters) and isinstance(plan.image, str):
+        if case.workload.runs_entry_point(case.parameters) and not entered:
             raise impossible(
                 document,
                 _path(plan, case),

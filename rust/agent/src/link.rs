@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
 use std::thread;
 use std::time::Duration;
 
@@ -98,15 +99,14 @@ pub fn up(name: &str) -> io::Result<()> {
 
 fn set_address(name: &str, what: libc::Ioctl, address: Ipv4Addr) -> io::Result<()> {
     let mut request = named(name)?;
-    let octets = address.octets().map(u8::cast_signed);
+    let octets = address.octets();
     let family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
     // SAFETY: plain bytes. A `sockaddr_in` has the port in the first two of its data, then the
     // address.
     unsafe {
         request.ifr_ifru.ifru_addr.sa_family = family;
-        for (place, octet) in octets.into_iter().enumerate() {
-            request.ifr_ifru.ifru_addr.sa_data[2 + place] = octet as libc::c_char;
-        }
+        let data = &mut request.ifr_ifru.ifru_addr.sa_data[2..];
+        ptr::copy_nonoverlapping(octets.as_ptr(), data.as_mut_ptr().cast(), octets.len());
     }
     call(what, &mut request)
 }
@@ -117,8 +117,10 @@ fn named(name: &str) -> io::Result<libc::ifreq> {
     if name.is_empty() || name.len() >= request.ifr_name.len() {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *place = byte as libc::c_char;
+    // SAFETY: it fits, with room for a zero.
+    unsafe {
+        let target = request.ifr_name.as_mut_ptr().cast();
+        ptr::copy_nonoverlapping(name.as_ptr(), target, name.len());
     }
     Ok(request)
 }

@@ -83,8 +83,8 @@ fn main() {
     let result = match parse(args.collect()) {
         Ok(Command::Serve(options)) => serve(options),
         Ok(Command::Enter(place)) => place.go().and_then(|()| serve(Serve::default())),
-        Ok(Command::Link(link)) => end(link.go()),
-        Ok(Command::Workspace(place)) => end(place.make()),
+        Ok(Command::Link(link)) => end(&link.go()),
+        Ok(Command::Workspace(place)) => end(&place.make()),
         Ok(Command::Pause) => pause::pause(),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
@@ -101,8 +101,8 @@ fn main() {
 }
 
 /// The end of a command that does one thing and speaks to nobody.
-fn end(result: Result<(), String>) -> ! {
-    if let Err(message) = &result {
+fn end(result: &Result<(), String>) -> ! {
+    if let Err(message) = result {
         ullage_common::say(&format!("ullage-agent: {message}"));
     }
     exit(result.is_err().into());
