@@ -93,7 +93,7 @@ def test_any_output_is_searched(stdout: str, expected: str) -> None:
         },
         {
             "argv": ["true"],
-            "metrics": {"No Name": {"unit": "s", "better": "lower", "line": "last"}},
+            "metrics": {"No": {"unit": "s", "better": "lower", "line": "last"}},
         },
     ],
 )

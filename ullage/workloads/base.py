@@ -123,6 +123,9 @@ class Output:
     seconds: float
     usage: Usage | None = None
     """What the program used, where the agent told."""
+    memory_kills: int = 0
+    """So many processes of its instance did the kernel kill during the trial, as memory ran out.
+    Looked at where the workload `guards_memory`."""
 
     @property
     def cpu_s(self) -> float | None:
@@ -163,6 +166,8 @@ class Workload(ABC, Generic[P]):
     and year, the published setting; each with a link."""
     parameters_model: type[P]
     metrics: ClassVar[tuple[Metric, ...]]
+    guards_memory: ClassVar[bool] = False
+    """A program of it may run out of memory: it is looked whether one was killed for that."""
     scaling: ClassVar[tuple[str, ...]] = ()
     """The parameters that a plan varies to see how the work scales, such as `threads`: the report
     then draws the speed-up over the one that it varied."""
