@@ -23,7 +23,7 @@ RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
-  prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg
+  prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd
 LINT_PACKAGES := clang-format
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd

@@ -23,9 +23,9 @@ from ullage.environments.agent.client import binary
 from ullage.host import facts, image
 from ullage.meters.energy import metering
 from ullage.plan import schedule
-from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages
+from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages, require_entry_point
 from ullage.plan.meters import idle_s
-from ullage.plan.schema import Plan
+from ullage.plan.schema import OwnImage, Plan
 from ullage.runs.events import (
     BlockDone,
     CellLeft,
@@ -193,9 +193,17 @@ class Engine(Session):
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("finding the image (built once, then cached)")
-        built = await image.build(
-            packages(self.matrix), artifacts(self.matrix), snapshot=self.plan.snapshot
-        )
+        own = self.plan.image if isinstance(self.plan.image, OwnImage) else None
+        if own is not None and own.oci is not None:
+            built = await image.from_container(own.oci)
+            require_entry_point(self.matrix, built.record())
+        else:
+            built = await image.build(
+                [*packages(self.matrix), *(own.packages if own else ())],
+                artifacts(self.matrix),
+                image.Additions(own.files, own.run) if own else None,
+                snapshot=self.plan.snapshot,
+            )
         built.require(programs)
         await built.verify()
         self.image = built.record()
@@ -332,7 +340,7 @@ class Engine(Session):
             for e in self.matrix.environments
             if e.key != self.matrix.baseline and e.again_of is None
         ]
-        metrics = {case.key: case.workload.metrics for case in self.matrix.cases}
+        metrics = {case.key: case.metrics for case in self.matrix.cases}
         done = [trial for trial in self.trials.values() if trial.block < blocks]
         return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ullage.common.text import printable, slug
 from ullage.environments import Instance
 from ullage.environments.agent.client import AgentError, Command
+from ullage.environments.agent.process import ITSELF
 from ullage.runs.events import Reason
 from ullage.workloads.base import Context, Place, Role, Task
 
@@ -75,7 +76,10 @@ def workspace(instance: Instance, case: Case) -> str:
 async def make_workspace(instance: Instance, case: Case) -> None:
     """Make it, with the files of ours that the workload needs inside."""
     directory = workspace(instance, case)
-    await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
+    image = instance.spec.image
+    owner = () if image is None or image.config is None else image.config.user.ids
+    for path in (instance.data, directory) if owner else (directory,):
+        await instance.agent.run(Command((*ITSELF, "workspace", path, *map(str, owner))))
     for name, file in case.workload.files(case.parameters).items():
         await instance.agent.put(file, f"{directory}/{name}", 0o755)
 
@@ -92,6 +96,7 @@ def context(team: Team, case: Case, seed: int) -> Context:
         data=team.instance.data,
         workspace=workspace(team.instance, case),
         workspaces={role: workspace(player, case) for role, player in players.items()},
+        image=spec.image.config if spec.image is not None else None,
     )
 
 
@@ -112,6 +117,7 @@ async def cannot_start(team: Team, case: Case, seed: int) -> Reason | None:
         look = Command(
             argv=("sh", "-c", _CAN_START, "sh", program),
             env=dict(task.env),
+            user=task.user,
             cwd=task.cwd or where.workspaces[task.role],
             timeout_s=30,
         )
@@ -135,7 +141,7 @@ async def perform(
         if task.role not in players:
             continue
         cwd = task.cwd or where.workspaces[task.role]
-        command = Command(argv=task.argv, env=dict(task.env), cwd=cwd, timeout_s=task.timeout_s)
+        command = Command(task.argv, dict(task.env), cwd, task.user, task.timeout_s)
         done, stdout, stderr = await players[task.role].agent.run(command)
         if done.status != 0:
             output = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)

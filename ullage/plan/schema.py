@@ -282,12 +282,50 @@ class MeterPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
+_INSIDE = r"^(/([^/\x00.][^/\x00]*|\.[^/\x00.][^/\x00]*|\.\.[^/\x00]+))+$"
+"""Absolute, and neither `.` nor `..` in it."""
+_Inside = Annotated[str, StringConstraints(pattern=_INSIDE, max_length=1000)]
+_Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=65_536)]
+
+
+class OwnImage(Fields):
+    """What of the user's own every environment runs from: a container image, or more on ours."""
+
+    packages: list[
+        Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$", max_length=200)]
+    ] = Field([], max_length=1000, description="Debian packages, beside those of the workloads")
+    files: dict[Annotated[str, StringConstraints(min_length=1, max_length=4096)], _Inside] = Field(
+        {}, max_length=1000, description="a file or directory here → its path inside, `/opt/app`"
+    )
+    run: list[Annotated[list[_Word], Field(min_length=1, max_length=1024)]] = Field(
+        [],
+        max_length=100,
+        description="commands to run inside, in order, when the image is built; each a list",
+    )
+    oci: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][^\x00-\x1f]{0,999}$",
+        description="its name in Docker's or Podman's store here, or `docker-archive:FILE`,"
+        " `oci-archive:FILE`, `oci:DIRECTORY:TAG`, `docker://HOST/NAME:TAG`",
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> OwnImage:
+        more = bool(self.packages or self.files or self.run)
+        if (self.oci is not None) == more:
+            raise ValueError("either `oci`, or some of `packages`, `files` and `run`")
+        return self
+
+
 class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")
-    image: Literal["built", "host"] = Field(
-        "built", description="`host`: the host's own tools, for native and container only"
+    image: Literal["built", "host"] | OwnImage = Field(
+        "built",
+        description="what everything runs from: `built`, Debian with what the workloads need;"
+        " `host`, the host's own tools, for native and container only; `{oci: NAME}`, a container"
+        " image of yours; `{packages: [NAME]}`, `files` and `run`, more on what is built",
     )
     snapshot: str | None = Field(
         None,

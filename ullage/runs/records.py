@@ -241,11 +241,45 @@ class Parity(Record):
     values: dict[str, str]
 
 
+class User(Record):
+    """Whom a program runs as."""
+
+    uid: int = Field(0, ge=0, lt=1 << 32)
+    gid: int = Field(0, ge=0, lt=1 << 32)
+    groups: tuple[int, ...] = ()
+    """Beside the first one."""
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        """As `chown` takes them."""
+        return self.uid, self.gid
+
+
+class ImageConfig(Record):
+    """How a container image wants its program to be run."""
+
+    user: User = User()
+    env: dict[str, str] = {}
+    workdir: str = "/"
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What runs when nothing else is asked for; empty: the image does not say."""
+        return (*self.entrypoint, *self.cmd)
+
+
 class ImageRecord(Record):
     """The root filesystem that every environment ran from."""
 
-    kind: Literal["built", "host"]
+    kind: Literal["built", "host", "oci"]
     digest: str
+    reference: str | None = None
+    """What the plan called it: a container image of the user's own."""
+    id: str | None = None
+    """`sha256:…` of that image's configuration, which names the digest of each layer."""
+    config: ImageConfig | None = None
     packages: dict[str, str] = {}
     """Name → version."""
     hashes: dict[str, str] = {}

@@ -26,7 +26,7 @@ from ullage.environments.agent.clock import ClockMap, Instant
 from ullage.environments.agent.frames import Data, FrameError, Kind, Message
 from ullage.host import clock
 from ullage.runs.events import Usage
-from ullage.runs.records import LATEST_NS
+from ullage.runs.records import LATEST_NS, User
 
 KEEP_BYTES: Final = 8 * 1024 * 1024
 OUTPUT_LIMIT: Final = 1024 * 1024 * 1024
@@ -34,6 +34,10 @@ OUTPUT_LIMIT: Final = 1024 * 1024 * 1024
 _SIGKILL: Final = 9
 
 T = TypeVar("T")
+
+
+ITSELF: Final = ("/proc/self/exe",)
+"""A child of the agent is the agent until it executes: an image may hold no other program."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     """Added to the agent's minimal environment."""
     cwd: str = "/"
+    user: User | None = None
+    """None: whom the agent runs as."""
     timeout_s: float = 600.0
     """Counted from the start; then the process group is killed."""
 
@@ -126,6 +132,8 @@ class Process(Exchange):
             "timeout_ns": round(command.timeout_s * 1e9),
             "stdin": "null",
         }
+        if command.user is not None:
+            fields["user"] = command.user.model_dump(mode="json")
         if at_ns is not None:
             fields["at_ns"] = self._clock_map().to_agent(at_ns)
         now = self.requested_ns = clock.ordered_ns()
@@ -204,7 +212,9 @@ class Process(Exchange):
         if self._finished.done():
             ended = self._finished.result()
             how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
-            reason = f"it ended with {how}"
+            lines = self.stderr.decode("utf-8", "replace").strip().split("\n")[-2:]
+            said = printable("; ".join(line.strip() for line in lines)[-300:], 300)
+            reason = f"it ended with {how}" + (f": {said}" if said else "")
         else:
             reason = f"{timeout_s:g} s have passed"
         raise UllageError(
