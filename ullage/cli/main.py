@@ -262,13 +262,15 @@ def run_command(
 
         learned = RunFolder.open(named(pilot, runs)) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
-        _warn_if_too_small(cells)
+        _warn_of_this_host(checked, cells)
         _warn_of_meters(checked, cells)
         return
     from ullage.cli.live.terminal import RunProgress
+    from ullage.experiments import preflight
     from ullage.experiments.run import conclude, run_plan
 
     Needs(cells).check()
+    preflight.check_parity(checked, cells)
     if resume is not None:
         folder = resume
     else:
@@ -276,6 +278,8 @@ def run_command(
         put(folder / PLAN, source.read_bytes())
     with ExitStack() as stack:
         progress: Progress = stack.enter_context(RunProgress(checked.blocks.max))
+        if busy := preflight.busy():
+            progress.warning(busy)
         if live:
             from ullage.cli.live.progress import followed
 
@@ -287,14 +291,17 @@ def run_command(
         raise typer.Exit(code)
 
 
-def _warn_if_too_small(cells: "Matrix") -> None:
+def _warn_of_this_host(checked: "Plan", cells: "Matrix") -> None:
     """A plan may be for another host, so it is not refused."""
-    from ullage.plan.instances import Needs
+    from ullage.experiments import preflight
 
-    try:
-        Needs(cells).check()
-    except UllageError as error:
-        stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
+    for error in preflight.faults(checked, cells):
+        stderr.print(
+            f"[yellow]warning:[/] not on this host: {escape(f'{error.message}; {error.hint}')}",
+            soft_wrap=True,
+        )
+    if busy := preflight.busy():
+        stderr.print(f"[yellow]warning:[/] {escape(busy)}", soft_wrap=True)
 
 
 def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:
