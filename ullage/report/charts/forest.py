@@ -80,6 +80,8 @@ class RatioRow:
     """Smaller, after the label: the metric, or the parameters."""
     note: str = ""
     """Instead of figures: why there are none."""
+    absolute: str = ""
+    """What it is the ratio of, in the metric's unit."""
 
 
 @dataclass(frozen=True)
