@@ -1,6 +1,6 @@
 """Every whole plan that the docs show is one: `--dry-run` takes it as it stands.
 
-One that this kind of host cannot even check has `<!-- needs: WHAT -->` on the line before its fence.
+One that this kind of host cannot even check has `<!-- needs: WHAT -->` right before its fence.
 """
 
 from __future__ import annotations

@@ -80,12 +80,15 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever the locale can show is shown
             stream.reconfigure(errors="replace")
+    output = sys.stdout
     try:
         app()
     except UllageError as error:
         _fail(error)
-    except BrokenPipeError:
-        sys.exit(ExitCode.GATE_FAILED)
+    except SystemExit:
+        if sys.stdout is not output:  # Typer put it away: whoever reads has enough, as `head` has
+            sys.exit(ExitCode.DONE)
+        raise
     except OSError as error:
         _fail(_said(error))
     except ExceptionGroup as several:  # of those who work side by side
@@ -191,6 +194,7 @@ def image_build(
     """Build the root filesystem for a plan (cached by what is in it)."""
     import asyncio
 
+    from ullage.cli.live.terminal import RunProgress
     from ullage.host import image
     from ullage.plan import matrix, schema
 
@@ -198,7 +202,14 @@ def image_build(
     cells = matrix.resolve(plan, document) if plan and document else None
     snapshot = plan.snapshot if plan else None
     artifacts = matrix.artifacts(cells)
-    built = asyncio.run(image.build(matrix.packages(cells), artifacts, snapshot=snapshot))
+    with RunProgress(1) as progress:
+        building = image.build(
+            matrix.packages(cells),
+            artifacts,
+            snapshot=snapshot,
+            on_progress=lambda step: progress.step(f"image: {step}"),
+        )
+        built = asyncio.run(building)
     if as_json:
         print_json(
             {

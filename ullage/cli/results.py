@@ -37,6 +37,9 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     if as_json:
         print_json([run.model_dump(mode="json") for run in (*ordinary, *elastic)])
         return
+    if not ordinary and not elastic:
+        stderr.print(escape(f"no runs in {runs}; `ullage run` makes one, `--runs` looks elsewhere"))
+        return
     table = Table(box=None, pad_edge=False)
     table.add_column("run", no_wrap=True, overflow="fold")
     for column in ("blocks", "trials", "without figures"):

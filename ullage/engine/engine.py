@@ -194,7 +194,10 @@ class Engine(Session):
             return None
         self.progress.step("finding the image (built once, then cached)")
         built = await image.build(
-            packages(self.matrix), artifacts(self.matrix), snapshot=self.plan.snapshot
+            packages(self.matrix),
+            artifacts(self.matrix),
+            snapshot=self.plan.snapshot,
+            on_progress=lambda step: self.progress.step(f"image: {step}"),
         )
         built.require(programs)
         await built.verify()

@@ -18,7 +18,7 @@ from ullage.plan.instances import Needs
 from ullage.plan.matrix import Matrix
 from ullage.plan.schema import NUISANCES, Plan
 
-LOOK_S: Final = 0.5
+LOOK_S: Final = 0.2
 """So long is the host looked at."""
 BUSY: Final = 0.1
 """Share of the CPUs that others may use before it is said."""
@@ -91,7 +91,7 @@ async def _absent(cells: Matrix) -> list[UllageError]:
 
 
 def busy() -> str | None:
-    """A sentence where others use much of this host now; waits half a second to see it."""
+    """A sentence where others use much of this host now; waits a moment to see it."""
     before = HostReading.now()
     time.sleep(LOOK_S)
     shares = before.until(HostReading.now())
