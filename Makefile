@@ -141,6 +141,26 @@ docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
 bench: build mpi ## The benchmarks, each beside its peers
 	$(BIN)/python -m benchmarks
 
+SITE := build/site
+SITE_ENV := build/site-env
+OLD := tests/old_folders
+
+.PHONY: site
+site: build $(SITE_ENV)/.installed ## The docs as pages in build/site, with search; a broken link or anchor fails
+	rm -rf $(SITE) $(SITE)-extra
+	mkdir -p $(SITE)-extra/gallery
+	cp docs/site/start.html $(SITE)-extra/index.html
+	for kind in run duet curve profile; do \
+	  $(BIN)/ullage report --read-only --out $(SITE)-extra/gallery/$$kind.html $(OLD)/$$kind/* || exit 1; done
+	$(BIN)/ullage elastic report --out $(SITE)-extra/gallery/elastic.html $(OLD)/elastic/*
+	$(SITE_ENV)/bin/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -c docs/site . $(SITE)
+	@echo "open $(SITE)/index.html"
+
+$(SITE_ENV)/.installed: requirements-site.lock
+	$(PYTHON) -m venv $(SITE_ENV)
+	$(SITE_ENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock
+	touch $@
+
 .PHONY: lock
 lock: $(VENV)/.installed-dev ## Lock the Python dependencies anew, with hashes
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -148,6 +168,9 @@ lock: $(VENV)/.installed-dev ## Lock the Python dependencies anew, with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header -c requirements-dev.lock \
 	  requirements.in -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header -c requirements-dev.lock \
+	  requirements-site.in -o requirements-site.lock
 
 .PHONY: clean
 clean: ## Remove what was built here, and what killed runs left on this host

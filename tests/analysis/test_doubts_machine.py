@@ -166,3 +166,14 @@ def test_others_are_never_less_than_nothing() -> None:
 def test_of_a_run_before_there_was_such_a_reading_nothing_is_told() -> None:
     old = trial(0, "vm", 1.0, meters={"host": {"busy": 0.5, "steal": 0.0}})
     assert machine.others(old) is None
+
+
+def test_a_crowd_is_what_others_and_the_hypervisor_took_where_it_can_be_told() -> None:
+    def shared(steal: float, **host: float) -> Any:
+        meters = {"host": {**QUIET, "steal": steal, **host}}
+        return trial(0, "vm", 1.0, meters=meters, roles=(role(1.0, used_s=1.0),), instance=SHARED)
+
+    old = trial(1, "vm", 1.0, meters={"host": {"busy": 0.5, "steal": 0.5}})
+    trials = [shared(0.1, programs=0.6), shared(0.0, programs=0.6), old]
+    assert machine.crowd(trials) == pytest.approx(0.095 + 0.05)
+    assert machine.crowd([old]) is None

@@ -495,6 +495,23 @@ def test_of_a_table_the_floor_is_told_by_figure(calm: Analysis) -> None:
     assert "other work" not in sentence
 
 
+@pytest.mark.parametrize(("key", "where"), [("mine", "mine"), ("command", "other work")])
+def test_work_of_no_resource_is_called_by_its_as(calm: Analysis, key: str, where: str) -> None:
+    def change(c: Comparison) -> Comparison:
+        update = {"workload": key, "workload_title": f"{key}, size 2" if key == "mine" else "sh -c"}
+        return c.model_copy(update={**update, "resource": "other"})
+
+    comparisons = tuple(change(c) if c.workload == CPU.key else c for c in calm.comparisons)
+    summaries = tuple(
+        r.model_copy(update={"resource": "other", "members": ((key, r.members[0][1]),)})
+        for r in calm.resources
+        if r.resource == "cpu"
+    )
+    changed = calm.model_copy(update={"comparisons": comparisons, "resources": summaries})
+    text = " ".join(sentences.answer(changed))
+    assert (f"{where}, size 2" if key == "mine" else where) in text
+
+
 def test_copies_that_differ_come_first(calm: Analysis) -> None:
     def apart(c: Comparison, p: float) -> Comparison:
         return c.model_copy(update={"interval": _interval(1.02, 1.04), "p_difference": p})

@@ -287,3 +287,27 @@ def test_doctor_tells_machines_too(tmp_path: Path) -> None:
     assert all(f["hint"] for f in document["findings"] if f["state"] != "ok")
     assert done.code == int("missing" in states.values())
     assert document["host"]["cpus"] == sorted(os.sched_getaffinity(0))
+
+
+def test_a_reader_that_has_enough_is_no_failure(tmp_path: Path) -> None:
+    write_plan(tmp_path)
+    command = [sys.executable, "-m", "ullage", "run", "plan.yaml", "--dry-run"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert process.returncode == 0, said
+    assert "Broken pipe" not in said and "Traceback" not in said
+
+
+def test_a_folder_without_runs_says_so(tmp_path: Path) -> None:
+    done = ullage("list", cwd=tmp_path)
+    assert (done.code, done.stdout) == (0, "")
+    assert "no runs in runs" in done.stderr
+
+
+def test_what_is_to_be_compared_and_is_not_there_is_named(tmp_path: Path) -> None:
+    done = ullage("compare", "nope1", "nope2", cwd=tmp_path)
+    assert done.code == 2 and "there is no nope1 nor nope2" in done.stderr

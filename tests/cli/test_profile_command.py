@@ -60,6 +60,22 @@ def test_with_a_run_it_predicts(ullage: Ullage, saved: str, tmp_path: Path) -> N
     assert "cpu 60 % × " in done.stdout
 
 
+def test_weights_that_the_data_do_not_hold_are_refused(
+    ullage: Ullage, saved: str, tmp_path: Path
+) -> None:
+    known = Profile.model_validate_json(Path(saved).read_text())
+    first, *others = known.weights
+    share = first.share.model_copy(update={"low": 0.0, "high": 1.0})
+    unknown = (first.model_copy(update={"share": share}), *others)
+    wide = known.model_copy(update={"weights": unknown})
+    (tmp_path / "wide.json").write_text(wide.model_dump_json())
+    run = make_run(tmp_path / "run", raw=False)
+    done = ullage("--load", "wide.json", "--run", str(run))
+    assert done.code == 0, done.stderr
+    assert "hold no weights: CPU may be 0 to 100 % of its time" in done.stdout
+    assert "--weights" not in done.stdout and "it will take" not in done.stdout
+
+
 def test_json_is_the_whole_result(ullage: Ullage, saved: str, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", raw=False)
     document = json.loads(ullage("--load", saved, "--run", str(run), "--json").stdout)

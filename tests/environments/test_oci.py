@@ -211,6 +211,20 @@ def test_a_runtime_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         assert runtime in caught.value.message
 
 
+def test_a_runtime_that_does_not_answer_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for runtime, remedy in (("docker", "systemctl start docker"), ("podman", "podman info")):
+        program = tmp_path / runtime
+        program.write_text("#!/bin/sh\necho no daemon here >&2; exit 1\n", encoding="utf-8")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        with pytest.raises(errors.UllageError) as caught:
+            asyncio.run(Oci(OciOptions.model_validate({"runtime": runtime})).check())
+        assert caught.value.kind is errors.HOST_NO_ANSWER
+        assert "no daemon here" in caught.value.message and remedy in caught.value.hint
+
+
 def test_an_unknown_runtime_is_refused() -> None:
     with pytest.raises(ValueError, match="runtime"):
         OciOptions.model_validate({"runtime": "rkt"})

@@ -91,4 +91,5 @@ def test_a_daemon_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
     with pytest.raises(errors.UllageError) as caught:
         asyncio.run(docker().check())
-    assert caught.value.kind is errors.HOST_MISSING
+    assert caught.value.kind is errors.HOST_NO_ANSWER
+    assert "systemctl start docker" in caught.value.hint

@@ -96,7 +96,8 @@ def test_what_no_factor_replaces_is_checked(
     [
         ("instances: 1", 2, 2 << 30),
         ("resources: null", 2, 2 << 30),
-        ("resources: {}", 2, 1 << 30),
+        ("resources: {}", 2, 2 << 30),
+        ("resources: {cpus: 0.5}", 2, 2 << 30),
         ("resources: {memory: 3GiB}", 2, 3 << 30),
     ],
 )

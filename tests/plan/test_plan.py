@@ -320,3 +320,29 @@ def test_whole_generations_are_a_good_plan() -> None:
     checked, _ = schema.loads(text)
     assert (checked.repeat.instances, checked.repeat.iterations) == (2, 3)
     assert schema.loads(GOOD)[0].repeat.instances is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "advice"),
+    [
+        ("docker", "`provider: oci` with `runtime: docker`"),
+        ("Podman", "`provider: oci` with `runtime: podman`"),
+        ("kvm", "`provider: qemu`"),
+        ("ssh", "ullage measures the host that it runs on"),
+        ("qeum", "did you mean qemu?"),
+    ],
+)
+def test_another_name_of_a_provider_points_to_it(provider: str, advice: str) -> None:
+    with pytest.raises(UllageError) as caught:
+        resolved(GOOD.replace("provider: qemu", f"provider: {provider}"))
+    assert caught.value.kind is errors.PLAN_UNKNOWN_PROVIDER
+    assert advice in caught.value.hint
+
+
+def test_a_workload_is_called_by_its_as() -> None:
+    text = GOOD.replace("{name: sysbench-cpu, vary", "{name: sysbench-cpu, as: mine, vary")
+    assert [case.title for case in resolved(text).cases] == [
+        "mine, threads 1",
+        "mine, threads 2",
+        resolved(GOOD).cases[2].title,
+    ]

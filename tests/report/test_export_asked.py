@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -54,3 +55,36 @@ def test_without_a_name_the_picture_is_that_of_the_ratios(place: Path) -> None:
     assert plain.code == 0, plain.stderr
     assert plain.stdout.startswith("<svg")
     assert plain.stdout == named.stdout
+
+
+def test_a_picture_has_the_width_and_the_font_that_a_paper_wants(place: Path) -> None:
+    look = ("--width", "85", "--font", "Times")
+    for picture in ("ratios", "timeline"):
+        done = ullage("export", "a", "--format", "svg", "--picture", picture, *look, cwd=place)
+        assert done.code == 0, done.stderr
+        root = ElementTree.fromstring(done.stdout)
+        assert float(root.get("width", "")) == pytest.approx(85 / 25.4 * 96, abs=0.01)
+        assert root.get("viewBox"), "what is drawn is scaled, not cut"
+        assert "Times" in done.stdout and "system-ui" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--width", "85"),
+        ("--font", "Times", "--format", "latex"),
+        ("--font", 'a"><script>', "--format", "svg"),
+        ("--caption", "x"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_a_pictures_or_a_papers_only_is_refused(place: Path, more: tuple[str, ...]) -> None:
+    done = ullage("export", "a", *more, cwd=place)
+    assert done.code == 2 and done.stdout == ""
+
+
+def test_a_table_for_a_paper_has_a_caption_and_one_word_verdicts(place: Path) -> None:
+    done = ullage("export", "a", "--format", "latex", "--caption", "Cost & ratio", cwd=place)
+    assert done.code == 0, done.stderr
+    assert r"\caption{Cost \& ratio}" in done.stdout and r"\label{tab:" in done.stdout
+    assert "more blocks" not in done.stdout and done.stdout.endswith("\\end{table}\n")

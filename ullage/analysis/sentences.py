@@ -341,7 +341,8 @@ def _parts(analysis: Analysis, resource: ResourceSummary) -> list[_Phrase]:
         if c.environment == resource.environment and (c.workload, c.metric) in resource.members
     ]
     if len(members) == 1:
-        return [_part(members[0], where)]
+        named = resource.resource == "other" and has_name(members[0])
+        return [_part(members[0], members[0].workload_title if named else where)]
     if resource.verdict in ("worse", "better", "equivalent") and _clear(analysis, resource):
         several = f"{where} (mean of {len(members)} figures)"
         return [_Phrase(resource.verdict, several, resource)]
@@ -350,6 +351,11 @@ def _parts(analysis: Analysis, resource: ResourceSummary) -> list[_Phrase]:
         _part(c, title if titles.count(title) == 1 else f"{title}, {c.metric}")
         for c, title in zip(members, titles, strict=True)
     ]
+
+
+def has_name(c: Comparison) -> bool:
+    """Does the plan call its workload something (`as:`)? Then its title begins with that."""
+    return c.workload_title.partition(", ")[0] == c.workload.partition("[")[0]
 
 
 def _clear(analysis: Analysis, resource: ResourceSummary) -> bool:

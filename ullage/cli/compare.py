@@ -105,7 +105,9 @@ def compare_command(
         _runs(paths, as_json=as_json, out=out)
         return
     if len(tables) > 1:
-        raise typer.BadParameter("give one table, or several run folders")
+        lacking = [str(path) for path in tables if not named(path, runs).exists()]
+        reason = f"there is no {' nor '.join(lacking)} here or in {runs}; " if lacking else ""
+        raise typer.BadParameter(f"{reason}give one table, or several run folders")
     if baseline is None:
         raise typer.BadParameter("a table needs --baseline ENVIRONMENT")
     # Read by NumPy when it loads: threads of BLAS beside ours would only wait for each other.

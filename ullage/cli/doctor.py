@@ -6,17 +6,19 @@ import asyncio
 import os
 import shutil
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ullage import environments
 from ullage.common.errors import UllageError
 from ullage.environments import Provider
 from ullage.environments.agent import client
+from ullage.environments.containers.docker import Docker
 from ullage.host import cgroups, clock, facts
 from ullage.meters import energy
 from ullage.meters.energy import discovery
 
 State = Literal["ok", "missing", "limited"]
+WITH_STORE: Final[tuple[Literal["docker", "podman"], ...]] = ("docker", "podman")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ async def examine() -> list[Finding]:
     findings.append(_program("mmdebstrap", "the image"))
     for provider in environments.PROVIDERS:
         findings.append(await _provider(provider))
+    findings += [await _runtime(runtime) for runtime in WITH_STORE]
     findings.append(await asyncio.to_thread(_energy))
     return findings
 
@@ -118,6 +121,16 @@ def _program(name: str, purpose: str) -> Finding:
     if path := shutil.which(name):
         return Finding(name, "ok", path)
     return Finding(name, "missing", f"needed for {purpose}", f"apt-get install {name}")
+
+
+async def _runtime(runtime: Literal["docker", "podman"]) -> Finding:
+    """Nobody needs one: containers are made without it, so it is no more than limited."""
+    subject = f"runtime {runtime}"
+    try:
+        await Docker(runtime).check()
+    except UllageError as error:
+        return Finding(subject, "limited", error.message, error.hint)
+    return Finding(subject, "ok", f"`provider: oci` with `runtime: {runtime}`")
 
 
 async def _provider(kind: type[Provider]) -> Finding:

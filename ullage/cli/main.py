@@ -83,12 +83,15 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever the locale can show is shown
             stream.reconfigure(errors="replace")
+    output = sys.stdout
     try:
         app()
     except UllageError as error:
         _fail(error)
-    except BrokenPipeError:
-        sys.exit(ExitCode.GATE_FAILED)
+    except SystemExit:
+        if sys.stdout is not output:  # Typer put it away: whoever reads has enough, as `head` has
+            sys.exit(ExitCode.DONE)
+        raise
     except OSError as error:
         _fail(_said(error))
     except ExceptionGroup as several:  # of those who work side by side
@@ -200,6 +203,7 @@ def image_build(
     """Build the root filesystem for a plan (cached by what is in it)."""
     import asyncio
 
+    from ullage.cli.live.terminal import RunProgress
     from ullage.host import image
     from ullage.plan import matrix, schema
 
@@ -207,7 +211,14 @@ def image_build(
     cells = matrix.resolve(plan, document) if plan and document else None
     snapshot = plan.snapshot if plan else None
     artifacts = matrix.artifacts(cells)
-    built = asyncio.run(image.build(matrix.packages(cells), artifacts, snapshot=snapshot))
+    with RunProgress(1) as progress:
+        building = image.build(
+            matrix.packages(cells),
+            artifacts,
+            snapshot=snapshot,
+            on_progress=lambda step: progress.step(f"image: {step}"),
+        )
+        built = asyncio.run(building)
     if as_json:
         print_json(
             {
@@ -283,13 +294,15 @@ def run_command(
 
         learned = RunFolder.open(named(pilot, runs)) if pilot is not None else None
         dryrun.show(checked, cells, as_json=as_json, pilot=learned, runs=runs)
-        _warn_if_too_small(cells)
+        _warn_of_this_host(checked, cells)
         _warn_of_meters(checked, cells)
         return
     from ullage.cli.live.terminal import RunProgress
+    from ullage.experiments import preflight
     from ullage.experiments.run import conclude, run_plan
 
     Needs(cells).check()
+    preflight.check_parity(checked, cells)
     if resume is not None:
         folder = resume
     else:
@@ -297,6 +310,8 @@ def run_command(
         put(folder / PLAN, source.read_bytes())
     with ExitStack() as stack:
         progress: Progress = stack.enter_context(RunProgress(checked.blocks.max))
+        if busy := preflight.busy():
+            progress.warning(busy)
         if live:
             from ullage.cli.live.progress import followed
 
@@ -322,14 +337,17 @@ def _labelled(checked: "Plan", labels: Mapping[str, str]) -> "Plan":
         ) from None
 
 
-def _warn_if_too_small(cells: "Matrix") -> None:
+def _warn_of_this_host(checked: "Plan", cells: "Matrix") -> None:
     """A plan may be for another host, so it is not refused."""
-    from ullage.plan.instances import Needs
+    from ullage.experiments import preflight
 
-    try:
-        Needs(cells).check()
-    except UllageError as error:
-        stderr.print(f"[yellow]warning:[/] not on this host: {escape(error.message)}")
+    for error in preflight.faults(checked, cells):
+        stderr.print(
+            f"[yellow]warning:[/] not on this host: {escape(f'{error.message}; {error.hint}')}",
+            soft_wrap=True,
+        )
+    if busy := preflight.busy():
+        stderr.print(f"[yellow]warning:[/] {escape(busy)}", soft_wrap=True)
 
 
 def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:

@@ -73,6 +73,9 @@ def list_command(as_json: Json = False) -> None:
             state += ", but that file is gone: it was removed or moved"
         line = f"logger {running.name}: {running.meter} since {running.since} into {running.file}"
         stdout.print(escape(line + state), soft_wrap=True)
+    stderr.print(
+        "`ullage meter start NAME` reads one in the background; `ullage meter energy` asks it"
+    )
 
 
 def _show_meter(meter: LocalMeter) -> None:

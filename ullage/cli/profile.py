@@ -67,7 +67,7 @@ def profile_command(
     as_json: Json = False,
 ) -> None:
     """Measure what a command waits for, and predict its cost elsewhere."""
-    from ullage.analysis.profiles import model, prediction
+    from ullage.analysis.profiles import model, prediction, words
     from ullage.cli.output import profile as output
     from ullage.common.files import put
     from ullage.experiments.profile.request import ProfileRequest
@@ -99,7 +99,8 @@ def profile_command(
         profile = _measured(request, profiles)
     if save is not None:
         put(save, profile.model_dump_json(indent=1).encode())
-    predicted = None if analysis is None else prediction.predict(profile, analysis)
+    held = words.unheld(profile) is None
+    predicted = prediction.predict(profile, analysis) if analysis is not None and held else None
     if as_json:
         costs = None if predicted is None else predicted.model_dump(mode="json")
         print_json({"profile": profile.model_dump(mode="json"), "prediction": costs})

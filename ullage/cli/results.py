@@ -3,6 +3,7 @@
 What reads, analyses and draws is imported by the command that needs it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,9 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     ordinary, elastic = list_runs(runs), listing.list_runs(runs)
     if as_json:
         print_json([run.model_dump(mode="json") for run in (*ordinary, *elastic)])
+        return
+    if not ordinary and not elastic:
+        stderr.print(escape(f"no runs in {runs}; `ullage run` makes one, `--runs` looks elsewhere"))
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("run", no_wrap=True, overflow="fold")
@@ -158,6 +162,22 @@ def export_command(
         ),
     ] = None,
     *,
+    width: Annotated[
+        float | None,
+        typer.Option("--width", min=20, max=1000, help="Of a picture, in mm.", show_default=False),
+    ] = None,
+    font: Annotated[
+        str | None,
+        typer.Option("--font", help="Of a picture's text, such as `Times`.", show_default=False),
+    ] = None,
+    caption: Annotated[
+        str | None,
+        typer.Option(
+            "--caption",
+            help="With latex: a `table` with this caption, and verdicts in one word.",
+            show_default=False,
+        ),
+    ] = None,
     out: OutOption = None,
     energy: Annotated[
         bool, typer.Option("--energy", help="The table of energies instead of the results.")
@@ -168,11 +188,17 @@ def export_command(
     """Write a run's results as a table, or a picture for a paper."""
     from ullage.common.files import give
     from ullage.report import energy_table, forms
-    from ullage.report.export import PICTURES, TOOLS, export, refuse_picture
+    from ullage.report.export import PICTURES, TOOLS, captioned, export, refuse_picture
 
     refuse_picture(picture, form)
     if energy and form in PICTURES:
         raise UllageError(EXPORT_NO_TABLE, form=form)
+    if (width is not None or font is not None) and form not in PICTURES:
+        raise typer.BadParameter("--width and --font are a picture's")
+    if font is not None and not re.fullmatch(r"[A-Za-z0-9 ,-]{1,100}", font):
+        raise typer.BadParameter("--font is the name of a family: letters, digits, spaces, commas")
+    if caption is not None and (form != "latex" or energy):
+        raise typer.BadParameter("--caption goes with the results as latex")
     folder, analysis = _analysed(run, runs, "export", read_only=read_only)
     if form in TOOLS and not energy:
         give(forms.write(folder, analysis, form), out)
@@ -180,9 +206,11 @@ def export_command(
     if energy:
         data = energy_table.export(analysis, form)
     elif form in PICTURES:
-        from ullage.report.pictures import picture_named
+        from ullage.report.pictures import Look, picture_named
 
-        data = picture_named(folder, analysis, picture or "ratios", form)
+        data = picture_named(folder, analysis, picture or "ratios", form, Look(width, font))
+    elif caption is not None:
+        data = captioned(analysis, caption)
     else:
         data = export(analysis, form)
     give(data, out)

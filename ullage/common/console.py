@@ -34,6 +34,11 @@ class CleanConsole(Console):
             if error.errno != errno.EIO:
                 raise
 
+    def on_broken_pipe(self) -> None:
+        """Whoever reads has enough, as `head` has: the command goes on to its own end."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 def escape(text: str) -> str:
     """Somebody else's text for a place in a line of ours: no markup, and no line of its own."""

@@ -193,9 +193,13 @@ class Engine(Session):
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("finding the image (built once, then cached)")
+
+        def image_step(text: str) -> None:
+            self.progress.step(f"image: {text}")
+
         own = self.plan.image if isinstance(self.plan.image, OwnImage) else None
         if own is not None and own.oci is not None:
-            built = await image.from_container(own.oci)
+            built = await image.from_container(own.oci, on_progress=image_step)
             require_entry_point(self.matrix, built.record())
         else:
             built = await image.build(
@@ -203,6 +207,7 @@ class Engine(Session):
                 artifacts(self.matrix),
                 image.Additions(own.files, own.run) if own else None,
                 snapshot=self.plan.snapshot,
+                on_progress=image_step,
             )
         built.require(programs)
         await built.verify()

@@ -82,7 +82,7 @@ def workload(case: Case) -> WorkloadRecord:
         name=case.name,
         workload=case.workload.name,
         resource=case.workload.resource,
-        title=case.workload.title(case.parameters),
+        title=case.title,
         parameters=case.parameters.model_dump(mode="json", by_alias=True),
         factors=dict(case.factors),
         metrics=case.metrics,
@@ -208,7 +208,7 @@ def moved(old: Resolved, now: Resolved) -> list[str]:
 
 def _identity(record: EnvironmentRecord | WorkloadRecord) -> object:
     """What it is by the plan and the provider's check; not what was seen inside, or is drawn."""
-    return record.model_dump(mode="json", exclude={"nuisances", "facts", "scaling"})
+    return record.model_dump(mode="json", exclude={"nuisances", "facts", "scaling", "title"})
 
 
 def label(planned: Environment, matrix: Matrix) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from ullage.common.registry import Registry, fields_fault
@@ -29,7 +30,32 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "qemu.provider.Qemu",
 )
 
-__all__ = ["PROVIDERS", "Instance", "InstanceSpec", "Options", "Provider", "get", "names"]
+_VM: Final = "write `provider: qemu`: VMs by QEMU, with KVM where the host has it"
+_THIS_HOST: Final = (
+    "ullage measures the host that it runs on: log in there and start it; of this host's, "
+    "write `provider: native`"
+)
+_OCI: Final = "write `provider: oci` with `runtime: {}`"
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    **{name: _OCI.format(name) for name in ("docker", "podman", "crun")},
+    **dict.fromkeys(("container", "containerd", "runc"), "write `provider: oci`"),
+    **dict.fromkeys(("kvm", "vm", "libvirt", "virtualbox", "xen"), _VM),
+    **dict.fromkeys(("lxd", "incus"), "write `provider: lxc`: system containers by LXC itself"),
+    **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
+    **dict.fromkeys(("ssh", "ec2", "aws", "gcp", "azure"), _THIS_HOST),
+}
+"""What people call it that another provider does → how to have it."""
+
+__all__ = [
+    "OTHER_NAMES",
+    "PROVIDERS",
+    "Instance",
+    "InstanceSpec",
+    "Options",
+    "Provider",
+    "get",
+    "names",
+]
 
 
 def names() -> tuple[str, ...]:

@@ -133,6 +133,10 @@ class Provider(ABC):
     async def check(self) -> None:
         """Raise UllageError (HOST_MISSING, HOST_NEEDS_ROOT …) when this host cannot do it."""
 
+    async def check_at_once(self) -> None:
+        """The same as far as it can be told at once: nothing is fetched or booted."""
+        await self.check()
+
     @abstractmethod
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make one instance and say hello to its agent. On failure nothing is left behind."""

@@ -66,8 +66,8 @@ class Comparisons:
         words = "".join(f"<p>{escape(clean(sentence))}</p>" for sentence in self.sentences)
         rows = answer.cellar_pictures(self.analysis)
         drawn = [pictures.barrels(rows)] if rows else []
-        if groups := answer.groups(self.analysis):
-            drawn.append(pictures.forest_svg(groups))
+        if ratios := pictures.ratios(self.analysis):
+            drawn.append(ratios)
         # A document of its own: its styles reach nothing else in the notebook.
         page = f"<style>{_STYLE}</style>{words}{''.join(drawn)}"
         return (

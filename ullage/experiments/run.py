@@ -12,6 +12,7 @@ from ullage.common.signals import interruptible
 from ullage.engine.engine import Engine
 from ullage.engine.progress import Outcome, Progress
 from ullage.engine.session import left
+from ullage.experiments.preflight import BUSY
 from ullage.plan.matrix import Matrix
 from ullage.plan.schema import Plan
 from ullage.runs.events import CellLeft
@@ -44,6 +45,7 @@ def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:
     """The answer first, which needs no disk; then the derived files and the report."""
     # Nothing that measures is beside what computes and draws.
     from ullage.analysis import overhead, sentences  # noqa: PLC0415
+    from ullage.analysis.doubts.machine import crowd  # noqa: PLC0415
     from ullage.report import page  # noqa: PLC0415
     from ullage.runs import parquet  # noqa: PLC0415
 
@@ -60,6 +62,8 @@ def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:
         )
     else:
         _say_counts(outcome, file)
+        if share := crowd(folder.trials):
+            _say_crowd(share)
     return ExitCode.SOME_CELLS_FAILED if outcome.failed else ExitCode.DONE
 
 
@@ -70,3 +74,13 @@ def _say_counts(outcome: Outcome, page: Path) -> None:
         f"ended by {outcome.reason}\nreport: {escape(str(page))}",
         soft_wrap=True,
     )
+
+
+def _say_crowd(share: float) -> None:
+    """Why intervals are wide, where others used much of the host."""
+    if share >= BUSY:
+        stderr.print(
+            f"others used {share:.0%} of this host's CPUs meanwhile: a quieter hour, or `design: "
+            "duet`, makes narrower intervals in fewer blocks",
+            soft_wrap=True,
+        )

@@ -80,6 +80,14 @@ class Case:
         return self.workload.metrics_of(self.parameters)
 
     @property
+    def title(self) -> str:
+        """What tables and sentences call it: its `as:` where it has one."""
+        if self.name != self.workload.name:
+            factors = (f"{name} {value}" for name, value in self.factors.items())
+            return ", ".join([self.name, *factors])
+        return self.workload.title(self.parameters)
+
+    @property
     def places(self) -> set[Place]:
         """Where its roles stand."""
         return {role.place for role in self.workload.roles(self.parameters)}
@@ -287,7 +295,10 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
         except KeyError:
             providers = environments.names()
             at = (*path, "provider")
-            raise unknown(PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, providers) from None
+            advice = environments.OTHER_NAMES.get(entry.provider.lower(), "")
+            raise unknown(
+                PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, providers, suggestion=advice
+            ) from None
         if plan.image == "host" and not kind.host_image:
             raise impossible(
                 document,
@@ -296,8 +307,7 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                 "leave out `image: host`, so that one image is built for all",
             )
         written = entry.written
-        if written.get("resources") is None:
-            written["resources"] = document.data.get("resources") or {}
+        written["resources"] = _resources(written.get("resources"), document)
         vary: FieldPath = (*path, "vary")
         for factors in combinations(entry.vary, document, vary, kind.options_model, also=SETTINGS):
             data = merge(written, factors, document, path)
@@ -320,6 +330,14 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
         _check_neighbour(environment, plan, document)
     refuse_twins([e.key for e in planned], document, ("environments",))
     return tuple(planned)
+
+
+def _resources(own: Any, document: YamlFile) -> Any:
+    """The plan's, with what the environment says otherwise of them."""
+    shared = document.data.get("resources") or {}
+    if own is None:
+        return shared
+    return {**shared, **own} if isinstance(own, dict) else own
 
 
 def _instances(settings: Settings, name: str, document: YamlFile, path: FieldPath) -> int:

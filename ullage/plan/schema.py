@@ -217,7 +217,9 @@ class Settings(Fields):
     neighbour: Neighbour | None = Field(
         None, description="what works beside each of its trials; absent: nothing"
     )
-    resources: Resources = Field(Resources(), description="other than the plan's; needs `allow:`")
+    resources: Resources = Field(
+        Resources(), description="what is other than the plan's; needs `allow:`"
+    )
 
 
 class EnvironmentPlan(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -12,6 +13,7 @@ from markupsafe import Markup
 from ullage.analysis import sentences
 from ullage.analysis.comparison import rounding, words
 from ullage.analysis.comparison.model import Analysis, Comparison, ResourceSummary
+from ullage.analysis.doubts.machine import crowd
 from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.common.text import clean
 from ullage.report.charts import barrel, forest, lanes
@@ -38,6 +40,9 @@ RESOURCES: Final = {
 }
 """Resource → what people call it, in the order of the barrels."""
 
+BUSY: Final = 0.1
+"""Share of the CPUs that others used, from which on the page says so."""
+
 WHY: Final = {
     "too-few-blocks": "too few blocks",
     "too-many-failures": "too many trials failed",
@@ -54,9 +59,28 @@ def facts(folder: RunFolder, analysis: Analysis) -> list[Fact]:
         texts.append(Fact(f"noise floor up to {words.floor_words(analysis.floor)}"))
     if analysis.failed:
         texts.append(Fact(f"{analysis.failed} of {analysis.trials} trials failed"))
+    if (share := crowd(folder.trials)) is not None and share >= BUSY:
+        texts.append(Fact(f"busy host: others used {rounding.share(round(share, 2))} of its CPUs"))
+    if analysis.started_epoch_ns is not None:
+        texts.append(Fact(date(analysis.started_epoch_ns)))
+    texts += [Fact("the plan", anchor="plan"), Fact("all trials", anchor="trials")]
     if name := machine(folder.resolved.host):
         texts.append(Fact(name, wraps=True))
+    if name := system(folder.resolved.host):
+        texts.append(Fact(name, wraps=True))
     return texts
+
+
+def date(epoch_ns: int) -> str:
+    """`2026-11-25 16:24 UTC`."""
+    return f"{datetime.fromtimestamp(epoch_ns / 1e9, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def system(host: Mapping[str, Any]) -> str:
+    """Host's name, system and kernel, as far as they are known."""
+    parts = [str(host.get(name) or "") for name in ("hostname", "os")]
+    kernel = f"Linux {host['kernel']}" if host.get("kernel") else ""
+    return clean(", ".join(part for part in (*parts, kernel) if part), 160)
 
 
 def machine(host: Mapping[str, Any]) -> str:
@@ -171,12 +195,21 @@ def _cell(analysis: Analysis, summary: ResourceSummary | None, column: str) -> B
     drawn = picture(analysis, summary, column)
     count = len(summary.members) if summary else 0
     return BarrelCell(
-        resource=RESOURCES[column],
+        resource=_column(analysis, column),
         detail=f"{count} metrics" if count > 1 else "",
         svg=Markup(barrel.draw(drawn)),  # noqa: S704  barrel.draw escapes its one text
         gap=_gap(drawn),
         mark=mark(summary.verdict) if summary and drawn.ratio is not None else None,
     )
+
+
+def _column(analysis: Analysis, column: str) -> str:
+    """What stands over a column of barrels: work of no resource by its `as:`, if it is one work."""
+    work = [c for c in analysis.primary() if c.resource == column]
+    titles = {c.workload_title for c in work}
+    if column == "other" and len(titles) == 1 and sentences.has_name(work[0]):
+        return clean(titles.pop(), 40)
+    return RESOURCES[column]
 
 
 def _gap(drawn: barrel.Barrel) -> str:
@@ -232,7 +265,19 @@ def row(comparison: Comparison, siblings: Sequence[Comparison]) -> forest.RatioR
         interval=interval,
         floor=c.floor,
         note=_note(c),
+        absolute=_absolute(c),
     )
+
+
+def _absolute(c: Comparison) -> str:
+    """`905 1/s, here 780 1/s`: the medians that the ratio is of."""
+    if c.ratio is None or c.baseline_values is None or c.environment_values is None:
+        return ""
+    baseline, here = (
+        unbroken(rounding.quantity(values.median, c.unit))
+        for values in (c.baseline_values, c.environment_values)
+    )
+    return f"{clean(c.baseline_label, 30)} {baseline}, here {here}"
 
 
 def _note(c: Comparison) -> str:
@@ -283,6 +328,7 @@ def _row(row: forest.RatioRow, scale: forest.Axis) -> ForestRow:
         interval=row.interval,
         mark=mark(row.verdict),
         note=row.note,
+        absolute=row.absolute,
     )
 
 

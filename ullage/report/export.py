@@ -258,15 +258,33 @@ def _money(cost: Cost | None) -> dict[str, Any]:
     }
 
 
-def _latex(analysis: Analysis) -> bytes:
+def _latex(analysis: Analysis, verdict: Callable[[Comparison], str] | None = None) -> bytes:
     """A `tabular` of the primary metrics for booktabs; figures rounded by their intervals."""
     heads = ("environment", "workload", "ratio", level(analysis.confidence), "from", "verdict")
     rows = (
-        (_name(analysis, c), c.workload_title, *_rounded(c), briefly(c), _verdict(c))
+        (_name(analysis, c), c.workload_title, *_rounded(c), briefly(c), (verdict or _verdict)(c))
         for c in analysis.primary()
     )
     notes = [f"a duet: {SIDE_BY_SIDE}"] if analysis.design == "duet" else []
     return tabular("llrrll", heads, rows, notes)
+
+
+def captioned(analysis: Analysis, caption: str) -> bytes:
+    """The same as a `table` with a caption and a label, its verdicts in one word each."""
+    table = _latex(analysis, lambda c: c.verdict or "none").decode()
+    needs, _, body = table.partition("\n")
+    label = "".join(letter if letter.isalnum() else "-" for letter in whole(analysis.name))
+    lines = [
+        needs,
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{tex(whole(caption))}}}",
+        f"\\label{{tab:{label}}}",
+        body.rstrip("\n"),
+        "\\end{table}",
+        "",
+    ]
+    return "\n".join(lines).encode()
 
 
 def level(confidence: float) -> str:

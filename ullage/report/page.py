@@ -59,10 +59,20 @@ def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any
     sentences = answer.answer(analysis)
     length = sum(len(part.text) for sentence in sentences for part in sentence.parts)
     cpus = hotspots.section(folder, analysis, specs)
-    absent = {*(() if groups else ("left", "ratios")), *(() if cpus else ("cpus",))}
+    parts = {
+        "why": doubts.table(analysis),
+        "money": energy.table(analysis),
+        "energy": energy.section(analysis),
+        "cpus": cpus,
+    }
+    absent = {name for name, part in parts.items() if part is None}
+    absent |= set() if groups else {"left", "ratios"}
     jumps = [
         ("left", "What is left"),
         ("ratios", "Ratios"),
+        ("why", "What changed"),
+        ("money", "Costs"),
+        ("energy", "Energy"),
         ("workloads", "Workloads"),
         ("cpus", "CPUs"),
         ("time", "Timeline"),
@@ -87,12 +97,9 @@ def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any
         },
         "baseline": clean(analysis.baseline_label, 60),
         "side": lanes.suffix(analysis),
-        "why": doubts.table(analysis),
-        "money": energy.table(analysis),
-        "energy": energy.section(analysis),
+        **parts,
         "workloads": workloads.views(folder, analysis, specs),
         "across": across.views(folder, analysis, specs),
-        "cpus": cpus,
         "timeline": time.view(folder, specs),
         "doubts": doubts.about_run(folder, analysis),
         "kinds": doubts.by_kind(analysis),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Final, Literal
@@ -28,12 +29,45 @@ WIDTH = 680
 """Width of a chart in a file; in the page it is as wide as the page."""
 PNG_SCALE = 2.0
 
+NOISE_FLOOR: Final = "noise floor: what two equal environments differ by"
+DPI: Final = 300
+"""Of a PNG whose width is given."""
+_PER_INCH: Final = {"png": DPI, "pdf": 72, "svg": 96}
+
 _SIZE: Final = re.compile(r' (?:width|height)="([0-9.]+)"')
+_FAMILY: Final = re.compile(r'(font-family[:=]"?)[^";}]+(?:"[^";}]+"[^";}]*)*')
 _TEXT = (
     f"text{{font-family:{theme.FONT};font-size:14px;fill:var(--ink)}}"
     ".env{font-weight:600}.soft,.lab tspan{fill:var(--soft)}.val{text-anchor:end;font-weight:600}"
     ".head{text-anchor:middle;fill:var(--soft)}"
 )
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a picture is to be in a paper."""
+
+    width_mm: float | None = None
+    """None: as wide as it is drawn."""
+    font: str | None = None
+    """Family of the text; None: the reader's own."""
+
+    def dress(self, svg: str, form: str) -> str:
+        """The picture in that width and font."""
+        if self.font is not None:
+            svg = _FAMILY.sub(rf"\g<1>{self.font}", svg)
+        if self.width_mm is None:
+            return svg
+        head, rest = svg.partition(">")[0], svg.partition(">")[2]
+        width, height = (float(side) for side in _SIZE.findall(head)[:2])
+        wide = self.width_mm / 25.4 * _PER_INCH[form]
+        sizes = iter((f' width="{wide:.2f}"', f' height="{height * wide / width:.2f}"'))
+        if "viewBox" not in head:
+            head += f' viewBox="0 0 {width:g} {height:g}"'
+        return f"{_SIZE.sub(lambda _: next(sizes), head, count=2)}>{rest}"
+
+
+AS_DRAWN: Final = Look()
 
 
 def export_charts(
@@ -57,15 +91,19 @@ def save(
     return written
 
 
-def picture_named(folder: RunFolder, analysis: Analysis, name: str, form: str) -> bytes:
+def picture_named(
+    folder: RunFolder, analysis: Analysis, name: str, form: str, look: Look = AS_DRAWN
+) -> bytes:
     """One picture of the report, in light colours.
 
     EXPORT_UNKNOWN_PICTURE when the run has none of that name: without a figure there are no ratios.
     """
-    return picked(dict(pictures(folder, analysis)), folder.path, name, form)
+    return picked(dict(pictures(folder, analysis)), folder.path, name, form, look)
 
 
-def picked(named: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
+def picked(
+    named: Mapping[str, str], run: Path, name: str, form: str, look: Look = AS_DRAWN
+) -> bytes:
     """The picture of that name among those of a run, name → SVG. EXPORT_UNKNOWN_PICTURE."""
     if name not in named:
         raise UllageError(
@@ -75,19 +113,20 @@ def picked(named: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
             allowed=", ".join(named) or "none",
             suggestion=nearest(name, named, listed=True),
         )
-    return picture_file(named[name], form)
+    scale = 1.0 if look.width_mm else PNG_SCALE
+    return picture_file(look.dress(named[name], form), form, scale)
 
 
 def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]:
     rows = answer.cellar_pictures(analysis)
     if rows:
         yield "barrels", barrels(rows)
-    groups = answer.groups(analysis)
-    if groups:
-        yield "ratios", forest_svg(groups)
+    if svg := ratios(analysis):
+        yield "ratios", svg
     joules = energy.groups(analysis)
     if joules:
-        yield "energy", forest_svg(joules)
+        title = f"times as much energy as {clean(analysis.baseline_label, 60)}"
+        yield "energy", forest.draw(joules, _sheet(title))
     trials: dict[str, list[Trial]] = {}
     for trial in folder.trials:
         trials.setdefault(trial.workload, []).append(trial)
@@ -102,6 +141,20 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
     resolved = folder.resolved
     chart = timeline.timeline(resolved.environments, resolved.workloads, folder.trials)
     yield "timeline", vega_svg(chart)
+
+
+def ratios(analysis: Analysis) -> str | None:
+    """The forest plot as one standalone SVG; None without a figure."""
+    groups = answer.groups(analysis)
+    if not groups:
+        return None
+    band = NOISE_FLOOR if any(row.floor for group in groups for row in group.rows) else ""
+    return forest.draw(groups, _sheet(answer.forest_title(analysis), band))
+
+
+def _sheet(title: str, band: str = "") -> forest.Sheet:
+    style = theme.resolve(_TEXT + forest.CSS)
+    return forest.Sheet(style, title, band, theme.LIGHT["bg"])
 
 
 def vega_svg(chart: Drawing) -> str:
@@ -127,17 +180,13 @@ def stacked(titled: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def forest_svg(groups: Sequence[forest.RatioGroup]) -> str:
-    """The forest plot as one standalone SVG."""
-    return forest.draw(groups, theme.resolve(_TEXT + forest.CSS))
-
-
 def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> str:
     """The barrels of all environments as one standalone SVG.
 
     rows: environment → (resource, barrel) from left to right.
     """
-    margin, step, high = 210, barrel.WIDTH + 24, barrel.HEIGHT + 14
+    longest = max(len(clean(label, 40)) for label, _ in rows)
+    margin, step, high = 20 + round(8.6 * longest), barrel.WIDTH + 24, barrel.HEIGHT + 14
     columns = [resource for resource, _ in rows[0][1]]
     width, height = margin + step * len(columns), 30 + high * len(rows)
     parts = [
@@ -156,14 +205,15 @@ def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> 
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}"><style>{style}</style><defs>{barrel.DEFS}</defs>'
+        f'<rect width="{width}" height="{height}" fill="{theme.LIGHT["bg"]}"/>'
         f"{''.join(parts)}</svg>"
     )
 
 
-def picture_file(svg: str, form: str) -> bytes:
+def picture_file(svg: str, form: str, scale: float = PNG_SCALE) -> bytes:
     """A standalone SVG as the bytes of a file of that format."""
     if form == "png":
-        png: bytes = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
+        png: bytes = vl_convert.svg_to_png(svg, scale=scale)
         return png
     if form == "pdf":
         pdf: bytes = vl_convert.svg_to_pdf(svg)

@@ -260,7 +260,7 @@ def folds(folder: RunFolder) -> list[Fold]:
         sections.append(Fold("The energy meters", table=_energy_meters(folder)))
     if r.image and r.image.packages:
         sections.append(_packages(r.image))
-    sections.append(Fold("All trials, in order", table=_trials(folder)))
+    sections.append(Fold("All trials, in order", table=_trials(folder), anchor="trials"))
     return sections
 
 
@@ -292,7 +292,7 @@ def plan(run: Path) -> Fold:
             text = clean(file.read(4 * MOST_TEXT + 4).decode(errors="replace"), MOST_TEXT)
     except OSError:
         text = f"{PLAN} is not in the run folder."
-    return Fold("The plan", text=text)
+    return Fold("The plan", text=text, anchor="plan")
 
 
 def _trials(folder: RunFolder) -> Table:

@@ -50,6 +50,8 @@ class Fact:
 
     text: str
     wraps: bool = False
+    anchor: str = ""
+    """The part of the page that it leads to."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class ForestRow:
     interval: str
     mark: Mark
     note: str = ""
+    absolute: str = ""
+    """What it is the ratio of, in the metric's unit."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,7 @@ class Fold:
     title: str
     text: str | None = None
     table: Table | None = None
+    anchor: str = ""
 
 
 @dataclass(frozen=True)

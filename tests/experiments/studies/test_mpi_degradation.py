@@ -78,7 +78,7 @@ def test_degradation_by_message_size(tmp_path: Path) -> None:
     assert (messages.columns[0].title, messages.columns[0].unit) == ("native", "µs")
     assert all(holds(figure(trips, row.label, E1000), 4.0) for row in trips.rows)
     verdicts = tables["verdicts-fresh"]
-    label = next(row.label for row in verdicts.rows if row.label.startswith(f"{E1000}, MPI"))
+    label = next(row.label for row in verdicts.rows if row.label.startswith(f"{E1000}, messages"))
     assert holds(figure(verdicts, label, "ratio"), 5.0)
     assert len(verdicts.rows) == 4 * 2
 

@@ -100,7 +100,7 @@ def test_our_making_of_instances(tmp_path: Path) -> None:
     nothing = figure(times, "cloudstack there, make", "16")
     assert nothing.value is None and nothing.why
     ratios = tables["network-pipeline-create-quick-create-ratios-fresh"]
-    assert holds(figure(ratios, "lxc, allocate 8", "ratio"), 2.0)
+    assert holds(figure(ratios, "lxc, create, count 8", "ratio"), 2.0)
     assert len(ratios.rows) == 2 * 4 * 2
 
 

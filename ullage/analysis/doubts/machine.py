@@ -68,6 +68,19 @@ def others(trial: Trial) -> float | None:
     return max(0.0, host["programs"] - host["controller"] - max(accounted, reported))
 
 
+def crowd(trials: Iterable[Trial]) -> float | None:
+    """Mean share of the host's CPU time that others had while trials ran; None: it is not known.
+
+    What a hypervisor under the host gave to others is among it.
+    """
+    shares = [
+        used + trial.host.get("steal", 0.0)
+        for trial in trials
+        if (used := others(trial)) is not None
+    ]
+    return _mean(shares) if shares else None
+
+
 def apart(mine: Sequence[float], theirs: Sequence[float], least: float) -> bool:
     """Are the means further apart than `least`, and than three standard errors?"""
     if min(len(mine), len(theirs)) < 2:

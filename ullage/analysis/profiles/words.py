@@ -17,6 +17,10 @@ SAID: Final = 0.02
 """A part of the time from which on it is spoken of."""
 
 
+WIDEST: Final = 0.75
+"""An interval of a weight as wide as this or wider says nothing of it."""
+
+
 def named(weight: Weight) -> str:
     """`CPU + memory`."""
     return " + ".join(RESOURCES[resource] for resource in weight.resources)
@@ -98,8 +102,25 @@ def _in_bursts(profile: Profile) -> Iterable[str]:
     )
 
 
+def unheld(profile: Profile) -> str | None:
+    """Why nothing may be weighed or predicted with it: the data do not hold a weight."""
+    wide = [
+        f"{named(weight)} may be {shares(weight.share)[1]}"
+        for weight in profile.weights
+        if weight.share.high - weight.share.low >= WIDEST
+    ]
+    if not wide:
+        return None
+    return (
+        f"These data hold no weights: {listed(wide)} of its time. Profile it again in a quieter "
+        "hour, with more blocks (`--repeat`) or more work in the command."
+    )
+
+
 def paste(profile: Profile, run: str | None) -> str:
     """The command that weighs a run with it."""
+    if (reason := unheld(profile)) is not None:
+        return reason
     line = weights_line(profile)
     if line is None:
         return "No resource slows it: there is nothing to weigh."
@@ -108,6 +129,8 @@ def paste(profile: Profile, run: str | None) -> str:
 
 def left_out(profile: Profile) -> str | None:
     """What that line does not say."""
+    if unheld(profile) is not None:
+        return None
     omissions = []
     if profile.rest.estimate >= 10.0**-PLACES:
         omissions.append(

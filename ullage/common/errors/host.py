@@ -87,6 +87,9 @@ VM_NO_KVM: Final = ErrorKind(
 HOST_MISSING: Final = ErrorKind(
     "host-missing", "missing on this host: {what}", "install it: {command}"
 )
+HOST_NO_ANSWER: Final = ErrorKind(
+    "host-no-answer", "{what} is installed but does not work: {reason}", "start it: {command}"
+)
 HOST_NEEDS_ROOT: Final = ErrorKind(
     "host-needs-root", "{what} needs root", "run as root, or {otherwise}"
 )

@@ -10,7 +10,7 @@ import sys
 from typing import Any, Final, Literal
 
 from ullage.common.commands import CommandError, attempt, needed, run
-from ullage.common.errors import HOST_MISSING, INSTANCE_NOT_STARTED, UllageError
+from ullage.common.errors import HOST_NO_ANSWER, INSTANCE_NOT_STARTED, UllageError
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec, verify_limits
 from ullage.environments.containers import crun_hybrid, oci_spec
@@ -28,7 +28,7 @@ from ullage.host.cgroups import ROOT
 from ullage.host.image import Image
 
 _PACKAGES: Final = {"docker": "docker.io", "podman": "podman"}
-_START: Final = {"docker": "systemctl start docker", "podman": "podman info"}
+_START: Final = {"docker": "`systemctl start docker`", "podman": "`podman info` says more"}
 _IMPORT_TIMEOUT_S: Final = 600.0
 
 PODMAN_NPROC: Final = 32768
@@ -44,14 +44,14 @@ class Docker:
         self._importing = asyncio.Lock()
 
     async def check(self) -> None:
-        """HOST_MISSING when the program is not there or its daemon does not answer."""
+        """HOST_MISSING when the program is not there, HOST_NO_ANSWER when its daemon is silent."""
         self._program = needed(self.label, _PACKAGES[self.label])
         try:
             self._info = json.loads(await self._run("info", "--format", "{{json .}}"))
             self._info["version"] = (await self._run("--version")).strip()
         except CommandError as error:
             raise UllageError(
-                HOST_MISSING, what=f"a working {error}", command=_START[self.label]
+                HOST_NO_ANSWER, what=self.label, reason=error.reason, command=_START[self.label]
             ) from error
 
     def treatments(self) -> dict[str, str]:

@@ -75,7 +75,7 @@ class Oci(Provider):
         )
 
     async def check(self) -> None:
-        """HOST_MISSING when the runtime is not there or does not answer."""
+        """HOST_MISSING when the runtime is not there, HOST_NO_ANSWER when it does not answer."""
         await self._engine.check()
 
     def own_copy(self) -> str | None:

@@ -55,8 +55,8 @@ class Qemu(Provider):
         self._kernel: GuestKernel | None = None
         self._version = ""
 
-    async def check(self) -> None:
-        """HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, GUEST_KERNEL_UNUSABLE when it cannot be."""
+    async def check_at_once(self) -> None:
+        """HOST_MISSING, HOST_NEEDS_ROOT."""
         needed("mkfs.ext4", "e2fsprogs")
         needed("qemu-img", "qemu-utils")
         options = self._options
@@ -68,6 +68,11 @@ class Qemu(Provider):
         if options.vhost and not _VHOST.exists():
             raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
         self._version = await qemu_version()
+
+    async def check(self) -> None:
+        """HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, GUEST_KERNEL_UNUSABLE when it cannot be."""
+        await self.check_at_once()
+        options = self._options
         more = (*options.modules, *((BONDING,) if options.aggregation else ()))
         self._kernel = await guest_kernel(binary(), more)
         self._accelerator = await self._choose(self._kernel)

@@ -66,8 +66,8 @@ class Apcupsd(OutsideMeter):
     fixes: ClassVar[Mapping[str, str]] = {
         "gone": "see with `apcaccess -h HOST:PORT` that apcupsd runs, reaches its UPS, and has "
         "NETSERVER on in apcupsd.conf",
-        "nonsense": "see what `apcaccess -h HOST:PORT` tells; `rating:` in the plan says W at full "
-        "load",
+        "nonsense": "see what `apcaccess -h HOST:PORT` tells; `rating:` of the meter in a plan, or "
+        "`-o rating=` of `ullage meter`, says W at full load",
     }
 
     def where(self) -> str:

@@ -97,7 +97,8 @@ class Nut(OutsideMeter):
     fixes: ClassVar[Mapping[str, str]] = {
         "gone": "see with `upsc UPS@HOST` that upsd and its driver run and know it by this name",
         "denied": "see LISTEN in upsd.conf and the users in upsd.users",
-        "nonsense": "see what `upsc UPS@HOST` tells; `rating:` in the plan says W at full load",
+        "nonsense": "see what `upsc UPS@HOST` tells; `rating:` of the meter in a plan, or "
+        "`-o rating=` of `ullage meter`, says W at full load",
     }
 
     def __init__(self, options: NutOptions) -> None:

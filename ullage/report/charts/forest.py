@@ -18,8 +18,12 @@ ROW: Final = 26
 NEAR: Final = 1.6
 """A group whose ratios and bounds all lie within this factor of 1 gets the fine scale."""
 
-_WIDE, _PLOT, _SPAN = 960, 250, 400
-"""Layout of the standalone picture: its width, where the plot begins, how wide the plot is."""
+_SPAN, _FIGURES = 400, 300
+"""Layout of the standalone picture: how wide are the plot, and the figures beside it."""
+_LETTER: Final = 7.6
+"""Width of a letter of a label, about."""
+_LONGEST: Final = 56
+"""Letters of a label that are shown."""
 
 FLUID: Final = 'width="100%"'
 FILLING: Final = 'width="100%" height="100%"'
@@ -33,7 +37,7 @@ _STEPS: Final[tuple[tuple[float, tuple[float, ...]], ...]] = (
 
 _CSS: Final = """
 .fr{display:block;overflow:visible}
-.fr .floor{fill:var(--band)}
+.fr .floor,.key-floor{fill:var(--band)}
 .fr .tick{stroke:var(--grid)}
 .fr .one{stroke:var(--ink);stroke-width:1.3}
 .fr .ci{stroke-width:2.6;stroke-linecap:butt}
@@ -76,6 +80,8 @@ class RatioRow:
     """Smaller, after the label: the metric, or the parameters."""
     note: str = ""
     """Instead of figures: why there are none."""
+    absolute: str = ""
+    """What it is the ratio of, in the metric's unit."""
 
 
 @dataclass(frozen=True)
@@ -199,45 +205,88 @@ def ruler(scale: Axis, place: str = FLUID) -> str:
     return f'<svg class="fr" {place} height="20" aria-hidden="true">{marks}</svg>'
 
 
-def draw(groups: Sequence[RatioGroup], style: str) -> str:
-    """The whole plot as one standalone SVG, `style` being its style sheet."""
+@dataclass(frozen=True)
+class Sheet:
+    """The words around a standalone picture, and its colour."""
+
+    style: str
+    title: str
+    """Of the axis: what is how many times as large."""
+    band: str = ""
+    """What the band behind a row is; empty: there is none."""
+    ground: str = "#fff"
+
+
+def draw(groups: Sequence[RatioGroup], sheet: Sheet) -> str:
+    """The whole plot as one standalone SVG."""
+    left = _label_width(groups)
     parts: list[str] = []
     y = 6
     for panel in panels(groups):
         scale = axis(panel)
-        parts.append(ruler(scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"'))
+        parts.append(ruler(scale, f'x="{left}" y="{y}" width="{_SPAN}"'))
         y += 22
         for group in panel:
-            parts.append(ground(scale, None, _place(y)))
-            parts.append(f'<text x="0" y="{y + 17}" class="env">{escape(group.label)}</text>')
+            parts.append(ground(scale, None, _place(left, y)))
+            label = escape(_short(group.label))
+            parts.append(f'<text x="0" y="{y + 17}" class="env">{label}</text>')
             y += ROW
             for row in group.rows:
-                parts.append(_line(row, scale, y))
+                parts.append(_line(row, scale, left, y))
                 y += ROW
         y += 14
+    middle = left + _SPAN / 2
+    parts.append(f'<text x="{middle:g}" y="{y + 8}" class="head">{escape(sheet.title)}</text>')
+    y += 18
+    if sheet.band:
+        parts.append(f'<rect x="{left}" y="{y}" width="22" height="15" class="key-floor"/>')
+        parts.append(f'<text x="{left + 30}" y="{y + 12}" class="soft">{escape(sheet.band)}</text>')
+        y += 24
+    wide = left + _SPAN + _FIGURES
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDE}" height="{y}" '
-        f'viewBox="0 0 {_WIDE} {y}"><style>{style}</style>{"".join(parts)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{y}" '
+        f'viewBox="0 0 {wide} {y}"><style>{sheet.style}</style>'
+        f'<rect width="{wide}" height="{y}" fill="{sheet.ground}"/>{"".join(parts)}</svg>'
     )
 
 
-def _line(row: RatioRow, scale: Axis, y: int) -> str:
+def _label_width(groups: Sequence[RatioGroup]) -> int:
+    """Room for the longest label, so that none runs into the plot."""
+    labels = [f"{row.label} {row.detail}".strip() for group in groups for row in group.rows]
+    longest = max((min(len(label), _LONGEST) for label in labels), default=0)
+    names = max((min(len(group.label), _LONGEST) for group in groups), default=0)
+    return max(120, 30 + round(_LETTER * longest), 10 + round((_LETTER + 1) * names))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _line(row: RatioRow, scale: Axis, left: int, y: int) -> str:
     """Label, plot and figures of one row of the standalone picture."""
-    verdict = "no verdict" if row.verdict == "none" else row.verdict
-    base, right = y + 17, _PLOT + _SPAN
-    detail = f' <tspan class="soft">{escape(row.detail)}</tspan>' if row.detail else ""
+    base, right = y + 17, left + _SPAN
+    room = _LONGEST - len(row.label) - 1
+    detail = row.detail[: max(room, 0)]
+    detail = f' <tspan class="soft">{escape(detail)}</tspan>' if detail else ""
+    if row.note:
+        figures = f'<text x="{right + 24}" y="{base}" class="soft">{escape(row.note[:36])}</text>'
+    else:
+        verdict = "no verdict" if row.verdict == "none" else row.verdict
+        figures = (
+            f'<text x="{right + 72}" y="{base}" class="val">{escape(row.value)}</text>'
+            f'<text x="{right + 84}" y="{base}" class="soft">{escape(row.interval)}</text>'
+            f'<text x="{right + 206}" y="{base}" class="word v-{row.verdict}">{verdict}</text>'
+        )
     return (
-        f'<text x="14" y="{base}" class="lab">{escape(row.label)}{detail}</text>'
-        + ground(scale, row.floor, _place(y))
-        + cell(row, scale, f'x="{_PLOT}" y="{y}" width="{_SPAN}"')
-        + f'<text x="{right + 66}" y="{base}" class="val">{escape(row.value)}</text>'
-        f'<text x="{right + 78}" y="{base}" class="soft">{escape(row.interval or row.note)}</text>'
-        f'<text x="{right + 200}" y="{base}" class="word v-{row.verdict}">{escape(verdict)}</text>'
+        f'<text x="14" y="{base}" class="lab">{escape(_short(row.label))}{detail}</text>'
+        + ground(scale, row.floor, _place(left, y))
+        + cell(row, scale, f'x="{left}" y="{y}" width="{_SPAN}"')
+        + figures
     )
 
 
-def _place(y: int) -> str:
-    return f'x="{_PLOT}" y="{y}" width="{_SPAN}" height="{ROW}"'
+def _place(left: int, y: int) -> str:
+    return f'x="{left}" y="{y}" width="{_SPAN}" height="{ROW}"'
 
 
 def _percent(share: float) -> str:

@@ -409,11 +409,18 @@ def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> Environmen
     return Environment(
         key=name,
         provider=_made_by(plan, document, path, entry, ALLOCATABLE),
-        resources=entry.resources or plan.resources,
+        resources=_resources(plan, entry),
         boot_delay=plan.boot_delay if entry.boot_delay is None else entry.boot_delay,
         policy=entry.policy or plan.policy,
         nodes=entry.nodes or plan.nodes,
     )
+
+
+def _resources(plan: ElasticPlan, entry: ElasticEnvironment) -> NodeResources:
+    """The plan's, with what the environment says otherwise of them."""
+    if entry.resources is None:
+        return plan.resources
+    return plan.resources.model_copy(update=entry.resources.model_dump(exclude_unset=True))
 
 
 def _made_by(

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ullage import _elastic
 from ullage.common.console import escape, print_json, stdout
-from ullage.common.quantities import many
+from ullage.common.quantities import format_seconds, many
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec
 from ullage.experiments.elastic.simulator.fields import FIGURES, in_words
@@ -61,7 +61,7 @@ def sentence(outcome: dict[str, Any]) -> str:
         f"{many(viewers['requests'], 'viewer')} came, {100 * blocked:.3g} % were blocked{more}; "
         f"at most {many(whole['most_nodes'], 'node')} at a time served "
         f"{many(whole['watching']['most'], 'viewer')}, for "
-        f"{whole['node_s'] / 3600:,.4g} node-hours in {outcome['ended_s'] / 3600:,.4g} h."
+        f"{whole['node_s'] / 3600:,.4g} node-hours in {format_seconds(outcome['ended_s'])}."
     )
 
 

@@ -1,0 +1,60 @@
+"""Every whole plan that the docs show is one: `--dry-run` takes it as it stands.
+
+One that this kind of host cannot even check has `<!-- needs: WHAT -->` right before its fence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.commandkit import ullage
+
+ROOT: Final = Path(__file__).parent.parent
+PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "ullage/**/*.md")
+FILES: Final = ("*.yaml", "docs/**/*.yaml", "ullage/experiments/studies/*/*.yaml")
+_FENCE: Final = re.compile(r"(<!-- needs: [^>]+ -->\n)?^```ya?ml\n(.*?)^```", re.M | re.S)
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """Where a plan stands, and its text."""
+    for pattern in FILES:
+        for file in sorted(ROOT.glob(pattern)):
+            yield str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+    for pattern in PAGES:
+        for page in sorted(ROOT.glob(pattern)):
+            text = page.read_text(encoding="utf-8")
+            for fence in _FENCE.finditer(text):
+                if fence[1] is None:
+                    line = text.count("\n", 0, fence.start(2))
+                    yield f"{page.relative_to(ROOT)}:{line}", fence[2]
+
+
+def has(text: str, field: str) -> bool:
+    return re.search(rf"^{field}:", text, re.M) is not None
+
+
+PLANS: Final = {
+    where: text
+    for where, text in written()
+    if has(text, "environments") and (has(text, "workloads") or has(text, "arrivals"))
+}
+
+
+def test_plans_of_either_kind_are_found() -> None:
+    assert any(has(text, "arrivals") for text in PLANS.values())
+    assert any(where.startswith("docs/guide/plan.md:") for where in PLANS)
+
+
+@pytest.mark.parametrize("where", PLANS)
+def test_a_plan_of_the_docs_can_be_run(where: str, tmp_path: Path) -> None:
+    text = PLANS[where]
+    (tmp_path / "plan.yaml").write_text(text, encoding="utf-8")
+    command = ("elastic", "run") if has(text, "arrivals") else ("run",)
+    done = ullage(*command, "plan.yaml", "--dry-run", cwd=tmp_path)
+    assert done.code == 0, f"{where}: {done.stderr}"
+    assert "environments are not equal" not in done.stderr, "it would be refused"
