@@ -11,6 +11,8 @@ AGENT := ullage/bin/ullage-agent
 CLOCK := ullage/_clock.abi3.so
 ELASTIC := ullage/_elastic.abi3.so
 PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
+ARM := aarch64-unknown-linux-gnu
+ARM_BUILT := target/wheel/aarch64
 MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 C_SOURCES := $(shell find mpi rust tests testing benchmarks -name '*.[ch]')
@@ -25,6 +27,8 @@ TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podma
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg
 LINT_PACKAGES := clang-format
+# A wheel for the other architecture: its C library and linker, and what runs its programs here.
+ARM_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
 
@@ -133,6 +137,25 @@ format: lint-packages $(VENV)/.installed-dev ## Format the code
 programs: program-packages $(PROGRAMS) ## The programs of our own that workloads run, with MPI and without
 	$(foreach folder,$(MPI_PROGRAMS),$(MAKE) --quiet -C $(folder) &&) true
 
+.PHONY: wheel
+wheel: build programs ## dist/ullage-*.whl: `pip install` of it needs no Rust, no make, no clone
+	$(BIN)/python -m scripts.wheel ullage
+
+.PHONY: wheel-arm
+wheel-arm: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+wheel-arm: $(VENV)/.installed arm-packages ## The same for aarch64, cross-built and tried under qemu-user; without MPI's programs
+	@$(NEED_CARGO)
+	rustup target add $(ARM)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(ARM)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
+	  $(addprefix -p ,$(notdir $(PROGRAMS))) --target $(ARM)
+	+PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python --target $(ARM)
+	install -D -t $(ARM_BUILT)/bin target/$(ARM)/release/ullage-agent \
+	  $(addprefix target/$(ARM)/program/,$(notdir $(PROGRAMS)))
+	install -m 644 target/$(ARM)/extension/libullage_python.so $(ARM_BUILT)/$(notdir $(CLOCK))
+	$(foreach program,ullage-agent $(notdir $(PROGRAMS)),qemu-aarch64-static $(ARM_BUILT)/bin/$(program) --version &&) true
+	$(BIN)/python -m scripts.wheel $(ARM_BUILT)
+
 .PHONY: docs
 docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
 	$(BIN)/python -m scripts.docs_reference
@@ -197,6 +220,10 @@ build-packages:
 .PHONY: program-packages
 program-packages:
 	@scripts/need-packages $(PROGRAM_PACKAGES)
+
+.PHONY: arm-packages
+arm-packages:
+	@scripts/need-packages $(ARM_PACKAGES)
 
 .PHONY: lint-packages
 lint-packages:

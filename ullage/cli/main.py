@@ -36,9 +36,9 @@ app = typer.Typer(
     name="ullage",
     help="Measures the part of a machine that you pay for and don't get.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 GROUPS: Final = {
     "clock": "The clock: what it may promise here. And other machines' time.",
@@ -122,7 +122,9 @@ def _fail(error: UllageError) -> NoReturn:
 
 def _version(chosen: bool) -> None:
     if chosen:
-        print(f"ullage {__version__}")
+        from ullage.common.build import build
+
+        print(f"ullage {__version__} (build {build() or 'unknown'})")
         raise typer.Exit
 
 
