@@ -20,8 +20,8 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml C
 
 # What compiles and links Rust; `gcc` alone has no C library to link with.
 BUILD_PACKAGES := gcc libc6-dev
-RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
-  golang-github-containers-common linux-perf stress-ng
+# Those that `ullage setup` installs where there is no Makefile.
+RUN_PACKAGES := $(shell awk -F, '$$4 == "yes" { print $$1 }' ullage/common/packages/packages.csv)
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \

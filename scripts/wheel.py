@@ -1,7 +1,7 @@
 """Makes the wheel: `python -m scripts.wheel BUILT` packs the sources with what was built.
 
-BUILT is a folder as `ullage/` is one: `_clock.abi3.so`, and `bin/` with the agent and the programs.
-The wheel's tag is what they need: an architecture, CPython's stable ABI, and the C library's version.
+BUILT is a folder as `ullage/` is one: `_clock.abi3.so`, and `bin/` with the agent and programs.
+The wheel's tag is what they need: an architecture, CPython's stable ABI, a C library's version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
 from scripts import man_pages
-from ullage.common import build
+from ullage.host import build
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MODULES: Final = ("_clock.abi3.so", "_elastic.abi3.so")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts import wheel
-from ullage.common import build
+from ullage.host import build
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -28,8 +28,8 @@ def test_it_installs_by_pip_and_runs_a_plan(tmp_path: Path) -> None:
     file = wheel.make(wheel.ROOT / "ullage", tmp_path)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     home = tmp_path / "venv/bin"
-    pip = [home / "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, file], check=True, timeout=900)
+    pip = [str(home / "pip"), "--quiet", "--disable-pip-version-check", "install", str(file)]
+    subprocess.run(pip, check=True, timeout=900)
     refused = tmp_path / "refused"
     refused.mkdir()
     for name in ("cargo", "git", "make"):

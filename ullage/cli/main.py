@@ -122,7 +122,7 @@ def _fail(error: UllageError) -> NoReturn:
 
 def _version(chosen: bool) -> None:
     if chosen:
-        from ullage.common.build import build
+        from ullage.host.build import build
 
         print(f"ullage {__version__} (build {build() or 'unknown'})")
         raise typer.Exit
@@ -162,6 +162,28 @@ def doctor_command(as_json: Json = False) -> None:
                 stdout.print(f"         [cyan]hint:[/] {escape(finding.hint)}", soft_wrap=True)
     if any(finding.state == "missing" for finding in findings):
         raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+@app.command("setup")
+def setup_command(
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Install them, by apt and as root.", show_default=False)
+    ] = False,
+) -> None:
+    """Say which packages containers, VMs and the network need here, or install them."""
+    from ullage.cli import doctor
+    from ullage.common.packages import distribution, install_command, needed_to_run
+
+    if distribution() != "debian":  # which of them are there only its own tools know
+        stdout.print(escape(install_command(*needed_to_run())), soft_wrap=True)
+        return
+    missing = doctor.missing_packages()
+    if missing and yes:
+        doctor.install(missing)
+    elif missing:
+        stdout.print(escape(install_command(*missing)), soft_wrap=True)
+        raise typer.Exit(ExitCode.GATE_FAILED)
+    stderr.print("all packages are there; next: ullage doctor")
 
 
 @app.command("init")
