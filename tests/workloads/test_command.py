@@ -88,6 +88,15 @@ def test_any_output_is_searched(stdout: str, expected: str) -> None:
         {"argv": ["true"], "expect_output": ""},
         {"argv": ["true"], "timeout_s": math.inf},
         {"argv": ["true"], "shell": True},
+        {"argv": ["true"], "check": []},
+        {
+            "argv": ["true"],
+            "metrics": {"seconds": {"unit": "s", "better": "lower", "line": "last"}},
+        },
+        {
+            "argv": ["true"],
+            "metrics": {"No Name": {"unit": "s", "better": "lower", "line": "last"}},
+        },
     ],
 )
 def test_wrong_parameters(wrong: dict[str, Any]) -> None:
@@ -98,3 +107,40 @@ def test_wrong_parameters(wrong: dict[str, Any]) -> None:
 def test_titles_are_short() -> None:
     assert COMMAND.title(CommandParameters(argv=["true"])) == "command true"
     assert len(COMMAND.title(CommandParameters(argv=["x" * 500]))) == len("command ") + 40
+
+
+def test_peak_memory_is_what_the_agent_tells(tmp_path: Path) -> None:
+    parameters = CommandParameters(argv=["true"])
+    outputs = run(COMMAND, parameters, tmp_path)
+    usage = outputs["main"].usage
+    assert usage is not None
+    assert checked(COMMAND, parameters, outputs)["peak_memory"] == usage.max_rss_bytes
+
+
+def test_its_own_figures(tmp_path: Path) -> None:
+    text = 'frames: 12.5 ms\n{"rates": [{"name": "a", "value": 3}, {"name": "b", "value": 7}]}'
+    metrics = {
+        "frame": {"unit": "ms", "better": "lower", "primary": True, "regex": "frames: ([0-9.]+)"},
+        "rate": {"unit": "1/s", "better": "higher", "json": "$.rates[?@.name == 'b'].value"},
+    }
+    parameters = CommandParameters.model_validate({"argv": ["echo", text], "metrics": metrics})
+    figures = checked(COMMAND, parameters, run(COMMAND, parameters, tmp_path))
+    assert (figures["frame"], figures["rate"]) == (0.0125, 7.0)
+    primary = [metric.name for metric in COMMAND.metrics_of(parameters) if metric.primary]
+    assert primary == ["frame"]
+
+
+def test_a_figure_that_is_not_there_names_its_metric(tmp_path: Path) -> None:
+    metrics = {"frame": {"unit": "s", "better": "lower", "regex": "frame: (.*)"}}
+    parameters = CommandParameters.model_validate({"argv": ["echo", "hello"], "metrics": metrics})
+    with pytest.raises(InvalidTrialError, match="metric frame: regex .* matches nothing"):
+        COMMAND.check(parameters, run(COMMAND, parameters, tmp_path))
+
+
+def test_a_check_that_agrees_and_one_that_does_not(tmp_path: Path) -> None:
+    argv = ["sh", "-c", "echo 41 > answer"]
+    agrees = CommandParameters(argv=argv, check=["grep", "-q", "41", "answer"])
+    checked(COMMAND, agrees, run(COMMAND, agrees, tmp_path))
+    denies = CommandParameters(argv=argv, check=["sh", "-c", "cat answer; grep -q 42 answer"])
+    with pytest.raises(InvalidTrialError, match="its check ended with status 1: '41'"):
+        COMMAND.check(denies, run(COMMAND, denies, tmp_path))

@@ -48,6 +48,8 @@ def run_trial(
         workers = {task.role: start(task, directory) for task in tasks if not task.service}
         by_role = {task.role: task for task in tasks}
         outputs = {r: finish(by_role[r], process, directory) for r, process in workers.items()}
+        for task in workload.after(parameters, context_in(directory, workload, parameters)):
+            outputs[task.role] = finish(task, start(task, directory), directory)
     finally:
         for process in services.values():
             process.kill()
@@ -64,8 +66,9 @@ def checked(
     scalars = {name: value for name, value in figures.items() if isinstance(value, float)}
     assert scalars == figures
     assert all(math.isfinite(value) and value >= 0 for value in scalars.values())
-    assert set(scalars) <= {metric.name for metric in workload.metrics}
-    assert all(scalars[metric.name] > 0 for metric in workload.metrics if metric.primary)
+    metrics = workload.metrics_of(parameters)
+    assert set(scalars) <= {metric.name for metric in metrics}
+    assert all(scalars[metric.name] > 0 for metric in metrics if metric.primary)
     return scalars
 
 

@@ -332,7 +332,7 @@ class Engine(Session):
             for e in self.matrix.environments
             if e.key != self.matrix.baseline and e.again_of is None
         ]
-        metrics = {case.key: case.workload.metrics for case in self.matrix.cases}
+        metrics = {case.key: case.metrics for case in self.matrix.cases}
         done = [trial for trial in self.trials.values() if trial.block < blocks]
         return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
 

@@ -35,7 +35,7 @@ def parse(case: Case, outputs: Mapping[str, Output]) -> Figures:
 
 def _check_declared(case: Case, figures: Figures) -> Figures:
     """Figures are finite, declared, and the primary ones are positive: a ratio can be taken."""
-    declared = {metric.name: metric for metric in case.workload.metrics}
+    declared = {metric.name: metric for metric in case.metrics}
     for name, value in figures.items():
         values = [y for _, y in value] if isinstance(value, list) else [value]
         if name not in declared:
@@ -46,7 +46,7 @@ def _check_declared(case: Case, figures: Figures) -> Figures:
             raise InvalidTrialError(f"{name} has two points at {twice:g}")
         if declared[name].primary and not all(y > 0 for y in values):
             raise InvalidTrialError(f"{name} is not positive, so no ratio can be taken")
-    missing = [m.name for m in case.workload.metrics if m.primary and m.name not in figures]
+    missing = [m.name for m in case.metrics if m.primary and m.name not in figures]
     if missing:
         raise InvalidTrialError(f"the output lacks {', '.join(missing)}")
     return figures

@@ -43,7 +43,7 @@ def comparisons(matrix: Matrix) -> list[Comparison]:
         for environment in matrix.environments
         if environment.key != matrix.baseline and environment.again_of is None
         for case in matrix.cases
-        for metric in case.workload.metrics
+        for metric in case.metrics
         if metric.primary
     ]
 

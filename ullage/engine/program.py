@@ -48,7 +48,8 @@ class Part:
     instance: Instance
     cwd: str
     own: bool = True
-    """One of the workload's tasks; else what one of them had started, or a neighbour."""
+    """One of the workload's tasks; else what one of them had started, what proves their work, or a
+    neighbour."""
     process: Process | None = None
     finished: Finished | None = None
 

@@ -83,9 +83,9 @@ def workload(case: Case) -> WorkloadRecord:
         workload=case.workload.name,
         resource=case.workload.resource,
         title=case.workload.title(case.parameters),
-        parameters=case.parameters.model_dump(mode="json"),
+        parameters=case.parameters.model_dump(mode="json", by_alias=True),
         factors=dict(case.factors),
-        metrics=case.workload.metrics,
+        metrics=case.metrics,
         scaling=case.workload.scaling,
         files={
             name: f"sha256:{sha256_of(file)}"

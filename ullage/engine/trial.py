@@ -26,7 +26,7 @@ from ullage.host import clock
 from ullage.plan import neighbours
 from ullage.runs.events import InstanceClock, Reason
 from ullage.runs.writer import disk_full_as_error
-from ullage.workloads.base import Conducted, Output
+from ullage.workloads.base import Conducted, Output, Task
 
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet
@@ -97,7 +97,8 @@ class Attempt:
         await _together(self._finish(part) for part in workers)
 
     async def end(self, instant_ns: int) -> None:
-        """Stop the services, look at the clocks, and parse what there is."""
+        """Have the work proved, stop the services, look at the clocks, and parse what there is."""
+        proofs = [await self._prove(number) for number in range(len(self.teams))]
         for part in self._now(service=True):
             _check_beside(part)
         await _together(_end_service(part) for part in self._now(service=True))
@@ -108,11 +109,28 @@ class Attempt:
                 self._tell_held(part)
             elif part.own:
                 part.check_usage()
-        outputs = self._outputs()
+        outputs = [
+            {**of_team, **{part.task.role: part.output() for part in of_proofs}}
+            for of_team, of_proofs in zip(self._outputs(), proofs, strict=True)
+        ]
         self.figures.append([figures.parse(self.case, of_team) for of_team in outputs])
         self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
+
+    async def _prove(self, number: int) -> list[Part]:
+        """What the workload has run after the work of a team, one after another."""
+        team, (workload, parameters) = (
+            self.teams[number],
+            (self.case.workload, self.case.parameters),
+        )
+        tasks = workload.after(parameters, context(team, self.case, self.seed))
+        parts = self._of_team(number, tasks, len(self.rounds) - 1, own=False)
+        for part in parts:
+            self.rounds[-1].append(part)
+            await self._spawn(part)
+            await part.wait()
+        return parts
 
     def _tell_held(self, part: Part) -> None:
         held_ns = part.finished.held_ns if part.finished else 0
@@ -139,7 +157,7 @@ class Attempt:
         return [figures.over_instances(of_teams) for of_teams in self.figures]
 
     def _mean(self, of_iterations: Sequence[Figures]) -> Figures:
-        return figures.over_iterations(of_iterations, self.case.workload.metrics)
+        return figures.over_iterations(of_iterations, self.case.metrics)
 
     async def stop(self) -> None:
         """Kill what still runs after a failure or an interruption.
@@ -200,17 +218,24 @@ class Attempt:
 
     def _parts(self, iteration: int) -> list[Part]:
         workload, parameters = self.case.workload, self.case.parameters
-        roles = workload.roles(parameters)
         parts = []
         for number, team in enumerate(self.teams):
-            where = context(team, self.case, self.seed)
-            players = team.players(roles)
-            for task in workload.tasks(parameters, where):
-                name = task.role if len(self.teams) == 1 else f"{task.role}-{number}"
-                name += f"-i{iteration:02d}" if self.iterations > 1 else ""
-                player = players[task.role]
-                parts.append(Part(name, task, player, task.cwd or workspace(player, self.case)))
+            tasks = workload.tasks(parameters, context(team, self.case, self.seed))
+            parts += self._of_team(number, tasks, iteration)
         return [*parts, *self._neighbours(iteration)]
+
+    def _of_team(
+        self, number: int, tasks: Sequence[Task], iteration: int, *, own: bool = True
+    ) -> list[Part]:
+        players = self.teams[number].players(self.case.workload.roles(self.case.parameters))
+        parts = []
+        for task in tasks:
+            name = task.role if len(self.teams) == 1 else f"{task.role}-{number}"
+            name += f"-i{iteration:02d}" if self.iterations > 1 else ""
+            player = players[task.role]
+            cwd = task.cwd or workspace(player, self.case)
+            parts.append(Part(name, task, player, cwd, own=own))
+        return parts
 
     def _neighbours(self, iteration: int) -> list[Part]:
         neighbour = self.fleet.matrix.environment(self.slot.environment).neighbour

@@ -77,7 +77,7 @@ def _better(case: Case, pilot: RunFolder, plan: Plan) -> Length | None:
 
 def _stretches(case: Case, pilot: RunFolder) -> Iterator[Series]:
     """Of each block: when the trials of the workload began, and how far each is off its usual."""
-    metric = next((m for m in case.workload.metrics if m.primary and m.coordinate is None), None)
+    metric = next((m for m in case.metrics if m.primary and m.coordinate is None), None)
     if metric is None:
         return
     logs = [

@@ -27,7 +27,7 @@ from ullage.plan.schema import (
     WorkloadPlan,
     host_cpus,
 )
-from ullage.runs.records import Design, Price, size
+from ullage.runs.records import Design, Metric, Price, size
 from ullage.workloads.base import Parameters, Place, Workload
 
 SETTINGS = tuple(Settings.model_fields)
@@ -67,6 +67,11 @@ class Case:
     workload: Workload[Any]
     parameters: Parameters
     factors: Mapping[str, Any]
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What its trials yield."""
+        return self.workload.metrics_of(self.parameters)
 
     @property
     def places(self) -> set[Place]:

@@ -177,6 +177,10 @@ class Workload(ABC, Generic[P]):
         """
         return {}
 
+    def metrics_of(self, parameters: P) -> tuple[Metric, ...]:
+        """The metrics of such trials: `metrics`, unless the plan itself defines some."""
+        return self.metrics
+
     def title(self, parameters: P) -> str:
         """A short plain title for tables: `CPU, 2 threads`."""
         return self.name
@@ -192,6 +196,13 @@ class Workload(ABC, Generic[P]):
     @abstractmethod
     def tasks(self, parameters: P, context: Context) -> Sequence[Task]:
         """The trial. Services first become ready; all others start at one agreed instant."""
+
+    def after(self, parameters: P, context: Context) -> Sequence[Task]:
+        """Untimed tasks, in order, when the work of a trial is done: what proves it.
+
+        Each has a role of its own, by which `check` finds its output. Services are still up.
+        """
+        return ()
 
     def cleanup(self, parameters: P, context: Context) -> Sequence[Task]:
         """Untimed tasks, once for each instance after the last block."""
