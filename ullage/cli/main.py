@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from ullage import __version__
+from ullage.cli.attempt import try_command
 from ullage.cli.clean import clean_command
 from ullage.cli.compare import compare_command
 from ullage.cli.guarded import reads_folder
@@ -338,6 +339,7 @@ def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:
         stderr.print(f"[yellow]warning:[/] {metering.TWO_AT_ONCE}", soft_wrap=True)
 
 
+app.command("try")(try_command)
 for name, command in RESULTS.items():
     app.command(name)(reads_folder(command))
 app.command("compare")(reads_folder(compare_command))
