@@ -1,5 +1,7 @@
 """`ullage try`: a first answer without a plan. What runs and computes is imported when needed."""
 
+import errno
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +10,7 @@ import typer
 
 from ullage.cli.options import Json, RunsOption
 from ullage.common.console import escape, stderr
-from ullage.common.errors import PLAN_EXISTS, ExitCode, UllageError
+from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
@@ -69,8 +71,16 @@ def try_command(
 ) -> None:
     """Run a command, or a service of an image, in what this host has: no plan is needed."""
     if save is not None and save.exists():
-        raise UllageError(PLAN_EXISTS, file=save)
-    request = _request(command or [], image, http, metric or [], within, where, cpus)
+        raise _there(save)
+    request = _request(
+        command or [],
+        image=image,
+        http=http,
+        metrics=metric or [],
+        within=within,
+        where=where,
+        cpus=cpus,
+    )
     code = _run(request, save, runs, as_json=as_json)
     if code:
         raise typer.Exit(code)
@@ -94,9 +104,11 @@ def _run(request: "Request", save: Path | None, runs: Path, *, as_json: bool) ->
     for name, reason in choice.absent.items():
         stderr.print(escape(f"left out: {name}: {reason}"), soft_wrap=True)
     folder = writer.new_folder(runs, request.name)
+    pilot = folder / attempt.PILOT
+    pilot.mkdir()
     try:
         with RunProgress(1) as progress:
-            planning = attempt.plan_for(request, choice.names, folder, progress)
+            planning = attempt.plan_for(request, choice.names, pilot, progress)
             text = interruptible(planning, left)
     except asyncio.CancelledError:
         stderr.print("interrupted in the pilot: there is nothing to take up")
@@ -116,11 +128,16 @@ def _save(file: Path, text: str) -> None:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise UllageError(PLAN_EXISTS, file=file) from None
+        raise _there(file) from None
+
+
+def _there(file: Path) -> UllageError:
+    return UllageError(FILE_FAILED, file=file, reason=os.strerror(errno.EEXIST))
 
 
 def _request(
     command: list[str],
+    *,
     image: str | None,
     http: str | None,
     metrics: list[str],

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,23 +134,23 @@ def _owners(place: Path) -> list[str]:
 
 
 async def plan_for(
-    request: Request, names: tuple[str, ...], folder: Path, progress: Progress
+    request: Request, names: tuple[str, ...], pilot: Path, progress: Progress
 ) -> str:
-    """Run the pilot, and write the plan. TRY_FAILED, TRY_TOO_SHORT."""
-    began, seconds = await _pilot(request, names, folder / PILOT, progress)
+    """Run the pilot in its folder, and write the plan. TRY_FAILED, TRY_TOO_SHORT."""
+    spent_s, seconds = await _pilot(request, names[0], pilot, progress)
     iterations = min(MOST_ITERATIONS, max(1, math.ceil(TRIAL_S / seconds)))
     block_s = (len(names) + 1) * (seconds * iterations + OVERHEAD_S)
     making_s = sum(_provider(name).provision_s for name in (names[0], *names))
-    left_s = request.within_s - (time.monotonic() - began) - CONCLUDING_S
+    left_s = request.within_s - spent_s - CONCLUDING_S
     blocks = int((left_s - making_s) / block_s)
     if blocks < 2:
-        spent_s = request.within_s - left_s + making_s
+        least_s = spent_s + CONCLUDING_S + making_s + LEAST_PAIRS * block_s
         raise UllageError(
             TRY_TOO_SHORT,
             needed=format_seconds(making_s + 2 * block_s),
             left=format_seconds(max(0.0, left_s)),
             within=format_seconds(request.within_s),
-            suggestion=f"{math.ceil(1.2 * (spent_s + LEAST_PAIRS * block_s))}s",
+            suggestion=f"{math.ceil(1.2 * least_s)}s",
         )
     return _text(
         request,
@@ -167,20 +166,18 @@ async def plan_for(
 
 
 async def _pilot(
-    request: Request, names: tuple[str, ...], place: Path, progress: Progress
+    request: Request, name: str, place: Path, progress: Progress
 ) -> tuple[float, float]:
-    """When it began, its image being there; and the seconds of the work, once its caches are warm."""
-    place.mkdir()
-    plan, document = schema.loads(_text(request, names[:1], {"min": 1, "max": 1}, 1))
-    cells = matrix.resolve(plan, document)
-    engine = Engine(plan, cells, place, progress)
-    await engine.run()
+    """Seconds that it took, its image being there; and of the work, once its caches are warm."""
+    plan, document = schema.loads(_text(request, (name,), {"min": 1, "max": 1}, 1))
+    await Engine(plan, matrix.resolve(plan, document), place, progress).run()
     trials = RunFolder.open(place).trials
     for trial in trials:
         if trial.status != "ok":
             reason = trial.reason.message if trial.reason else trial.status
-            raise UllageError(TRY_FAILED, environment=names[0], reason=reason, folder=place)
-    return engine.began, max(1e-3, (trials[-1].end_ns - trials[-1].start_ns) / 1e9)
+            raise UllageError(TRY_FAILED, environment=name, reason=reason, folder=place)
+    spent_s = 2 * _provider(name).provision_s + (trials[-1].end_ns - trials[0].start_ns) / 1e9
+    return spent_s, max(1e-3, (trials[-1].end_ns - trials[-1].start_ns) / 1e9)
 
 
 def _provider(name: str) -> type[environments.Provider]:

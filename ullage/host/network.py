@@ -29,8 +29,8 @@ from ullage.common.errors import (
     NETWORK_FULL,
     UllageError,
 )
-from ullage.common.packages import install_command
 from ullage.common.files import file_lock
+from ullage.common.packages import install_command
 from ullage.host import iproute, paths
 
 INSIDE: Final = "eth0"
