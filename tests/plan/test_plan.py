@@ -320,3 +320,20 @@ def test_whole_generations_are_a_good_plan() -> None:
     checked, _ = schema.loads(text)
     assert (checked.repeat.instances, checked.repeat.iterations) == (2, 3)
     assert schema.loads(GOOD)[0].repeat.instances is None
+
+
+def test_the_image_has_the_packages_that_the_plan_names() -> None:
+    text = f"{GOOD}image: {{packages: [openssl, g++]}}\n"
+    plan, document = schema.loads(text, "p.yaml")
+    planned = matrix.resolve(plan, document)
+    with_them = matrix.packages(planned, plan.own_packages)
+    assert {"openssl", "g++", "sysbench"} <= set(with_them)
+    assert set(with_them) - set(matrix.packages(planned)) == {"openssl", "g++"}
+    assert schema.loads(GOOD)[0].own_packages == []
+
+
+@pytest.mark.parametrize("name", ["--option", "Openssl", "a/b", "x", "a b"])
+def test_what_is_no_package_is_no_word_for_apt(name: str) -> None:
+    with pytest.raises(UllageError) as failure:
+        schema.loads(f"{GOOD}image: {{packages: ['{name}']}}\n", "p.yaml")
+    assert failure.value.kind is errors.PLAN_BAD_FIELD

@@ -193,9 +193,8 @@ class Engine(Session):
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("finding the image (built once, then cached)")
-        built = await image.build(
-            packages(self.matrix), artifacts(self.matrix), snapshot=self.plan.snapshot
-        )
+        names = packages(self.matrix, self.plan.own_packages)
+        built = await image.build(names, artifacts(self.matrix), snapshot=self.plan.snapshot)
         built.require(programs)
         await built.verify()
         self.image = built.record()

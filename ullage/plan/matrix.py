@@ -358,11 +358,14 @@ def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def packages(matrix: Matrix | None) -> list[str]:
-    """Debian packages that a run's image needs; without a matrix, those of every workload."""
+def packages(matrix: Matrix | None, own: Sequence[str] = ()) -> list[str]:
+    """Debian packages that a run's image needs; without a matrix, those of every workload.
+
+    own: those that the plan asks for by name.
+    """
     if matrix is None:
         return sorted({name for workload in workloads.WORKLOADS for name in workload.packages})
-    names = {name for case in matrix.cases for name in case.workload.packages}
+    names = {*own, *(name for case in matrix.cases for name in case.workload.packages)}
     for environment in matrix.environments:
         names |= set(environment.provider.packages())
         if environment.neighbour:

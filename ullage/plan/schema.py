@@ -269,12 +269,22 @@ class MeterPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
+class OwnImage(Fields):
+    """What our image has beside what the workloads need."""
+
+    packages: list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]+$", max_length=100)]] = (
+        Field([], max_length=256, description="Debian packages, by name")
+    )
+
+
 class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")
-    image: Literal["built", "host"] = Field(
-        "built", description="`host`: the host's own tools, for native and container only"
+    image: Literal["built", "host"] | OwnImage = Field(
+        "built",
+        description="`host`: the host's own tools, for native and container only;"
+        " `{packages: [...]}`: Debian packages more in the built one",
     )
     snapshot: str | None = Field(
         None,
@@ -320,6 +330,11 @@ class Plan(Fields):
         " trial, and can be taken up",
     )
     seed: int | None = Field(None, ge=0, description="of the order; drawn when absent")
+
+    @property
+    def own_packages(self) -> list[str]:
+        """Debian packages that it asks for by name."""
+        return self.image.packages if isinstance(self.image, OwnImage) else []
 
 
 def check(document: YamlFile) -> Plan:
