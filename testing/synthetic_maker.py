@@ -33,7 +33,7 @@ class Maker:
     blocks_each: int | None = None
     between_sd: float = 0.0
     clock: Clock = field(default_factory=Clock)
-    made: dict[Cell, float] = field(default_factory=dict)
+    slowdowns: dict[Cell, float] = field(default_factory=dict)
     """Log slowness that the present instances were dealt."""
 
     def noise(self) -> float:
@@ -47,7 +47,7 @@ class Maker:
     def metrics(self, env: str, work: WorkloadRecord, common: float) -> dict[str, Scalar | Curve]:
         """Figures of one trial; `common` is the log slowness that the whole machine has now."""
         slow = math.log(self.truth.get((env, work.key), 1.0)) + common + self.noise()
-        slow += self.made.get((env, work.key), 0.0)
+        slow += self.slowdowns.get((env, work.key), 0.0)
         values: dict[str, Scalar | Curve] = {}
         for metric in work.metrics:
             level = LEVELS.get((work.workload, metric.name), 1000.0)
@@ -167,7 +167,7 @@ class Maker:
         begin = self.clock.mono_ns
         common = self.drift * number + 0.1 * math.sin(number / 3)
         if self.blocks_each and number % self.blocks_each == 0:
-            self.made = {
+            self.slowdowns = {
                 (key, work.key): self.between_sd / math.sqrt(2) * self.rng.standard_normal()
                 for key in keys
                 for work in self.workloads

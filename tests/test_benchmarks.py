@@ -115,16 +115,16 @@ def ended(process: subprocess.Popen[str]) -> None:
 
 def of_tests(tree: ast.AST) -> list[str]:
     """What a module names of the tests: by an import, or in a string that could be one."""
-    found = []
+    names_in_it = []
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=str(module)):
-                found.append(module)
+                names_in_it.append(module)
             case ast.Import(names=names):
-                found += [alias.name for alias in names]
+                names_in_it += [alias.name for alias in names]
             case ast.Constant(value=str(text)):
-                found.append(text.replace("/", "."))
-    return [name for name in found if name == "tests" or name.startswith("tests.")]
+                names_in_it.append(text.replace("/", "."))
+    return [name for name in names_in_it if name == "tests" or name.startswith("tests.")]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))

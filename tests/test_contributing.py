@@ -95,7 +95,7 @@ async def leaves_nothing_when_it_fails():
             except errors.UllageError as error:
                 assert error.kind is kind, error
             assert kit.leftovers(run.tag) == []
-        assert run.made == []
+        assert run.instances == []
 
 async def is_cleaned_when_its_controller_was_killed():
     tag = await asyncio.to_thread(kit.tag_of_a_killed_controller, "unshare")
@@ -289,8 +289,8 @@ def test_the_meter_sees_a_known_amount_of_work(copy: Path) -> None:
 
 
 def test_the_energy_meter_reads_its_sensor(copy: Path, tmp_path: Path) -> None:
-    said = python(copy, "-c", ENERGY_METER_SEES, str(tmp_path))
-    assert said.splitlines() == ["{'wall': 285.467}", "gone"]
+    readings = python(copy, "-c", ENERGY_METER_SEES, str(tmp_path))
+    assert readings.splitlines() == ["{'wall': 285.467}", "gone"]
 
 
 @pytest.fixture
@@ -315,13 +315,13 @@ def test_a_plan_runs_with_all_of_them(copy: Path, agent: None, tmp_path: Path) -
     folder = RunFolder.open(path)
     assert len(folder.trials) == 2 * 4 * 3
     assert {trial.status for trial in folder.trials} == {"ok"}
-    made = [t.metrics for t in folder.trials if "address_time" in t.metrics]
-    assert len(made) == 2 * 4 * 2
-    for metrics in made:
-        told, hello = metrics["address_time"], metrics["hello_time"]
-        assert isinstance(told, float) and isinstance(hello, float)
-        assert 0 < told < hello  # when it was so, not when the instance was up
-    labels = {each.key: each.label for each in folder.resolved.environments}
+    figures = [t.metrics for t in folder.trials if "address_time" in t.metrics]
+    assert len(figures) == 2 * 4 * 2
+    for metrics in figures:
+        address, hello = metrics["address_time"], metrics["hello_time"]
+        assert isinstance(address, float) and isinstance(hello, float)
+        assert 0 < address < hello  # when it was so, not when the instance was up
+    labels = {environment.key: environment.label for environment in folder.resolved.environments}
     assert labels["bare[time=true]"].startswith("namespaces (unshare)")
     assert leftovers.find(folder.resolved.tag, own=True) == []
     sql = "select unit, min(value) as least, count(*) as n from meters where meter = 'switches'"
@@ -336,9 +336,9 @@ def test_an_elastic_plan_may_name_the_provider(copy: Path, agent: None, tmp_path
     (tmp_path / "plan.yaml").write_text(ELASTIC_PLAN)
     where = ("--runs", str(tmp_path), "--dry-run", "--json")
     arguments = ("elastic", "run", str(tmp_path / "plan.yaml"), *where)
-    told = json.loads(python(copy, "-m", "ullage", *arguments))
-    assert [each["provider"] for each in told["environments"]] == ["unshare"]
-    assert told["generators"]["provider"] == "unshare"
+    forecast = json.loads(python(copy, "-m", "ullage", *arguments))
+    assert [environment["provider"] for environment in forecast["environments"]] == ["unshare"]
+    assert forecast["generators"]["provider"] == "unshare"
 
 
 def test_it_names_every_unit() -> None:

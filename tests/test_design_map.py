@@ -26,13 +26,13 @@ def place(path: str) -> Path:
 @cache
 def names(file: Path) -> set[str]:
     """Functions, classes and lists of a Python file; methods and fields as `Class.name`."""
-    found = set()
+    defined = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         own = _defined(node)
-        found |= own
+        defined |= own
         if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{name}" for each in node.body for name in _defined(each)}
-    return found
+            defined |= {f"{node.name}.{name}" for member in node.body for name in _defined(member)}
+    return defined
 
 
 def _defined(node: ast.stmt) -> set[str]:
@@ -73,7 +73,11 @@ def test_every_room_stands_on_the_map() -> None:
 
 def test_rooms_stand_in_the_order_of_the_contracts() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    orders = [each["layers"] for each in tools["importlinter"]["contracts"] if "layers" in each]
+    orders = [
+        contract["layers"]
+        for contract in tools["importlinter"]["contracts"]
+        if "layers" in contract
+    ]
     assert orders
     for layers in orders:
         order = [layer.removeprefix("ullage.") for layer in layers if "(" not in layer]

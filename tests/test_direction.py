@@ -90,8 +90,8 @@ def test_a_broken_contract_names_both(copied: Path, importer: str, imported: str
     file.write_text(f"{file.read_text()}\n\n{line}")
     done = contracts(copied)
     assert done.returncode == 1, done.stdout + done.stderr
-    said = " ".join(done.stdout.split())
-    assert f"ullage.{importer.replace('/', '.')} -> ullage.{imported}" in said
+    output = " ".join(done.stdout.split())
+    assert f"ullage.{importer.replace('/', '.')} -> ullage.{imported}" in output
 
 
 @pytest.fixture(scope="module")
@@ -161,5 +161,5 @@ def test_no_two_files_need_each_other() -> None:
 
 
 def test_no_import_is_a_long_chain() -> None:
-    found = chain(imports(lazy=False))
-    assert len(found) <= LONGEST, " > ".join(found)
+    longest = chain(imports(lazy=False))
+    assert len(longest) <= LONGEST, " > ".join(longest)

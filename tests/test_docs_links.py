@@ -22,11 +22,11 @@ PARSER = MarkdownIt("commonmark").enable("table")
 
 def pages(root: Path) -> list[Path]:
     """All Markdown of a checkout, without what was built, installed or unpacked there."""
-    found = []
+    markdown = []
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = [n for n in subfolders if n not in NOT_OURS and not n.startswith(".")]
-        found += [Path(folder) / name for name in names if name.endswith(".md")]
-    return sorted(found)
+        markdown += [Path(folder) / name for name in names if name.endswith(".md")]
+    return sorted(markdown)
 
 
 @cache
@@ -43,15 +43,15 @@ def links(page: Path) -> Iterator[str]:
 
 def anchors(page: Path) -> set[str]:
     """GitHub's anchors of the headings: lower case, no punctuation, `-1` when taken already."""
-    made: set[str] = set()
+    slugs: set[str] = set()
     for opening, heading in pairwise(blocks(page)):
         if opening.type != "heading_open":
             continue
         shown = (c.content for c in heading.children or () if c.type in {"text", "code_inline"})
         slug = re.sub(r"[^\w\- ]", "", "".join(shown).lower()).replace(" ", "-")
         copies = (f"{slug}-{number}" if number else slug for number in count())
-        made.add(next(anchor for anchor in copies if anchor not in made))
-    return made
+        slugs.add(next(anchor for anchor in copies if anchor not in slugs))
+    return slugs
 
 
 def target_of(page: Path, link: str) -> tuple[Path, str] | None:
@@ -86,8 +86,8 @@ def reachable(root: Path) -> set[Path]:
 
 
 def unlinked(root: Path) -> list[str]:
-    found = reachable(root)
-    docs = (page for page in pages(root / "docs") if page.resolve() not in found)
+    linked = reachable(root)
+    docs = (page for page in pages(root / "docs") if page.resolve() not in linked)
     return [str(page.relative_to(root)) for page in docs]
 
 
@@ -120,9 +120,9 @@ def code_paths(page: Path) -> set[str]:
     """Files and folders of the code that a page names, but for those that its reader is to make."""
     trees = "ullage|tests|testing|benchmarks|rust|mpi|scripts"
     text = page.read_text(encoding="utf-8")
-    found = set(re.findall(rf"`((?:{trees})/[\w./-]*)`", text))
-    made = {"ullage/bin", *re.findall(r"(?:Save it as|Give it)\s+`([^`]+)`", text)}
-    return {path for path in found if not re.search("/[A-Z]+/", path)} - made
+    paths = set(re.findall(rf"`((?:{trees})/[\w./-]*)`", text))
+    future = {"ullage/bin", *re.findall(r"(?:Save it as|Give it)\s+`([^`]+)`", text)}
+    return {path for path in paths if not re.search("/[A-Z]+/", path)} - future
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=str)

@@ -159,13 +159,13 @@ Said = Callable[[Path, tuple[str, ...]], str]
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+def reading_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
     """What a command says of the folders in a place; in this process, as a page's scripts are
     made once in each."""
     for name, value in SETTING.items():
         monkeypatch.setenv(name, value)
 
-    def said(place: Path, command: tuple[str, ...]) -> str:
+    def reading_of(place: Path, command: tuple[str, ...]) -> str:
         monkeypatch.chdir(place)
         argv = [
             str(next(place.glob(word)).relative_to(place)) if "/*" in word else word
@@ -178,7 +178,7 @@ def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         assert not end.value.code, output.err
         return _data((place / PAGE).read_text()) if PAGE in command else output.out
 
-    return said
+    return reading_of
 
 
 def _copy(place: Path) -> Path:
@@ -193,10 +193,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("kind", "command", "file"), TABLE, ids=[row[2] for row in TABLE])
 def test_it_reads_as_it_did(
-    place: Path, said: Said, kind: str, command: tuple[str, ...], file: str
+    place: Path, reading_of: Said, kind: str, command: tuple[str, ...], file: str
 ) -> None:
     assert any(word.startswith(kind) for word in command)
-    assert first_difference(said(place, command), (READINGS / file).read_bytes().decode()) is None
+    assert (
+        first_difference(reading_of(place, command), (READINGS / file).read_bytes().decode())
+        is None
+    )
 
 
 RULES_2: Final = frozenset(
@@ -270,7 +273,7 @@ def test_only_the_last_digits_may_differ(text: str, reading: str, difference: st
     assert first_difference(text, reading) == difference
 
 
-def test_one_other_figure_is_seen(tmp_path: Path, said: Said) -> None:
+def test_one_other_figure_is_seen(tmp_path: Path, reading_of: Said) -> None:
     place = _copy(tmp_path)
     journal = next(place.glob("run/*/journal.jsonl"))
     text = journal.read_text()
@@ -280,4 +283,4 @@ def test_one_other_figure_is_seen(tmp_path: Path, said: Said) -> None:
     journal.write_text(f"{text[:start]}{int(figure[1]) + 1}{text[end:]}")
     file = "run-show.json"
     command = next(row[1] for row in TABLE if row[2] == file)
-    assert first_difference(said(place, command), (READINGS / file).read_bytes().decode())
+    assert first_difference(reading_of(place, command), (READINGS / file).read_bytes().decode())

@@ -44,16 +44,16 @@ def sources(folder: str, but: str = "") -> list[Path]:
     return [file for file in files if not but or ROOT / but not in file.parents]
 
 
-def held_by_nobody(asked: Iterable[Asked], target: str) -> list[str]:
+def held_by_nobody(requests: Iterable[Asked], target: str) -> list[str]:
     """In words, whatever is asked for and that the target does not install."""
-    asked = list(asked)
-    said = {one.program: one.package for one in asked if one.package}
+    requests = list(requests)
+    named = {one.program: one.package for one in requests if one.package}
     held = with_dependencies(installed_by(target))
-    here = owners({Path(one.program).name for one in asked})
+    here = owners({Path(one.program).name for one in requests})
     words = []
-    for one in asked:
+    for one in requests:
         name = Path(one.program).name
-        package = said.get(one.program) or ALSO.get(name) or here.get(name, name)
+        package = named.get(one.program) or ALSO.get(name) or here.get(name, name)
         if name not in README and not _of_nobody(one.program) and package not in held:
             words.append(f"{one.place}: `make {target}` installs no {one.program} ({package})")
     return words
@@ -81,23 +81,23 @@ def asked_in(files: Iterable[Path]) -> list[Asked]:
 
 
 def test_what_tests_and_the_tool_ask_for_is_installed_by_make_test() -> None:
-    asked = asked_in([*sources("ullage"), *sources("tests", but="tests/lab")])
-    assert {"crun", "ffmpeg", "ip", "perf", "unshare"} <= {one.program for one in asked}
-    assert held_by_nobody(asked, "test") == []
+    requests = asked_in([*sources("ullage"), *sources("tests", but="tests/lab")])
+    assert {"crun", "ffmpeg", "ip", "perf", "unshare"} <= {one.program for one in requests}
+    assert held_by_nobody(requests, "test") == []
 
 
 def test_what_the_lab_asks_for_is_installed_by_make_lab() -> None:
-    asked = asked_in(sources("tests/lab"))
-    assert "dockerd" in {one.program for one in asked}
-    assert held_by_nobody(asked, "lab") == []
+    requests = asked_in(sources("tests/lab"))
+    assert "dockerd" in {one.program for one in requests}
+    assert held_by_nobody(requests, "lab") == []
 
 
 def test_what_the_demos_providers_ask_for_is_installed_by_make_demo() -> None:
-    made, _ = schema.load(ROOT / "demo.yaml")
-    providers = [environments.get(one.provider) for one in made.environments.values()]
-    asked = asked_in(Path(inspect.getfile(provider)) for provider in providers)
-    assert {"crun", "lxc-start", "qemu-img"} <= {one.program for one in asked}
-    assert held_by_nobody(asked, "demo") == []
+    plan, _ = schema.load(ROOT / "demo.yaml")
+    providers = [environments.get(one.provider) for one in plan.environments.values()]
+    requests = asked_in(Path(inspect.getfile(provider)) for provider in providers)
+    assert {"crun", "lxc-start", "qemu-img"} <= {one.program for one in requests}
+    assert held_by_nobody(requests, "demo") == []
 
 
 @pytest.mark.parametrize("workload", workloads.WORKLOADS, ids=lambda workload: workload.name)

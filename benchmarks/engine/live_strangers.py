@@ -92,7 +92,10 @@ def _run(flooded: bool, blocks: int) -> tuple[float, float]:
             "--runs",
             f"{work}/runs",
         ]
-        with stderr.open("w") as said, subprocess.Popen(argv, stderr=said, stdout=said) as run:
+        with (
+            stderr.open("w") as messages,
+            subprocess.Popen(argv, stderr=messages, stdout=messages) as run,
+        ):
             port = _port(stderr, run)
             began = time.monotonic()
             with _strangers(port) if flooded else contextlib.nullcontext():

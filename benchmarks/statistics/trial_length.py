@@ -38,7 +38,7 @@ class Row:
     noise: str
     times: tuple[float, ...]
     """Time for the same precision with trials of LENGTHS, as a part of that with PILOT turns."""
-    said: float | None
+    promised: float | None
     """The same for the shortest trials, as the pilot says; None: it is not sure of a memory."""
 
 
@@ -92,6 +92,6 @@ def table(rows: Sequence[Row]) -> Table:
         "it is not, it says nothing. What starting takes is not in it.",
     )
     for row in rows:
-        promise = "" if row.said is None else f"{row.said:.2f}"
+        promise = "" if row.promised is None else f"{row.promised:.2f}"
         result.rows.append([row.noise, *(f"{time:.2f}" for time in row.times), promise])
     return result

@@ -57,9 +57,9 @@ def test_the_second_ends_it_whatever_it_waits_for(what: str, number: signal.Sign
             assert controller.wait(30) == 130
         finally:
             controller.kill()
-        said = controller.stderr.read()
-    assert "ended at once; left: the netns u1234567-vm-0\n" in said
-    assert "ullage clean" in said
+        messages = controller.stderr.read()
+    assert "ended at once; left: the netns u1234567-vm-0\n" in messages
+    assert "ullage clean" in messages
 
 
 def test_the_first_is_enough_where_nothing_hangs() -> None:
@@ -73,10 +73,10 @@ def test_the_first_is_enough_where_nothing_hangs() -> None:
         assert controller.stdout is not None
         assert controller.stdout.readline() == "working\n"
         controller.send_signal(signal.SIGTERM)
-        output, said = controller.communicate(timeout=30)
+        output, messages = controller.communicate(timeout=30)
     assert output == "gone\n"
-    assert "CancelledError" in said
-    assert "left" not in said
+    assert "CancelledError" in messages
+    assert "left" not in messages
 
 
 def test_what_was_abandoned_does_not_hold_the_process() -> None:

@@ -68,7 +68,7 @@ class Run:
     tag: str
     network: Network
     provider: Provider
-    made: list[Instance]
+    instances: list[Instance]
 
     def spec(self, name: str = "c-0", *, host: bool = False) -> InstanceSpec:
         state, data = paths.state_dir(self.tag) / name, paths.data_dir(self.tag) / name
@@ -89,7 +89,7 @@ class Run:
 
     async def create(self, spec: InstanceSpec | None = None) -> Instance:
         instance = await self.provider.create(spec or self.spec())
-        self.made.append(instance)
+        self.instances.append(instance)
         return instance
 
 
@@ -102,7 +102,7 @@ async def running(provider: Provider) -> AsyncIterator[Run]:
     try:
         yield run
     finally:
-        for instance in run.made:
+        for instance in run.instances:
             await instance.destroy()
         remains = leftovers(tag)
         await run.network.destroy()

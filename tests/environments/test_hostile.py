@@ -17,10 +17,10 @@ pytestmark = pytest.mark.root
 
 @pytest.mark.parametrize("provider", ["oci", "lxc"])
 def test_a_stopped_agent_with_a_flooded_pipe_is_removed(provider: str) -> None:
-    made = environments.get(provider)
+    provider_type = environments.get(provider)
 
     async def scenario() -> None:
-        async with containerkit.running(made(made.options_model())) as run:
+        async with containerkit.running(provider_type(provider_type.options_model())) as run:
             instance = await run.create()
             flood = await instance.agent.spawn(Command(("sh", "-c", FLOOD)))
             with pytest.raises(UllageError):

@@ -33,8 +33,10 @@ def _load(trial: Trial) -> float:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    made = run(tmp_path_factory.mktemp("energy") / "run", workloads=(CPU, CURVE_WORKLOAD), blocks=6)
-    return metered(made, _load, idle=40.0)
+    unmetered = run(
+        tmp_path_factory.mktemp("energy") / "run", workloads=(CPU, CURVE_WORKLOAD), blocks=6
+    )
+    return metered(unmetered, _load, idle=40.0)
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +60,14 @@ def test_show_prints_each_figure_with_its_method_and_scope(
     metric: str,
     amount: str,
 ) -> None:
-    made = run(tmp_path / "run", workloads=_named(metric), blocks=6)
-    metered(made, lambda trial: _load(trial) / 50, idle=0.8)
-    monkeypatch.setattr(sys, "argv", ["ullage", "show", str(made.path)])
+    folder = run(tmp_path / "run", workloads=_named(metric), blocks=6)
+    metered(folder, lambda trial: _load(trial) / 50, idle=0.8)
+    monkeypatch.setattr(sys, "argv", ["ullage", "show", str(folder.path)])
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert not ended.value.code
     assert amount.partition(" ")[2] in capsys.readouterr().out
-    cells = list(energy_table.terminal(analysed(made)).columns[5].cells)
+    cells = list(energy_table.terminal(analysed(folder)).columns[5].cells)
     assert len(cells) == 4
     assert all(f" J per {amount} (measured at the wall)" in str(cell) for cell in cells)
 
@@ -83,9 +85,9 @@ def test_show_prints_each_figure_with_its_method_and_scope(
 def test_the_smallest_amount_is_one_of_its_things(
     tmp_path: Path, metric: str, singular: str
 ) -> None:
-    made = run(tmp_path / "run", workloads=_named(metric), blocks=3)
-    metered(made, lambda _: 90_000.0)
-    assert words.rows(analysed(made))[0][5].endswith(f" per {singular} (measured at the wall)")
+    folder = run(tmp_path / "run", workloads=_named(metric), blocks=3)
+    metered(folder, lambda _: 90_000.0)
+    assert words.rows(analysed(folder))[0][5].endswith(f" per {singular} (measured at the wall)")
 
 
 def test_every_format_has_every_row(folder: RunFolder, analysis: Analysis) -> None:

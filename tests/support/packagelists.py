@@ -45,8 +45,8 @@ def owners(programs: Iterable[str]) -> dict[str, str]:
     """Program → the package that this host has it from."""
     files = {program: _files(program) for program in programs}
     command = ["dpkg-query", "--search", *sorted(set[str]().union(*files.values()))]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    lines = re.findall(r"^([a-z0-9.+-]+)(?::\w+)?: (.+)$", said, re.MULTILINE)
+    listing = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    lines = re.findall(r"^([a-z0-9.+-]+)(?::\w+)?: (.+)$", listing, re.MULTILINE)
     return {name: package for package, file in lines for name in files if file in files[name]}
 
 
@@ -81,7 +81,7 @@ def _packages(line: str, variables: Mapping[str, str]) -> Iterator[str]:
 def _database() -> tuple[dict[str, str], dict[str, tuple[list[str], list[str]]]]:
     """The Makefile's variables; its rules, each with prerequisites and recipe."""
     environment = {name: text for name, text in os.environ.items() if name != "MAKEFLAGS"}
-    said = subprocess.run(
+    database = subprocess.run(
         ["make", "--print-data-base", "--question", "help"],
         cwd=ROOT,
         env=environment,
@@ -92,7 +92,7 @@ def _database() -> tuple[dict[str, str], dict[str, tuple[list[str], list[str]]]]
     variables: dict[str, str] = {}
     rules: dict[str, tuple[list[str], list[str]]] = {}
     recipe: list[str] = []
-    for line in said.splitlines():
+    for line in database.splitlines():
         if line.startswith("\t"):
             recipe.append(line.strip())
         elif variable := _VARIABLE.fullmatch(line):
@@ -106,7 +106,7 @@ def _database() -> tuple[dict[str, str], dict[str, tuple[list[str], list[str]]]]
 @cache
 def _debian() -> tuple[dict[str, list[str]], list[str]]:
     """Package → what it depends on; the packages that every Debian has."""
-    said = subprocess.run(
+    listing = subprocess.run(
         ["dpkg-query", "--show", f"--showformat={_FIELDS}"],
         capture_output=True,
         text=True,
@@ -114,7 +114,7 @@ def _debian() -> tuple[dict[str, list[str]], list[str]]:
     ).stdout
     needs: dict[str, list[str]] = {}
     always: list[str] = []
-    for line in said.splitlines():
+    for line in listing.splitlines():
         package, essential, priority, depends = line.split("\t")
         needs[package] = re.findall(r"(?:^|[,|])\s*([a-z0-9.+-]+)", depends)
         if essential == "yes" or priority == "required":

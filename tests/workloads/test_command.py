@@ -95,7 +95,7 @@ def test_any_output_is_searched(stdout: str, expected: str) -> None:
         },
         {
             "argv": ["true"],
-            "metrics": {"No Name": {"unit": "s", "better": "lower", "line": "last"}},
+            "metrics": {"No": {"unit": "s", "better": "lower", "line": "last"}},
         },
     ],
 )
@@ -133,7 +133,7 @@ def test_its_own_figures(tmp_path: Path) -> None:
 def test_a_figure_that_is_not_there_names_its_metric(tmp_path: Path) -> None:
     metrics = {"frame": {"unit": "s", "better": "lower", "regex": "frame: (.*)"}}
     parameters = CommandParameters.model_validate({"argv": ["echo", "hello"], "metrics": metrics})
-    with pytest.raises(InvalidTrialError, match="metric frame: regex .* matches nothing"):
+    with pytest.raises(InvalidTrialError, match=r"metric frame: regex .* matches nothing"):
         COMMAND.check(parameters, run(COMMAND, parameters, tmp_path))
 
 

@@ -88,6 +88,7 @@ def test_the_list() -> None:
         "n-queens",
         "oltp",
         "provisioning",
+        "service",
         "streaming",
         "sysbench-cpu",
         "sysbench-fileio",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from ullage.cli.options import Json, RunsOption
+from ullage.cli.options import Json, RunsOption, pairs
 from ullage.common.console import print_json
 from ullage.common.text import nearest
 from ullage.runs import RUNS
@@ -127,7 +127,7 @@ def compare_command(
         correction=_one_of("--correction", correction, get_args(Correction)),
         again=_second_copies(again, baseline),
     )
-    columns = _pairs("--column", column, "ROLE=NAME")
+    columns = pairs("--column", column, "ROLE=NAME")
     for role in columns:
         _one_of("--column", role, file.ROLES)
     direction = None if better is None else _one_of("--better", better, get_args(Better))
@@ -202,21 +202,10 @@ def _share(option: str, text: str, example: str, above: float = 0) -> float:
 
 
 def _second_copies(options: Iterable[str] | None, baseline: str) -> dict[str, str]:
-    again = _pairs("--again", options, "NAME=OF")
+    again = pairs("--again", options, "NAME=OF")
     if (of := again.get(baseline)) is not None:
         raise typer.BadParameter(
             f"--again: {baseline!r} is the baseline and cannot be the second copy; "
             f"write {f'{of}={baseline}'!r}, or choose another baseline"
         )
     return again
-
-
-def _pairs(option: str, texts: Iterable[str] | None, form: str) -> dict[str, str]:
-    """`A=B`, repeated, as A → B."""
-    pairs: dict[str, str] = {}
-    for text in texts or ():
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not (name and equals and value) or (option == "--again" and name == value):
-            raise typer.BadParameter(f"{option}: {text!r} is not {form}")
-        pairs[name] = value
-    return pairs

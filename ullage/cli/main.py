@@ -6,6 +6,7 @@ command that needs it, and help is plain: rich's boxes take longer than all the 
 
 import io
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ from ullage.cli.attempt import try_command
 from ullage.cli.clean import clean_command
 from ullage.cli.compare import compare_command
 from ullage.cli.guarded import reads_folder
-from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption
+from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption, pairs
 from ullage.cli.profile import profile_command
 from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
@@ -264,6 +265,15 @@ def run_command(
         int,
         typer.Option("--live-port", min=0, max=65535, help="Of the page; 0: any that is free."),
     ] = 0,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            help="NAME=TEXT, kept with the run for `ullage history`: commit=3f2a9c1; may be"
+            " repeated.",
+            show_default=False,
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
@@ -279,9 +289,12 @@ def run_command(
         raise typer.BadParameter("give a plan, or --resume RUN")
     if pilot is not None and not dry_run:
         raise typer.BadParameter("--pilot goes with --dry-run")
+    if label and resume is not None:
+        raise typer.BadParameter("--label: a run that is taken up keeps those that it has")
     resume = None if resume is None else begun(named(resume, runs))
     source = file if file is not None else Path(resume or "") / PLAN
     checked, document = schema.load(source)
+    checked = _labelled(checked, pairs("--label", label, "NAME=TEXT"))
     cells = matrix.resolve(checked, document)
     if dry_run:
         from ullage.cli.output import dryrun
@@ -311,6 +324,20 @@ def run_command(
             raise typer.Exit(ExitCode.INTERRUPTED)
     if code := conclude(outcome, as_json=as_json):
         raise typer.Exit(code)
+
+
+def _labelled(checked: "Plan", labels: Mapping[str, str]) -> "Plan":
+    from pydantic import ValidationError
+
+    from ullage.plan import schema
+
+    try:
+        return schema.labelled(checked, labels)
+    except ValidationError:
+        raise typer.BadParameter(
+            "--label: up to 16 names of small letters, digits, _ and -, each with a line of up to"
+            " 200 plain characters"
+        ) from None
 
 
 def _warn_if_too_small(cells: "Matrix") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -36,3 +37,14 @@ FormatOption = Annotated[
     ),
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")]
+
+
+def pairs(option: str, texts: Iterable[str] | None, form: str) -> dict[str, str]:
+    """`A=B`, repeated, as A → B."""
+    values: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value) or (option == "--again" and name == value):
+            raise typer.BadParameter(f"{option}: {text!r} is not {form}")
+        values[name] = value
+    return values

@@ -1,4 +1,4 @@
-"""Commands that read what runs left: list, show, report, export, query, verify.
+"""Commands that read what runs left: list, show, report, export, history, query, verify.
 
 What reads, analyses and draws is imported by the command that needs it.
 """
@@ -178,6 +178,65 @@ def export_command(
     give(data, out)
 
 
+def history_command(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN …]",
+            help="Run folders, or their names in --runs; without any, all that are there.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="Of this name, primary or not; may be repeated."),
+    ] = None,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option("--environment", help="Of this one only; may be repeated."),
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="The environments' medians instead of overheads.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Also draw it: an svg, pdf or png file.")
+    ] = None,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Follow figures over many runs, and say where they changed, and at which commit."""
+    from ullage.analysis.history import history
+    from ullage.report.pictures import FORMATS
+    from ullage.runs.reader import RunFolder, find_runs, named
+
+    if picture is not None and picture.suffix.removeprefix(".") not in FORMATS:
+        raise typer.BadParameter(f"--picture: a file that ends in .{', .'.join(FORMATS)}")
+    folders = []
+    for path in [named(path, runs) for path in paths] if paths else find_runs(runs):
+        try:
+            folders.append(RunFolder.open(path, "history"))
+        except UllageError as error:
+            if paths:
+                raise
+            left_out = escape(f"left out {path}: {error.message}")
+            stderr.print(f"[yellow]warning:[/] {left_out}", soft_wrap=True)
+    course = history(
+        folders,
+        "value" if values else "overhead",
+        metrics=metric or (),
+        environments=environment or (),
+    )
+    from ullage.cli.output import history as output
+
+    if picture is not None and course.series:
+        output.draw(course, picture)
+    if as_json:
+        print_json(course.model_dump(mode="json"))
+    else:
+        output.show(course)
+
+
 def query_command(
     sql: Annotated[
         str, typer.Argument(help="SQL over the views samples, events, meters and clocks.")
@@ -233,6 +292,7 @@ RESULTS: Final[dict[str, Callable[..., None]]] = {
     "show": show_command,
     "report": report_command,
     "export": export_command,
+    "history": history_command,
     "query": query_command,
     "verify": verify_command,
 }

@@ -392,4 +392,5 @@ class Engine(Session):
             image=self.image,
             programs=programs([binary()]),
             host=facts.facts(),
+            labels=self.plan.labels if self.earlier is None else self.earlier.resolved.labels,
         )

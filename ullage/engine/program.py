@@ -52,6 +52,8 @@ class Part:
     neighbour."""
     process: Process | None = None
     finished: Finished | None = None
+    memory_kills: int = 0
+    """As of `Output`."""
 
     async def wait(self) -> None:
         """Until it has ended."""
@@ -71,8 +73,9 @@ class Part:
                 f"{self.name} did not end within {self.task.timeout_s:g} s and was killed",
             )
         if done.signal is not None:
+            why = "its instance ran out of memory; " if self.memory_kills else ""
             raise TrialFailedError(
-                "killed", f"{self.name} was killed by signal {done.signal}: {_tail(process)}"
+                "killed", f"{self.name} was killed by signal {done.signal}: {why}{_tail(process)}"
             )
         if not process.complete:
             raise TrialFailedError(
@@ -93,6 +96,7 @@ class Part:
             stderr=process.stderr.decode("utf-8", "replace"),
             seconds=(done.end_ns - done.start_ns) / 1e9,
             usage=done.usage,
+            memory_kills=self.memory_kills,
         )
 
     def tail(self) -> str:

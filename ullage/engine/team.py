@@ -116,10 +116,10 @@ async def cannot_start(team: Team, case: Case, seed: int) -> Reason | None:
             timeout_s=30,
         )
         try:
-            found, _, _ = await instance.agent.run(look)
+            outcome, _, _ = await instance.agent.run(look)
         except AgentError:
             continue  # without a shell, or the directory: the trial itself will tell
-        if found.status != 0:
+        if outcome.status != 0:
             message = f"{program} is not in {instance.name}, or cannot be executed there"
             return Reason(code="not-there", message=printable(message, 2000))
     return None

@@ -66,6 +66,8 @@ class Attempt:
     facts: dict[str, str] = field(default_factory=dict)
     status: str = "ok"
     reason: Reason | None = None
+    _killed: dict[str, int] = field(default_factory=dict)
+    """Of each instance, for memory, before the iteration."""
 
     def blame(self, status: str, code: str, message: str) -> None:
         """It has no figures, for this reason; the first one counts."""
@@ -85,6 +87,7 @@ class Attempt:
     async def begin(self) -> None:
         """The services of an iteration come up."""
         self.rounds.append(self._parts(len(self.rounds)))
+        self._killed = await self._memory_kills()
         await _together(self._start_service(part) for part in self._now(service=True))
 
     async def work(self, instant_ns: int) -> None:
@@ -102,6 +105,10 @@ class Attempt:
         for part in self._now(service=True):
             _check_beside(part)
         await _together(_end_service(part) for part in self._now(service=True))
+        killed = await self._memory_kills()
+        for part in self.rounds[-1]:
+            name = part.instance.name
+            part.memory_kills = killed.get(name, 0) - self._killed.get(name, 0)
         self.closed.append(await trial_clocks.close(self.rounds[-1]))
         for part in self.rounds[-1]:
             if not part.task.service:
@@ -118,13 +125,17 @@ class Attempt:
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
 
+    async def _memory_kills(self) -> dict[str, int]:
+        """Instance → how many of its processes were killed for memory, where that matters."""
+        if not self.case.workload.guards_memory:
+            return {}
+        instances = {part.instance.name: part.instance for part in self.rounds[-1] if part.own}
+        return {name: await instance.memory_kills() for name, instance in instances.items()}
+
     async def _prove(self, number: int) -> list[Part]:
         """What the workload has run after the work of a team, one after another."""
-        team, (workload, parameters) = (
-            self.teams[number],
-            (self.case.workload, self.case.parameters),
-        )
-        tasks = workload.after(parameters, context(team, self.case, self.seed))
+        where = context(self.teams[number], self.case, self.seed)
+        tasks = self.case.workload.after(self.case.parameters, where)
         parts = self._of_team(number, tasks, len(self.rounds) - 1, own=False)
         for part in parts:
             self.rounds[-1].append(part)

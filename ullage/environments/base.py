@@ -92,6 +92,13 @@ class Instance(ABC):
     async def destroy(self) -> None:
         """Remove the instance and all that it left; what is gone already is no failure."""
 
+    async def memory_kills(self) -> int:
+        """How many of its processes the kernel has killed, ever, as its memory ran out.
+
+        0 where nobody can tell.
+        """
+        return 0
+
     @property
     def alive(self) -> bool:
         """False once the agent's channel has closed."""

@@ -123,6 +123,9 @@ class NativeInstance(Instance):
         _continue(self._stopped)
         self._stopped.clear()
 
+    async def memory_kills(self) -> int:
+        return 0 if self._group is None else self._group.memory_kills()
+
     async def destroy(self) -> None:
         """Kill it and remove its cgroup, its network namespace and its data."""
         if self._group is None:

@@ -200,6 +200,12 @@ class Group:
             else None,
         )
 
+    def memory_kills(self) -> int:
+        """How many processes the kernel has killed in it, as its memory ran out; 0: not told."""
+        text = self._setting("memory", "memory.oom_control", "memory.events")
+        counts = dict(line.split() for line in text.splitlines() if line.count(" ") == 1)
+        return int(counts.get("oom_kill", 0))
+
     def _setting(self, controller: str, v1: str, v2: str) -> str:
         """What a file of the controller says; nothing where there is no such file."""
         for hierarchy, place in self._places:

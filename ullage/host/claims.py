@@ -207,8 +207,8 @@ def _is_held(path: Path, uid: int) -> bool:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != uid:
             return False
-        asked = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        (kind, *_) = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+        request = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        (kind, *_) = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request))
         if kind == fcntl.F_UNLCK:
             return False
         text = os.pread(fd, _MAX_CONTROLLER_BYTES, 0)

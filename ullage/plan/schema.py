@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
@@ -19,6 +20,8 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
+    StringConstraints,
+    TypeAdapter,
     model_serializer,
     model_validator,
 )
@@ -98,6 +101,16 @@ def host_cpus() -> int:
 
 NUISANCES = ("cpus", "pinning", "memory", "userland", "instances")
 """What must be equal over the environments unless the plan allows it by name."""
+
+
+Labels = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")],
+        Annotated[str, StringConstraints(pattern=r"^[ -~]{1,200}$")],
+    ],
+    Field(max_length=16),
+]
+"""Name → one line of plain text."""
 
 
 class Until(Fields):
@@ -330,6 +343,9 @@ class Plan(Fields):
         " trial, and can be taken up",
     )
     seed: int | None = Field(None, ge=0, description="of the order; drawn when absent")
+    labels: Labels = Field(
+        {}, description="what `ullage history` tells runs apart by: `{commit: 3f2a9c1}`"
+    )
 
     @property
     def own_packages(self) -> list[str]:
@@ -350,6 +366,15 @@ def check(document: YamlFile) -> Plan:
 
 _READER: Final = Reader(check)
 load, loads = _READER.load, _READER.loads
+
+
+def labelled(plan: Plan, labels: Mapping[str, str]) -> Plan:
+    """With these too, each in place of the plan's own of its name.
+
+    Raises pydantic.ValidationError at a name or a text that no plan may have.
+    """
+    checked_labels = TypeAdapter(Labels).validate_python({**plan.labels, **labels})
+    return plan.model_copy(update={"labels": checked_labels})
 
 
 def _with_rare(plan: Plan, document: YamlFile) -> Plan:

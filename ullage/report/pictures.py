@@ -52,7 +52,7 @@ def save(
     for name, svg in named:
         for form in dict.fromkeys(formats):
             file = out_dir / f"{name}.{form}"
-            put(file, _convert(svg, form))
+            put(file, picture_file(svg, form))
             written.append(file)
     return written
 
@@ -75,7 +75,7 @@ def picked(named: Mapping[str, str], run: Path, name: str, form: str) -> bytes:
             allowed=", ".join(named) or "none",
             suggestion=nearest(name, named, listed=True),
         )
-    return _convert(named[name], form)
+    return picture_file(named[name], form)
 
 
 def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]:
@@ -156,7 +156,8 @@ def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> 
     )
 
 
-def _convert(svg: str, form: str) -> bytes:
+def picture_file(svg: str, form: str) -> bytes:
+    """A standalone SVG as the bytes of a file of that format."""
     if form == "png":
         png: bytes = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
         return png

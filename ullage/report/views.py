@@ -190,7 +190,7 @@ class WorkloadView:
     folded: tuple[ChartView, ...]
     table: Table
     details: tuple[DetailView, ...]
-    told: tuple[TrialFacts, ...]
+    trial_facts: tuple[TrialFacts, ...]
     doubts: tuple[DoubtView, ...]
     definitions: tuple[tuple[str, str], ...]
 

@@ -73,7 +73,7 @@ def _view(
         folded=tuple(folded),
         table=table(folder, analysis, workload, trials),
         details=_details(analysis, workload),
-        told=tuple(trial_facts(folder, workload.key)),
+        trial_facts=tuple(trial_facts(folder, workload.key)),
         doubts=tuple(doubted(_all(analysis, workload))),
         definitions=_definitions(workload),
     )

@@ -238,11 +238,40 @@ class Parity(Record):
     values: dict[str, str]
 
 
+class User(Record):
+    """Whom a program runs as."""
+
+    uid: int = Field(ge=0, lt=1 << 32)
+    gid: int = Field(ge=0, lt=1 << 32)
+    groups: tuple[int, ...] = ()
+    """Beside the first one."""
+
+
+class ImageConfig(Record):
+    """How a container image wants its program to be run."""
+
+    user: User = User(uid=0, gid=0)
+    env: dict[str, str] = {}
+    workdir: str = "/"
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What runs when nothing else is asked for; empty: the image does not say."""
+        return (*self.entrypoint, *self.cmd)
+
+
 class ImageRecord(Record):
     """The root filesystem that every environment ran from."""
 
-    kind: Literal["built", "host"]
+    kind: Literal["built", "host", "oci"]
     digest: str
+    reference: str | None = None
+    """What the plan called it: a container image of the user's own."""
+    id: str | None = None
+    """`sha256:…` of that image's configuration, which names the digest of each layer."""
+    config: ImageConfig | None = None
     packages: dict[str, str] = {}
     """Name → version."""
     hashes: dict[str, str] = {}
@@ -280,6 +309,8 @@ class Resolved(Record):
     programs: dict[str, str] = {}
     """Ours that work in every environment: name → `sha256:…`; what workloads bring is with them."""
     host: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    """Of whoever ran it: the commit, the branch."""
 
 
 def size(design: Design, environments: int, workloads: int) -> int:

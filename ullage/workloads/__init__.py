@@ -77,6 +77,7 @@ WORKLOADS: tuple[type[AnyWorkload], ...] = REGISTRY.load(
     "mpi.nqueens.NQueens",
     "database.oltp.Oltp",
     "provisioning.Provisioning",
+    "web.service.Service",
     "web.streaming.Streaming",
     "cpu.sysbench_cpu.SysbenchCpu",
     "storage.sysbench_fileio.SysbenchFileio",

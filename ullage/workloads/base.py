@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ullage.host.artifacts import Artifact
 from ullage.runs.events import Usage
-from ullage.runs.records import Curve, Metric, Resource, Scalar
+from ullage.runs.records import Curve, ImageConfig, Metric, Resource, Scalar, User
 
 if TYPE_CHECKING:
     from ullage.environments.provisioning.node import Node
@@ -65,6 +65,23 @@ class Task:
     """Lines `ullage-exec ADDRESS COMMAND` of its standard error start that command, by a shell, in
     the instance of the trial that has the address: `mpirun` with `mpi.SHELL_FILE` for its `ssh`."""
     timeout_s: float = 600.0
+    user: User | None = None
+    """None: whom the agent runs as."""
+
+    def of_image(self, image: ImageConfig | None) -> Task:
+        """As the user's own image wants it: its user, its environment, its working directory.
+
+        Without arguments of its own it is the image's entry point.
+        """
+        if image is None:
+            return self
+        return replace(
+            self,
+            argv=self.argv or image.argv,
+            env={**image.env, **self.env},
+            cwd=image.workdir,
+            user=image.user,
+        )
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,9 @@ class Context:
     `Workload.files` names lies there, in every instance: `./name` runs it."""
     workspaces: Mapping[str, str] = field(default_factory=dict)
     """Role → the same directory as it is called in that role's instance."""
+    image: ImageConfig | None = None
+    """How the user's own container image wants its program to be run; None: the image is ours, or
+    the host's userland."""
 
     def members(self, role: str) -> tuple[str, ...]:
         """`role-0`, `role-1` … of a role that each instance plays; else the role itself."""
@@ -103,6 +123,9 @@ class Output:
     seconds: float
     usage: Usage | None = None
     """What the program used, where the agent told."""
+    memory_kills: int = 0
+    """So many processes of its instance did the kernel kill during the trial, as memory ran out.
+    Looked at where the workload `guards_memory`."""
 
     @property
     def cpu_s(self) -> float | None:
@@ -143,6 +166,8 @@ class Workload(ABC, Generic[P]):
     and year, the published setting; each with a link."""
     parameters_model: type[P]
     metrics: ClassVar[tuple[Metric, ...]]
+    guards_memory: ClassVar[bool] = False
+    """A program of it may run out of memory: it is looked whether one was killed for that."""
     scaling: ClassVar[tuple[str, ...]] = ()
     """The parameters that a plan varies to see how the work scales, such as `threads`: the report
     then draws the speed-up over the one that it varied."""

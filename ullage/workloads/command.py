@@ -103,6 +103,7 @@ class Command(Workload[CommandParameters]):
         "ours: the time that the agent takes, [its protocol](../../internals/agent-protocol.md)",
     )
     parameters_model = CommandParameters
+    guards_memory = True
     metrics = (
         Metric(
             name="seconds",

@@ -25,19 +25,19 @@ def _memory(struck: dict[str, Struck]) -> Iterator[Figure]:
     for of in (struck[name] for name in MEMORY if name in struck):
         name = of.attack.name
         covered, either = of.shares["covered"], of.shares["covered or refused"]
-        told = Share(either.hits - covered.hits, max(1, covered.of - covered.hits))
+        warned = Share(either.hits - covered.hits, max(1, covered.of - covered.hits))
         yield row(
             f"coverage, {name} in one environment",
             covered,
             f"at least {COVERED}, or {TOLD} of the rest refused",
-            covered.at_least(COVERED) or told.value >= TOLD,
-            f"{100 * told.value:.0f} % of the rest are refused or doubted",
+            covered.at_least(COVERED) or warned.value >= TOLD,
+            f"{100 * warned.value:.0f} % of the rest are refused or doubted",
         )
 
 
 def _claims(struck: dict[str, Struck]) -> Iterator[Figure]:
     """(What is claimed, attack, at most)."""
-    asked = (
+    aims = (
         ("claim", "biased baseline 3 %, family of 10", 0.05),
         ("claim", "biased baseline 3 %, twice the noise", 0.05),
         ("claim", "5 % of trials × 1.5, family of 10", 0.1),
@@ -48,7 +48,7 @@ def _claims(struck: dict[str, Struck]) -> Iterator[Figure]:
         ("claim", "clean, family of 30", 0.05),
     )
     words = {"claim": "any false claim", "better": "false better", "equivalent": "false equivalent"}
-    for kind, name, most in asked:
+    for kind, name, most in aims:
         if name in struck:
             share = struck[name].shares[kind]
             yield row(f"{words[kind]}, {name}", share, f"at most {most}", share.at_most(most))

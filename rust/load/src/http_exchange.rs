@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper::header::{CONNECTION, HOST, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -21,7 +21,9 @@ use crate::faults::Fault;
 pub struct Target {
     pub server: SocketAddrV4,
     pub path: String,
-    pub document: Vec<u8>,
+    /// None: whatever it is, as long as all of it comes.
+    pub document: Option<Vec<u8>>,
+    pub status: u16,
     pub deadline: Duration,
     /// A connection for each request.
     pub close: bool,
@@ -128,18 +130,19 @@ fn request(target: &Target, host: HeaderValue) -> Result<Request<Empty<Bytes>>, 
 
 /// Every byte, and nothing else.
 async fn read(target: &Target, response: Response<Incoming>) -> Result<Instant, Fault> {
-    if response.status() != StatusCode::OK {
+    if response.status() != target.status {
         return Err(Fault::Status);
     }
     let mut body = response.into_body();
-    let mut left = target.document.as_slice();
+    let mut left = target.document.as_deref();
     while let Some(frame) = body.frame().await {
-        if let Some(data) = frame?.data_ref() {
-            left = left.strip_prefix(&data[..]).ok_or(Fault::Document)?;
+        let frame = frame?;
+        if let (Some(data), Some(rest)) = (frame.data_ref(), &mut left) {
+            *rest = rest.strip_prefix(&data[..]).ok_or(Fault::Document)?;
         }
     }
     let ended = Instant::now();
-    if left.is_empty() {
+    if left.is_none_or(<[u8]>::is_empty) {
         Ok(ended)
     } else {
         Err(Fault::Document)
@@ -165,6 +168,15 @@ mod tests {
     ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = target(&listener, close);
+        with_listener(listener, connections, &target, ask)
+    }
+
+    fn with_listener<T>(
+        listener: TcpListener,
+        connections: &'static [&'static [&'static str]],
+        target: &Target,
+        ask: impl Fn(&mut Client) -> T,
+    ) -> T {
         let serve = thread::spawn(move || {
             for answers in connections {
                 let (mut stream, _) = listener.accept().unwrap();
@@ -176,7 +188,7 @@ mod tests {
                 }
             }
         });
-        let result = ask(&mut Client::new(&target).unwrap());
+        let result = ask(&mut Client::new(target).unwrap());
         serve.join().unwrap();
         result
     }
@@ -188,7 +200,8 @@ mod tests {
         Target {
             server,
             path: "/5".into(),
-            document: b"hello".to_vec(),
+            document: Some(b"hello".to_vec()),
+            status: 200,
             deadline: Duration::from_secs(5),
             close,
         }
@@ -239,6 +252,30 @@ mod tests {
         for (answers, fault) in cases {
             let error = with_server(answers, false, |client| client.exchange().unwrap_err());
             assert_eq!(error, fault, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_document_any_answer_will_do_that_is_whole() {
+        let answers: [(&'static [&'static [&str]], bool); 3] = [
+            (
+                &[&["HTTP/1.1 201 Created\r\nContent-Length: 3\r\n\r\nyes"]],
+                true,
+            ),
+            (&[&[GOOD]], false),
+            (
+                &[&["HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\nyes"]],
+                false,
+            ),
+        ];
+        for (connections, good) in answers {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut target = target(&listener, false);
+            (target.document, target.status) = (None, 201);
+            let answered = with_listener(listener, connections, &target, |client| {
+                client.exchange().is_ok()
+            });
+            assert_eq!(answered, good, "{connections:?}");
         }
     }
 

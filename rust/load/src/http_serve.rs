@@ -2,7 +2,6 @@
 //! processes used while it served: neither the start nor the end of the server is part of that.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -13,20 +12,19 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::time::{TimeVal, TimeValLike};
-use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use serde::Serialize;
 
+use crate::processes;
 use ullage_common::failure::{Failure, print_json};
 use ullage_common::signals;
 
 /// A server is asked so often whether it answers.
-const BETWEEN: Duration = Duration::from_millis(5);
+pub const BETWEEN: Duration = Duration::from_millis(5);
 /// An answer to that takes no longer, or is none.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 /// A server that is told to end and has not after so long is killed.
-const END: Duration = Duration::from_secs(3);
+pub const END: Duration = Duration::from_secs(3);
 const LONGEST_HEAD: usize = 8192;
 
 #[derive(Args)]
@@ -122,7 +120,7 @@ impl Server {
             .map_err(|error| Failure::new("getrusage", error))?;
         print_json(&Served {
             serving_cpu_s: total(&ended) - total(&begun),
-            total_cpu_s: seconds(used.user_time()) + seconds(used.system_time()),
+            total_cpu_s: processes::used_s(&used),
             processes: ended.len(),
         })
     }
@@ -155,12 +153,9 @@ impl Server {
     /// CPU time of each of its processes so far, in seconds.
     fn cpu(&self) -> Result<Vec<(i32, f64)>, Failure> {
         let pids = members(self.group()).map_err(|error| Failure::new("/proc", error))?;
-        let times = pids.into_iter().filter_map(|pid| {
-            let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok()?;
-            let time = clock_gettime(clock).ok()?;
-            #[allow(clippy::cast_precision_loss)]
-            Some((pid, time.num_nanoseconds() as f64 / 1e9))
-        });
+        let times = pids
+            .into_iter()
+            .filter_map(|pid| Some((pid, processes::cpu_s(pid)?)));
         Ok(times.collect())
     }
 
@@ -185,7 +180,7 @@ impl Server {
 }
 
 /// The head of its answer to one request.
-fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
+pub fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: ullage\r\nConnection: close\r\n\r\n");
@@ -228,28 +223,13 @@ fn judge(head: &str, bytes: u64) -> Result<Option<String>, String> {
 
 /// The processes of a group.
 fn members(group: Pid) -> io::Result<Vec<i32>> {
-    let names =
-        fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let pids = names.filter_map(|name| name.parse::<i32>().ok());
-    Ok(pids
-        .filter(|pid| group_of(*pid) == Some(group.as_raw()))
-        .collect())
-}
-
-/// Field 5 of /proc/PID/stat; the name before it may hold blanks and parentheses.
-fn group_of(pid: i32) -> Option<i32> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse().ok()
+    let all = processes::all()?;
+    let ours = all.iter().filter(|process| process.group == group.as_raw());
+    Ok(ours.map(|process| process.pid).collect())
 }
 
 fn total(times: &[(i32, f64)]) -> f64 {
     times.iter().map(|(_, time)| time).sum()
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn seconds(time: TimeVal) -> f64 {
-    time.num_microseconds() as f64 / 1e6
 }
 
 #[cfg(test)]

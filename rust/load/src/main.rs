@@ -1,6 +1,6 @@
 //! `ullage-load`: connections (`connect`), requests (`http`) and ICMP probes (`icmp`), closed loop or
 //! at a stated rate. Prints one JSON object on standard output. For web workloads it also writes files
-//! (`place`) and minds the server (`serve`).
+//! (`place`) and minds the server (`serve`), or anybody's own (`service`).
 
 mod connect;
 mod faults;
@@ -13,6 +13,8 @@ mod icmp_packet;
 mod listen;
 mod needs;
 mod pacing;
+mod processes;
+mod service;
 mod times;
 
 use std::process::ExitCode;
@@ -35,6 +37,7 @@ enum Command {
     Http(http::Options),
     Place(http_place::Options),
     Serve(http_serve::Options),
+    Service(service::Options),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Http(options) => http::run(&options),
         Command::Place(options) => http_place::run(&options),
         Command::Serve(options) => http_serve::run(&options),
+        Command::Service(options) => service::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -93,8 +93,8 @@ def test_doubts_are_counted_beside_false_verdicts() -> None:
 
 def test_misses_that_are_told_make_up_for_coverage() -> None:
     attack = next(attack for attack in ATTACKS if attack.name == asked.MEMORY[0])
-    for told, holds in ((195, True), (160, False)):
-        covered, either = Share(150, 200), Share(told, 200)
+    for hits, holds in ((195, True), (160, False)):
+        covered, either = Share(150, 200), Share(hits, 200)
         struck = Struck(attack, 200, {"covered": covered, "covered or refused": either})
         (figure,) = asked.figures([struck], [])
         assert figure.holds is holds

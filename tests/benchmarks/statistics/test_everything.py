@@ -40,19 +40,19 @@ def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample_size, "run", lambda regime, *_: [sample_size.Row(regime, 1.05)])
     monkeypatch.setattr(aa_traces, "run", lambda trace, *_: _null(trace.name))
     monkeypatch.setattr(counts, "strike", lambda attack, *_: Struck(attack, 1))
-    found: Results = run_all.run(Size(1, 1, 1, 1, 1, 1), 1)
-    assert [struck.attack for struck in found.struck] == list(ATTACKS)
-    assert {(paid.times, paid.blocks) for paid in found.paid} == {
+    results: Results = run_all.run(Size(1, 1, 1, 1, 1, 1), 1)
+    assert [struck.attack for struck in results.struck] == list(ATTACKS)
+    assert {(paid.times, paid.blocks) for paid in results.paid} == {
         (times.name, blocks) for times in TIMES for blocks in COUNTS
     }
     traces = all_traces()
     names = [*SYNTHETIC, *(regime for trace in traces for regime in recorded(trace))]
-    assert [o.regime.name for o in found.outcomes] == [regime.name for regime in names]
-    assert {row.regime.name for row in found.sample_sizes} == {
+    assert [o.regime.name for o in results.outcomes] == [regime.name for regime in names]
+    assert {row.regime.name for row in results.sample_sizes} == {
         regime.name for regime in names if run_all.comparable(regime)
     }
-    assert [null.trace for null in found.nulls] == [trace.name for trace in traces]
-    assert {"looks", "duet"} <= {part.__name__ for part in doc_claims.PARTS} and found.doc_claims
+    assert [null.trace for null in results.nulls] == [trace.name for trace in traces]
+    assert {"looks", "duet"} <= {part.__name__ for part in doc_claims.PARTS} and results.doc_claims
 
 
 def _null(name: str) -> aa_traces.Null:

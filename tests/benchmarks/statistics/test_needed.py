@@ -33,9 +33,9 @@ def test_both_tests_need_what_the_noncentral_t_says() -> None:
     effect = math.log(1.05)
 
     def slower(n: int) -> Floats:
-        found = other[:, : 2 * n].copy()
-        found[:, n:] += effect
-        return found
+        series = other[:, : 2 * n].copy()
+        series[:, n:] += effect
+        return series
 
     of_two = least_with_power(sample_size.sequential, null, slower, range(2, 100))
     assert of_two is not None
@@ -55,12 +55,12 @@ def test_calibration_makes_a_greedy_statistic_pay() -> None:
     def greedy(series: Floats, n: int) -> Floats:
         return 10 * sample_size.paired(series, n)
 
-    found = [
-        least_with_power(each, null, lambda n: other[:, :n] + 0.8, range(2, 40))
-        for each in (sample_size.paired, greedy)
+    counted = [
+        least_with_power(statistic, null, lambda n: other[:, :n] + 0.8, range(2, 40))
+        for statistic in (sample_size.paired, greedy)
     ]
-    assert found[0] == found[1]
-    assert found[0] is not None
+    assert counted[0] == counted[1]
+    assert counted[0] is not None
 
 
 def test_what_is_never_found_is_not_a_number() -> None:
@@ -102,11 +102,11 @@ def test_ratios_and_bounds(
 
 
 def test_counts_rise_to_the_end() -> None:
-    found = counts(2, 400)
-    assert found[0] == 2
-    assert found[-1] == 400
-    assert found == sorted(set(found))
-    assert all(b <= a * 1.08 + 1 for a, b in pairwise(found))
+    rising = counts(2, 400)
+    assert rising[0] == 2
+    assert rising[-1] == 400
+    assert rising == sorted(set(rising))
+    assert all(b <= a * 1.08 + 1 for a, b in pairwise(rising))
 
 
 def test_the_sequential_statistic_is_welch_s() -> None:

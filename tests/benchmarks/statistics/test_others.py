@@ -83,12 +83,12 @@ def test_sets_until_quiet() -> None:
 
 def test_one_environment_after_the_other() -> None:
     design = peers.Design("all", "", "", 3, peers.fixed, peers.ranges_apart)
-    found = session(design, RAMP, np.random.default_rng(1), 2, Plan(("a",), ("x", "y")))
+    measured = session(design, RAMP, np.random.default_rng(1), 2, Plan(("a",), ("x", "y")))
     expected = {(0, 0): 1, (0, 1): 4, (1, 0): 7, (1, 1): 10}
     for cell, first in expected.items():
-        np.testing.assert_allclose(found.cells[cell][0], [first, first + 1, first + 2])
-    assert list(found.trials) == [12, 12]
-    assert claims(design, found, [(1, 0, 1.0), (1, 1, 0.1)]).tolist() == [[1, -1]] * 2
+        np.testing.assert_allclose(measured.cells[cell][0], [first, first + 1, first + 2])
+    assert list(measured.trials) == [12, 12]
+    assert claims(design, measured, [(1, 0, 1.0), (1, 1, 0.1)]).tolist() == [[1, -1]] * 2
 
 
 def test_a_cell_that_needs_fewer_trials_lets_the_next_begin() -> None:
@@ -96,20 +96,20 @@ def test_a_cell_that_needs_fewer_trials_lets_the_next_begin() -> None:
         return times[:, :1], np.ones(len(times), dtype=np.int64)
 
     design = peers.Design("one", "", "", 3, first_only, peers.welch)
-    found = session(design, RAMP, np.random.default_rng(1), 2, Plan(("a",), ("x", "y")))
-    firsts = [float(found.cells[e, w][0, 0]) for e in (0, 1) for w in (0, 1)]
+    measured = session(design, RAMP, np.random.default_rng(1), 2, Plan(("a",), ("x", "y")))
+    firsts = [float(measured.cells[e, w][0, 0]) for e in (0, 1) for w in (0, 1)]
     np.testing.assert_allclose(firsts, [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
 def test_every_design_sees_a_doubling_and_no_unit(design: peers.Design) -> None:
     white = SYNTHETIC[0]
-    found = session(design, white, np.random.default_rng(2), 200, Plan(("a",), ("x",)))
-    assert found.trials.max() <= 2 * design.most
-    doubled = claims(design, found, [(1, 0, 2.0)])[:, 0]
+    measured = session(design, white, np.random.default_rng(2), 200, Plan(("a",), ("x",)))
+    assert measured.trials.max() <= 2 * design.most
+    doubled = claims(design, measured, [(1, 0, 2.0)])[:, 0]
     # Sets whose spread never falls give no result, and so no claim.
     assert np.mean(doubled == 1) > 0.95
-    in_minutes = peers.Session({k: v / 60 for k, v in found.cells.items()}, found.trials)
+    in_minutes = peers.Session({k: v / 60 for k, v in measured.cells.items()}, measured.trials)
     np.testing.assert_array_equal(claims(design, in_minutes, [(1, 0, 2.0)])[:, 0], doubled)
 
 

@@ -51,7 +51,7 @@ def test_no_figure_is_no_zero(report: str) -> None:
 
 
 def test_measures_are_named() -> None:
-    assert [each.key for each in chosen(["disk", "cpu"])] == ["cpu", "disk"]
+    assert [measure.key for measure in chosen(["disk", "cpu"])] == ["cpu", "disk"]
     with pytest.raises(RecordingError, match="no measure colour; there are cpu, memory, disk"):
         chosen(["cpu", "colour"])
 

@@ -10,8 +10,8 @@ from benchmarks.statistics.doc_claims import DocClaim, Task
 
 
 def counted(part: str, campaigns: int) -> dict[str, DocClaim]:
-    (make,) = [each for each in doc_claims.PARTS if each.__name__ == part]
-    return {each.what: each for each in Task(make, campaigns, 7)()}
+    (make,) = [claim for claim in doc_claims.PARTS if claim.__name__ == part]
+    return {claim.what: claim for claim in Task(make, campaigns, 7)()}
 
 
 def test_the_same_seed_gives_the_same_counts() -> None:
@@ -31,22 +31,22 @@ def test_a_difference_that_is_there_is_claimed_and_none_else() -> None:
 
 
 def test_a_dry_run_promises_what_comes() -> None:
-    for each in counted("dry_run", 200).values():
-        assert each.share.at_most(0.8) and each.share.at_least(0.8), each
+    for claim in counted("dry_run", 200).values():
+        assert claim.share.at_most(0.8) and claim.share.at_least(0.8), claim
 
 
 @pytest.mark.parametrize("sides", ["alike", "differ"])
 def test_a_duet_holds_the_truth(sides: str) -> None:
-    found = [each for what, each in counted("duet", 25).items() if sides in what]
-    for each in found:
-        if "holds" in each.what:
-            assert each.share.at_least(0.95), each
+    claims = [claim for what, claim in counted("duet", 25).items() if sides in what]
+    for claim in claims:
+        if "holds" in claim.what:
+            assert claim.share.at_least(0.95), claim
         else:
-            assert each.share.at_most(0.05), each
+            assert claim.share.at_most(0.05), claim
 
 
 def test_benjamini_hochberg_finds_no_less_than_holm() -> None:
-    found = counted("corrections", 12)
-    holm = found["Holm: differences found"].share
-    rate = found["Benjamini–Hochberg: differences found"].share
+    claims = counted("corrections", 12)
+    holm = claims["Holm: differences found"].share
+    rate = claims["Benjamini–Hochberg: differences found"].share
     assert 0 < holm.hits <= rate.hits

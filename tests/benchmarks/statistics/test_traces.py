@@ -20,10 +20,10 @@ from benchmarks.statistics.traces import (
 
 
 def test_the_kept_traces_are_read_and_their_noise_has_the_truth_one() -> None:
-    found = all_traces()
-    assert [each.name for each in found] == sorted(file.stem for file in FOLDER.glob("*.csv"))
-    assert "two-core-vm" in {each.name for each in found}
-    for trace in found:
+    traces = all_traces()
+    assert [kept.name for kept in traces] == sorted(file.stem for file in FOLDER.glob("*.csv"))
+    assert "two-core-vm" in {kept.name for kept in traces}
+    for trace in traces:
         assert trace.turns >= 2 * SEGMENT
         for column in trace.columns.values():
             assert abs(float(column.mean())) < 1e-12
@@ -60,17 +60,17 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_series_is_made_of_stretches_as_they_were() -> None:
     column = np.arange(200.0)
-    found = segments(column, np.random.default_rng(3), 300, 150)
-    assert found.shape == (300, 150)
-    follows = np.diff(found, axis=1) == 1
+    series = segments(column, np.random.default_rng(3), 300, 150)
+    assert series.shape == (300, 150)
+    follows = np.diff(series, axis=1) == 1
     # Two or three seams in each series of 150 rows, and none between them.
     assert set(np.unique((~follows).sum(axis=1))) <= {1, 2, 3}
-    assert (np.abs(np.bincount(found.astype(int).ravel())[60:140] / 300 - 1) < 0.35).all()
+    assert (np.abs(np.bincount(series.astype(int).ravel())[60:140] / 300 - 1) < 0.35).all()
 
 
 def test_every_column_is_a_regime() -> None:
     trace = Trace("mine", {"cpu": np.arange(130.0), "disk": np.zeros(130)})
-    found = recorded(trace)
-    assert [each.name for each in found] == ["mine: cpu", "mine: disk"]
-    assert not any(each.synthetic for each in found)
-    assert not found[1].series(np.random.default_rng(1), 2, 5).any()
+    regimes = recorded(trace)
+    assert [regime.name for regime in regimes] == ["mine: cpu", "mine: disk"]
+    assert not any(regime.synthetic for regime in regimes)
+    assert not regimes[1].series(np.random.default_rng(1), 2, 5).any()

@@ -38,25 +38,25 @@ BY_NAME = {regime.name: regime for regime in SYNTHETIC}
 @pytest.fixture(scope="module")
 def results() -> Results:
     regimes = [BY_NAME["white"], BY_NAME["instances"]]
-    found = Results(SMALL, [campaign.run(each, 40, 1) for each in regimes])
+    truth = Results(SMALL, [campaign.run(regime, 40, 1) for regime in regimes])
     real: Regime = dataclasses.replace(BY_NAME["random walk"], name="mine: cpu", synthetic=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample_size, "MOST_TRIALS", 300)
-        found.sample_sizes = [
+        truth.sample_sizes = [
             *sample_size.run(BY_NAME["white"], 40, 1),
             *sample_size.run(real, 40, 1),
         ]
-    found.nulls = [aa_traces.run(all_traces()[0], 20, 1)]
-    found.doc_claims = [doc_claims.DocClaim("seen", Share(3, 40), "at most 5 %")]
-    found.struck = [counts.strike(attack, SMALL.attacks, 1) for attack in (CLEAN, COARSE)]
-    found.paid = Bills(1, SMALL.bills, 1)()
-    return found
+    truth.nulls = [aa_traces.run(all_traces()[0], 20, 1)]
+    truth.doc_claims = [doc_claims.DocClaim("seen", Share(3, 40), "at most 5 %")]
+    truth.struck = [counts.strike(attack, SMALL.attacks, 1) for attack in (CLEAN, COARSE)]
+    truth.paid = Bills(1, SMALL.bills, 1)()
+    return truth
 
 
 def test_every_table_has_rows_as_wide_as_its_header(results: Results) -> None:
-    found = tables.tables(results)
-    assert len({table.title for table in found}) == len(found)
-    for table in found:
+    printed = tables.tables(results)
+    assert len({table.title for table in printed}) == len(printed)
+    for table in printed:
         # So few campaigns may have no false verdict.
         assert table.rows or "false" in table.title.lower()
         assert all(len(row) == len(table.header) for row in table.rows)
@@ -111,8 +111,8 @@ def test_a_bound_decides_only_what_it_can(
     row = sample_size.Row(real, 1.05, designs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample_size, "MOST_TRIALS", 300)
-        found = aims.figures(Results(SMALL, results.outcomes, [row], []))[-1]
-    assert found.holds is holds
+        figure = aims.figures(Results(SMALL, results.outcomes, [row], []))[-1]
+    assert figure.holds is holds
 
 
 def test_an_attack_has_rows_of_its_own(results: Results) -> None:
@@ -138,12 +138,12 @@ def test_attacks_have_figures_with_aims(results: Results) -> None:
 
 
 def test_json_has_every_count(results: Results) -> None:
-    found = json.loads(json.dumps(command.as_json(results)))
-    assert [of["name"] for of in found["attacks"]] == [CLEAN.name, COARSE.name]
-    assert found["totals"][1]["bill"]["of"] == SMALL.bills
-    assert found["regimes"][0]["shares"]["t 12"]["of"] == 40
-    assert {row["effect"] for row in found["needed"]} == set(sample_size.EFFECTS)
-    assert found["again"][0]["family"] == 8
+    document = json.loads(json.dumps(command.as_json(results)))
+    assert [of["name"] for of in document["attacks"]] == [CLEAN.name, COARSE.name]
+    assert document["totals"][1]["bill"]["of"] == SMALL.bills
+    assert document["regimes"][0]["shares"]["t 12"]["of"] == 40
+    assert {row["effect"] for row in document["needed"]} == set(sample_size.EFFECTS)
+    assert document["again"][0]["family"] == 8
 
 
 @pytest.mark.parametrize(
@@ -157,15 +157,15 @@ def test_the_command_prints(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked: list[tuple[Size, int]] = []
+    requests: list[tuple[Size, int]] = []
 
     def run(size: Size, jobs: int) -> Results:
-        asked.append((size, jobs))
+        requests.append((size, jobs))
         return results
 
     monkeypatch.setattr(run_all, "run", run)
     command.main(["--quick", "--jobs", "3", *form])
-    assert asked == [(run_all.QUICK, 3)]
+    assert requests == [(run_all.QUICK, 3)]
     assert sign in capsys.readouterr().out
 
 

@@ -40,8 +40,8 @@ def test_all_requests_are_reads_or_writes(count: int, share: float) -> None:
 
 @given(counts, counts)
 def test_a_message_is_never_empty(size: int, packets: int) -> None:
-    found = survey.message_bytes(Traffic(DiskRequests(), size, packets))
-    assert 1 <= found <= survey.LARGEST_MESSAGE
+    size_of_one = survey.message_bytes(Traffic(DiskRequests(), size, packets))
+    assert 1 <= size_of_one <= survey.LARGEST_MESSAGE
 
 
 def test_the_commands_requests_are_the_probes(tmp_path: Path) -> None:

@@ -92,12 +92,12 @@ def expected(text: str) -> Expected:
 
 
 def found(table: DerivedTable) -> Expected:
-    made: Expected = {}
+    figures: Expected = {}
     for row in table.rows:
         values = [cell.value for cell in row.cells if isinstance(cell, Figure)]
         label = row.label.replace(", ", ",").replace(" KiB", "")
-        made[label] = tuple(round(value, 4) for value in values if value is not None)
-    return made
+        figures[label] = tuple(round(value, 4) for value in values if value is not None)
+    return figures
 
 
 def test_cpu_is_time_over_time() -> None:

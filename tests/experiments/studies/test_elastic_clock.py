@@ -65,9 +65,9 @@ def test_allocation_has_intervals_and_ratios() -> None:
     }
     assert [row.label for row in table.rows] == list(expected)
     for row, (mean, low, high, over) in expected.items():
-        found = figure(table, row, "mean")
-        assert found.value == mean
-        assert (round(found.low or 0, 3), round(found.high or 0, 3)) == (low, high)
+        interval = figure(table, row, "mean")
+        assert interval.value == mean
+        assert (round(interval.low or 0, 3), round(interval.high or 0, 3)) == (low, high)
         assert round(figure(table, row, "over the quickest").value or 0, 4) == over
 
 

@@ -181,12 +181,12 @@ def _become(argv: Sequence[str], place: Path, fault: Fault | None) -> None:
 
 def _redirect(place: Path) -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    said = os.open(place / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    stderr = os.open(place / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    os.dup2(said, 2)
+    os.dup2(stderr, 2)
     os.close(null)
-    os.close(said)
+    os.close(stderr)
 
 
 def _arm(fault: Fault | None) -> None:

@@ -147,9 +147,9 @@ def main() -> None:
                 (f"{number:,} flipped bits", flips(data, number, arguments.seed)),
             ):
                 counts = outcomes(subject, changes)
-                told = ", ".join(f"{counts.pop(name, 0):,} {name}" for name in OUTCOMES)
+                counted = ", ".join(f"{counts.pop(name, 0):,} {name}" for name in OUTCOMES)
                 print(
-                    f"{subject.name}: {title}: {told}; {sum(counts.values()):,} tracebacks",
+                    f"{subject.name}: {title}: {counted}; {sum(counts.values()):,} tracebacks",
                     flush=True,
                 )
                 for name, count in counts.items():

@@ -22,12 +22,12 @@ def _journal_cases(seed: int) -> Iterable[str]:
 def _journal(case: Case) -> None:
     """Every truncation, and bits flipped, which the number of the slice draws."""
     draw = case.random.randrange(2**31)
-    said = _said(case, "tests.lab.chaos.journal", "--flips", str(_FLIPS), "--seed", str(draw))
-    bad = sum(_counts(rf"{_NUMBER} (?:silent|tracebacks)", said))
-    case.counts["flips"] += sum(_counts(rf"{_NUMBER} flipped bits", said))
-    case.counts["truncations"] += sum(_counts(rf"every truncation \({_NUMBER}\)", said))
+    report = _said(case, "tests.lab.chaos.journal", "--flips", str(_FLIPS), "--seed", str(draw))
+    bad = sum(_counts(rf"{_NUMBER} (?:silent|tracebacks)", report))
+    case.counts["flips"] += sum(_counts(rf"{_NUMBER} flipped bits", report))
+    case.counts["truncations"] += sum(_counts(rf"every truncation \({_NUMBER}\)", report))
     if bad or not case.counts["flips"]:
-        raise FaultFoundError(f"{bad} silent or tracebacks: {said[-400:]}")
+        raise FaultFoundError(f"{bad} silent or tracebacks: {report[-400:]}")
 
 
 def _folder_cases(seed: int) -> Iterable[str]:

@@ -107,10 +107,10 @@ def _unseen(expected: Estimate, plan: Plan) -> str:
     """Which events the run may miss: by the fewest blocks it makes, and by the most."""
     counts = dict.fromkeys((plan.blocks.min, expected.blocks_reached))
     parts = [f"{_percent(unseen(count))} with {many(count, 'block')}" for count in counts]
-    asked = f"; the plan asks for {_percent(plan.rare)}" if plan.rare is not None else ""
+    aim = f"; the plan asks for {_percent(plan.rare)}" if plan.rare is not None else ""
     return (
         "rare events: what befalls fewer of an environment's trials than this may not happen in "
-        f"any (chance 5 %): {', '.join(parts)}{asked}"
+        f"any (chance 5 %): {', '.join(parts)}{aim}"
     )
 
 

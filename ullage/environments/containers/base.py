@@ -60,6 +60,9 @@ class Container(Instance):
         if self._group is not None:
             await self._group.thaw()
 
+    async def memory_kills(self) -> int:
+        return 0 if self._group is None else self._group.memory_kills()
+
     async def destroy(self) -> None:
         """Remove it and all that it left."""
         await self._undo.aclose()

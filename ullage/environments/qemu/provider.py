@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -10,7 +12,7 @@ from ullage.common.cleanup import Undo
 from ullage.common.commands import needed
 from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, UllageError
 from ullage.common.quantities import format_bytes
-from ullage.environments.agent.client import binary
+from ullage.environments.agent.client import AgentError, binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import NIC_DEVICES, Accelerator
@@ -20,6 +22,7 @@ from ullage.host.guest_kernel import BONDING, GuestKernel, guest_kernel
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
 _ASKED_FOR_KVM_S: Final = 60.0
+_LONGEST_VMSTAT: Final = 256 << 10
 _VHOST: Final = Path("/dev/vhost-net")
 
 
@@ -170,6 +173,14 @@ class QemuInstance(Instance):
         """Let it run on, and read its clock anew: it has lost the time that it was halted."""
         await self._process.cont()
         await self.agent.sync()
+
+    async def memory_kills(self) -> int:
+        """As its own kernel tells it; what is no number is none."""
+        with contextlib.suppress(AgentError):
+            vmstat = await self.agent.get("/proc/vmstat", _LONGEST_VMSTAT)
+            told = re.search(rb"^oom_kill ([0-9]{1,15})$", vmstat, re.MULTILINE)
+            return int(told[1]) if told else 0
+        return 0
 
     async def destroy(self) -> None:
         """Kill QEMU; remove its disks, tap and control group."""

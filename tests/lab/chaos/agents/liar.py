@@ -187,11 +187,11 @@ def main() -> None:
 
 
 def _pass_requests(stdin: BinaryIO, liar: Liar) -> None:
-    asked = sys.stdin.buffer
+    requests = sys.stdin.buffer
     with contextlib.suppress(OSError):
-        while header := asked.read(HEADER.size):
+        while header := requests.read(HEADER.size):
             _, kind, _, length = HEADER.unpack(header)
-            body = asked.read(length)
+            body = requests.read(length)
             if kind == JSON and b"echo 42" in body:
                 liar.trials.add(json.loads(body)["id"])
             stdin.write(header + body)

@@ -56,17 +56,17 @@ def play(case: Case) -> None:
         errors="replace",
         check=False,
     )
-    if found := _DONE.search(done.stderr):
-        case.counts["inputs"] += int(found[1])
+    if progress := _DONE.search(done.stderr):
+        case.counts["inputs"] += int(progress[1])
     (case.place / "said").write_text(done.stderr, encoding="utf-8")
     if done.returncode != 0:
         raise FaultFoundError(_complaint(done.stderr))
 
 
-def _complaint(said: str) -> str:
+def _complaint(messages: str) -> str:
     """What Python or libFuzzer says of the crash."""
-    lines = [line for line in said.splitlines() if "Error" in line or "ERROR" in line]
-    return "; ".join(lines[:3])[:500] or said[-300:]
+    lines = [line for line in messages.splitlines() if "Error" in line or "ERROR" in line]
+    return "; ".join(lines[:3])[:500] or messages[-300:]
 
 
 CAMPAIGN: Final = Campaign(

@@ -1,0 +1,317 @@
+"""`service`: a server of the user's, minded by `ullage-load service`, loaded at a stated rate."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tests.support.enginekit import run
+from tests.workloads.web_samples import bent
+from tests.workloads.workload_runs import context_in, finish, free_port, start, wait_until_ready
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.host import binaries
+from ullage.runs.records import ImageConfig
+from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.web.service import Service, ServiceParameters
+
+SERVICE = Service()
+
+SERVER = """\
+import http.server, os, signal, socket, sys, time
+
+host, port, manner = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+kept, requests = [], 0
+
+
+def stop_for_a_second():
+    if os.fork() == 0:
+        os.kill(os.getppid(), signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(os.getppid(), signal.SIGCONT)
+        os._exit(0)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        global requests
+        requests += 1
+        if manner == "leaks":
+            kept.append(b"x" * (32 << 20))
+        if manner == "dies" and requests == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if manner == "stops" and requests == 20:
+            stop_for_a_second()
+        status = b"500 Oh" if manner == "fails" else b"200 OK"
+        self.wfile.write(b"HTTP/1.1 " + status + b"\\r\\nContent-Length: 2\\r\\n\\r\\nhi")
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+print("about to listen", flush=True)
+Server((host, port), Handler).serve_forever()
+"""
+
+
+def server(folder: Path, manner: str = "well", host: str = "127.0.0.1", port: int = 0) -> list[str]:
+    script = folder / "server.py"
+    script.write_text(SERVER)
+    return [sys.executable, "-S", str(script), host, str(port), manner]
+
+
+def parameters(folder: Path, manner: str = "well", **fields: Any) -> ServiceParameters:
+    port = free_port()
+    usual = {"rate": 100, "time_s": 0.5, "deadline_s": 60, "late_limit_s": 60, "ready_s": 120}
+    return ServiceParameters.model_validate(
+        {"argv": server(folder, manner, port=port), "port": port, "client": "beside", **usual}
+        | fields
+    )
+
+
+def outputs(asked: ServiceParameters, folder: Path) -> dict[str, Output]:
+    """Of one trial, by plain processes of this host."""
+    for name, file in SERVICE.files(asked).items():
+        (folder / name).symlink_to(file)
+    minder, client = SERVICE.tasks(asked, context_in(folder, SERVICE, asked))
+    client = replace(client, cwd=str(folder))
+    process = start(minder, folder)
+    try:
+        wait_until_ready(minder, process, folder)
+        loaded = finish(client, start(client, folder), folder)
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+    return {"server": finish(minder, process, folder), "client": loaded}
+
+
+def invalid(asked: ServiceParameters, printed: dict[str, Output]) -> str:
+    with pytest.raises(InvalidTrialError) as refused:
+        SERVICE.check(asked, printed)
+    return str(refused.value)
+
+
+def test_a_server_that_does_well(tmp_path: Path) -> None:
+    asked = parameters(tmp_path, ready="/", ready_output="about to listen", rate=400, time_s=1)
+    printed = outputs(asked, tmp_path)
+    SERVICE.check(asked, printed)
+    figures = SERVICE.parse(asked, printed)
+    assert set(figures) <= {metric.name for metric in SERVICE.metrics}
+    assert figures["errors"] == 0.0
+    for name in ("startup", "server_cpu_per_reply", "server_peak_memory", "latency_p95"):
+        value = figures[name]
+        assert isinstance(value, float) and value > 0, name
+    p50, p95, most = (figures[f"latency_{name}"] for name in ("p50", "p95", "max"))
+    assert isinstance(p50, float) and isinstance(p95, float) and isinstance(most, float)
+    assert p50 <= p95 <= most * 1.01
+    assert "about to listen" in printed["server"].stderr
+
+
+def test_what_waited_for_a_server_that_stood_still_has_waited(tmp_path: Path) -> None:
+    """For a second nothing is answered. In a closed loop only 16 of 200 requests would notice."""
+    asked = parameters(tmp_path, "stops", spacing="constant", time_s=2)
+    printed = outputs(asked, tmp_path)
+    SERVICE.check(asked, printed)
+    figures = SERVICE.parse(asked, printed)
+    points = figures["latency"]
+    assert isinstance(points, list)
+    # 50 of the 200 were due in the first half of that second, and so waited for the other half.
+    assert dict(points)[0.9] >= 0.5
+
+
+def test_a_server_that_dies_under_load(tmp_path: Path) -> None:
+    asked = parameters(tmp_path, "dies")
+    printed = outputs(asked, tmp_path)
+    reason = invalid(asked, printed)
+    assert reason.startswith("the service ended by itself with 'signal 9', ")
+    assert "memory" not in reason
+    assert "it last printed 'about to listen'" in reason
+    killed = {**printed, "server": replace(printed["server"], memory_kills=1)}
+    assert "the instance ran out of memory" in invalid(asked, killed)
+
+
+def test_a_server_that_answers_with_an_error(tmp_path: Path) -> None:
+    asked = parameters(tmp_path, "fails")
+    assert "requests had an answer: 'status' " in invalid(asked, outputs(asked, tmp_path))
+
+
+def test_a_status_may_be_asked_for(tmp_path: Path) -> None:
+    asked = parameters(tmp_path, "fails", status=500)
+    SERVICE.check(asked, outputs(asked, tmp_path))
+
+
+def test_a_load_generator_of_ones_own(tmp_path: Path) -> None:
+    script = (
+        "import urllib.request as r; n = sum(len(r.urlopen('http://{host}:{port}/').read()) "
+        "for _ in range(5)); print('letters:', n)"
+    )
+    metrics = {
+        "letters": {"unit": "1", "better": "higher", "primary": True, "regex": "letters: (.*)"}
+    }
+    asked = parameters(tmp_path, load=[sys.executable, "-c", script], metrics=metrics)
+    printed = outputs(asked, tmp_path)
+    SERVICE.check(asked, printed)
+    figures = SERVICE.parse(asked, printed)
+    assert figures["letters"] == 10.0
+    assert set(figures) == {metric.name for metric in SERVICE.metrics_of(asked)}
+    client = replace(printed["client"], stdout="nothing")
+    assert "metric letters" in invalid(asked, {**printed, "client": client})
+
+
+def minded(options: list[str], argv: list[str]) -> "subprocess.Popen[str]":
+    program = [str(binaries.program("ullage-load")), "service", *options, "--", *argv]
+    return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def complaint(process: "subprocess.Popen[str]") -> str:
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 1 and not stdout
+    return stderr.strip().rpartition("\n")[2]
+
+
+def test_why_a_server_does_not_get_ready(tmp_path: Path) -> None:
+    """All at the same time, as each takes its time."""
+
+    def case(argv: list[str], *options: str, to: str = "127.0.0.1") -> "subprocess.Popen[str]":
+        return minded(["--address", f"{to}:{argv[4]}", "--within", "6", *options], argv)
+
+    ports = [free_port() for _ in range(5)]
+    processes = [
+        case(server(tmp_path, host="127.0.0.1", port=ports[0]), to="127.0.0.2"),
+        case(server(tmp_path, host="::1", port=ports[1])),
+        case(server(tmp_path, "fails", port=ports[2]), "--http", "/health"),
+        case(server(tmp_path, port=ports[3]), "--output", "never said"),
+        case([sys.executable, "-c", "import time; time.sleep(60)", "", str(ports[4])]),
+    ]
+    reasons = [complaint(process) for process in processes]
+    late = "error: the service: not ready within 6 s: "
+    only = "let it listen on 0.0.0.0"
+    assert reasons == [
+        f"{late}it listens on 127.0.0.1 only, where 127.0.0.2 is asked for: {only}",
+        f"{late}it listens on ::1 only, where 127.0.0.1 is asked for: {only}",
+        f"{late}it answers /health with status 500",
+        f'{late}it has not printed "never said"',
+        f"{late}nobody listens on port {ports[4]}",
+    ]
+
+
+def test_a_server_that_ends_at_once_or_is_not_there() -> None:
+    options = ["--address", f"127.0.0.1:{free_port()}"]
+    ended = complaint(minded(options, ["sh", "-c", "echo no such option >&2; exit 3"]))
+    assert ended == "error: the service: it ended with status 3 before it was ready"
+    assert "No such file" in complaint(minded(options, ["/nonexistent"]))
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("places_of_its_own")
+def test_in_instances_of_a_run(tmp_path: Path) -> None:
+    def entry(name: str, manner: str, more: str = "") -> str:
+        argv = server(tmp_path, manner, "0.0.0.0", 8080)
+        limits = "rate: 50, time_s: 1, deadline_s: 20, late_limit_s: 60, ready_s: 60"
+        return f"name: service, as: {name}, argv: {argv}, {limits}{more}"
+
+    entries = [
+        entry("well", "well"),
+        entry("leaks", "leaks"),
+        'name: service, as: ends, argv: [sh, -c, "echo no config >&2; exit 4"]',
+    ]
+    _, folder = run(tmp_path, entries, blocks=1)
+    reasons = {
+        name: [trial.reason for trial in folder.trials if trial.workload == name]
+        for name in ("well", "leaks", "ends")
+    }
+    assert all(reason is None for reason in reasons["well"]), reasons
+    for reason in reasons["leaks"]:
+        assert reason is not None and reason.code == "not-valid"
+        assert "ended by itself with 'signal 9'" in reason.message
+        assert "the instance ran out of memory" in reason.message
+    for reason in reasons["ends"]:
+        assert reason is not None and reason.code == "agent-not-ready"
+        assert "it ended with status 4 before it was ready" in reason.message
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_whatever_the_minder_prints_is_invalid_or_gives_figures(data: st.DataObject) -> None:
+    asked = ServiceParameters.model_validate(
+        {
+            "argv": ["x"],
+            "load": ["y"],
+            "metrics": {"n": {"unit": "1", "better": "higher", "primary": True, "line": "last"}},
+        }
+    )
+    good = (
+        '{"ready":true,"startup_s":0.1}\n'
+        '{"seconds":2.0,"cpu_s":0.5,"peak_bytes":1000,"processes":1,"ended":null}\n'
+    )
+    printed = {
+        "server": Output(0, None, data.draw(bent(good)), "", 3.0),
+        "client": Output(0, None, "7", "", 2.0),
+    }
+    try:
+        SERVICE.check(asked, printed)
+    except InvalidTrialError:
+        return
+    assert SERVICE.parse(asked, printed)["n"] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"argv": []}, "at least 1 item"),
+        ({"argv": ["a\x00b"]}, "pattern"),
+        ({"path": "health"}, "pattern"),
+        ({"path": "/a b"}, "pattern"),
+        ({"ready": "/\r\nX: y"}, "pattern"),
+        ({"port": 0}, "greater than or equal to 1"),
+        ({"rate": 1, "time_s": 1}, "not enough for a median"),
+        ({"load": ["wrk"]}, "must be primary"),
+        (
+            {"metrics": {"x": {"unit": "1", "better": "higher", "line": "last"}}},
+            "give load, too",
+        ),
+        (
+            {
+                "load": ["x"],
+                "metrics": {
+                    "errors": {"unit": "1", "better": "lower", "line": "last", "primary": True}
+                },
+            },
+            "errors is a metric that is there anyway",
+        ),
+    ],
+)
+def test_wrong_parameters(wrong: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        ServiceParameters.model_validate({"argv": ["x"], **wrong})
+
+
+def test_without_arguments_it_is_the_images_own_server(tmp_path: Path) -> None:
+    asked = ServiceParameters()
+    config = ImageConfig(env={"A": "b"}, workdir="/app", entrypoint=("/app/server",), cmd=("-v",))
+    context = context_in(tmp_path, SERVICE, asked)
+    minder, client = SERVICE.tasks(asked, replace(context, image=config))
+    assert minder.argv[-3:] == ("--", "/app/server", "-v")
+    assert (minder.cwd, dict(minder.env)) == ("/app", {"A": "b"})
+    assert client.cwd is None and not client.env
+    with pytest.raises(UllageError) as refused:
+        SERVICE.tasks(asked, context)
+    assert refused.value.kind is errors.WORKLOAD_NO_PROGRAM
+
+
+def test_titles_are_short() -> None:
+    asked = ServiceParameters(argv=["/app/server"], rate=200)
+    assert SERVICE.title(asked) == "server, 200 requests/s from the host"
