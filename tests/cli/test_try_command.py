@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.commandkit import ullage
+from ullage.cli.attempt import service
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments import attempt
 from ullage.plan import schema
+from ullage.workloads.web.service import ServiceParameters
 
 pytestmark = pytest.mark.root
 HERE = ("try", "--image", "host", "--in", "native,container")
@@ -75,6 +77,12 @@ def test_a_word_that_is_wrong_is_named(words: tuple[str, ...], reason: str, tmp_
     done = ullage("try", *words, cwd=tmp_path)
     assert done.code == 2 and reason in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_server_is_a_service_of_a_plan() -> None:
+    parameters = ServiceParameters.model_validate({"argv": ["httpd"], **service("localhost:81/up")})
+    assert (parameters.port, parameters.path) == (81, "/up")
+    assert service(":8080") == service("http://localhost:8080/") == {"port": 8080, "path": "/"}
 
 
 def test_the_image_holds_the_package_of_the_program(

@@ -156,7 +156,7 @@ def _request(
     if command:
         workload["argv"] = command
     if http:
-        workload |= _service(http)
+        workload |= service(http)
     if metrics:
         workload["metrics"] = dict(_metric(text) for text in metrics)
     if image is None:
@@ -173,7 +173,7 @@ def _request(
     )
 
 
-def _service(http: str) -> dict[str, Any]:
+def service(http: str) -> dict[str, Any]:
     """`:8080/health` as the fields of a service."""
     match = re.fullmatch(r"(?:http://)?(?:localhost)?:(\d{1,5})(/[\x21-\x7e]*)?", http)
     if match is None:

@@ -172,12 +172,14 @@ async def _pilot(
     plan, document = schema.loads(_text(request, (name,), {"min": 1, "max": 1}, 1))
     await Engine(plan, matrix.resolve(plan, document), place, progress).run()
     trials = RunFolder.open(place).trials
-    for trial in trials:
-        if trial.status != "ok":
-            reason = trial.reason.message if trial.reason else trial.status
-            raise UllageError(TRY_FAILED, environment=name, reason=reason, folder=place)
+    good = [trial for trial in trials if trial.status == "ok"]
+    if not good:
+        reason = (
+            trials[-1].reason.message if trials and trials[-1].reason else "no trial came to be"
+        )
+        raise UllageError(TRY_FAILED, environment=name, reason=reason, folder=place)
     spent_s = 2 * _provider(name).provision_s + (trials[-1].end_ns - trials[0].start_ns) / 1e9
-    return spent_s, max(1e-3, (trials[-1].end_ns - trials[-1].start_ns) / 1e9)
+    return spent_s, max(1e-3, (good[-1].end_ns - good[-1].start_ns) / 1e9)
 
 
 def _provider(name: str) -> type[environments.Provider]:
