@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from ullage.cli.options import Json, RunsOption, pairs
+from ullage.cli.options import Json, RunsOption, pairs, share
 from ullage.common.console import print_json
 from ullage.common.text import nearest
 from ullage.runs import RUNS
@@ -119,10 +119,10 @@ def compare_command(
     request = TableRequest(
         baseline=baseline,
         criteria=Criteria(
-            margin=_share("--margin", margin, "2%"),
-            confidence=_share("--confidence", confidence, "95%", above=0.5),
+            margin=share("--margin", margin, "2%"),
+            confidence=share("--confidence", confidence, "95%", above=0.5),
             method=_one_of("--method", method, get_args(Method)),
-            quantile=None if quantile is None else _share("--quantile", quantile, "99%"),
+            quantile=None if quantile is None else share("--quantile", quantile, "99%"),
         ),
         correction=_one_of("--correction", correction, get_args(Correction)),
         again=_second_copies(again, baseline),
@@ -183,22 +183,6 @@ def _one_of(option: str, word: str, allowed: Iterable[str]) -> Any:
     if word not in set(allowed):
         raise typer.BadParameter(f"{option}: {word!r}: {nearest(word, allowed)}")
     return word
-
-
-def _share(option: str, text: str, example: str, above: float = 0) -> float:
-    """A fraction below 1 or a percentage, as in a plan."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from ullage.common.quantities import Fraction
-
-    try:
-        share: float = TypeAdapter(Fraction).validate_python(text)
-    except ValidationError:
-        share = 0.0
-    if not share > above:
-        form = f"a fraction between {above:g} and 1, or a percentage such as {example}"
-        raise typer.BadParameter(f"{option}: {text!r} is not {form}")
-    return share
 
 
 def _second_copies(options: Iterable[str] | None, baseline: str) -> dict[str, str]:

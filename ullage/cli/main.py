@@ -45,6 +45,7 @@ app = typer.Typer(
 GROUPS: Final = {
     "clock": "The clock: what it may promise here. And other machines' time.",
     "elastic": "How fast an environment grows and shrinks, and what users feel.",
+    "gate": "Pass or fail a change in a pipeline, by figures before and after.",
     "meter": "Energy meters for scripts. Read one in the background, and ask what it saw.",
     "study": "Published studies, recomputed and asked again here.",
 }

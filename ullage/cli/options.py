@@ -48,3 +48,19 @@ def pairs(option: str, texts: Iterable[str] | None, form: str) -> dict[str, str]
             raise typer.BadParameter(f"{option}: {text!r} is not {form}")
         values[name] = value
     return values
+
+
+def share(option: str, text: str, example: str, above: float = 0) -> float:
+    """A fraction below 1 or a percentage, as in a plan."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from ullage.common.quantities import Fraction
+
+    try:
+        fraction: float = TypeAdapter(Fraction).validate_python(text)
+    except ValidationError:
+        fraction = 0.0
+    if not fraction > above:
+        form = f"a fraction between {above:g} and 1, or a percentage such as {example}"
+        raise typer.BadParameter(f"{option}: {text!r} is not {form}")
+    return fraction

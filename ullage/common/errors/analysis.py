@@ -50,6 +50,22 @@ RUNS_NOT_ALIKE: Final = ErrorKind(
     "compare runs of one plan, or of plans with the same baseline and some of the same workloads",
 )
 
+GATE_NOT_ALIKE: Final = ErrorKind(
+    "gate-not-alike",
+    "{base} is no baseline for {new}: {reason}",
+    "make a baseline here, by the same plan; `--allow {word}` compares all the same",
+)
+GATE_NO_REFERENCE: Final = ErrorKind(
+    "gate-no-reference",
+    "{run} has no workload {found} with a primary figure",
+    "`--reference` names a workload of the plan that no change of yours touches, as sysbench-cpu",
+)
+GATE_NOTHING: Final = ErrorKind(
+    "gate-nothing",
+    "{new} and {base} share no figure that a gate can judge",
+    "both need the same environments and workloads; curves have no single ratio; see `--metric`",
+)
+
 
 # Errors of tables, query and export.
 

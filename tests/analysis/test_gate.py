@@ -1,0 +1,214 @@
+"""A gate fails what is worse, passes what is within, and says when it knows neither."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testing.synthetic import ENVIRONMENTS, TRUTH, WORKLOADS, make_run
+from tests.support import commandkit
+from tests.support.commandkit import Done
+from ullage.analysis.gate import Gate, judge, unlike
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.runs.reader import RunFolder
+
+LINE = 0.1
+CELL = ("container", "iperf3")
+gate_command = commandkit.in_this_process("gate")
+
+
+def run(path: Path, seed: int, *, slower: float = 1.0, blocks: int = 24, sd: float = 0.02) -> Path:
+    """A run in which one cell is so many times as slow as the others."""
+    truth = {**TRUTH, CELL: TRUTH[CELL] * slower}
+    return make_run(
+        path, seed=seed, blocks=blocks, noise_sd=sd, truth=truth, raw=False, failures=()
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("gate")
+    for number in range(3):
+        run(place / f"base{number}", number)
+    run(place / "same", 7)
+    run(place / "slow", 8, slower=1.4)
+    run(place / "short", 9, blocks=3)
+    return place
+
+
+def opened(runs: Path, *names: str) -> list[RunFolder]:
+    return [RunFolder.open(runs / name) for name in names]
+
+
+def outcomes(gate: Gate) -> dict[tuple[str, str], str]:
+    return {(f.environment, f.workload): f.outcome for f in gate.figures}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_is_slower_fails_and_is_named(runs: Path, count: int) -> None:
+    bases = opened(runs, *(f"base{number}" for number in range(count)))
+    gate = judge(opened(runs, "slow")[0], bases, LINE)
+    assert gate.outcome == "worse"
+    assert {cell for cell, outcome in outcomes(gate).items() if outcome == "worse"} == {CELL}
+    figure = next(f for f in gate.figures if (f.environment, f.workload) == CELL)
+    assert figure.ratio is not None
+    assert figure.ratio.estimate == pytest.approx(1.4, rel=0.1)
+
+
+def test_what_is_as_it_was_passes(runs: Path) -> None:
+    gate = judge(opened(runs, "same")[0], opened(runs, "base0"), 0.5)
+    assert gate.outcome == "within"
+    assert set(outcomes(gate).values()) == {"within"}
+
+
+def test_a_fine_line_is_not_decided_by_few_blocks(runs: Path) -> None:
+    gate = judge(opened(runs, "short")[0], opened(runs, "base0"), LINE)
+    assert gate.outcome == "inconclusive"
+    assert all(figure.reason == "3 blocks, and at least 6 are needed" for figure in gate.figures)
+
+
+def test_runs_that_differ_without_a_cause_are_allowed_for(tmp_path: Path) -> None:
+    """One baseline knows nothing of other hours; three tell how much one differs from the next."""
+    hours = (1.0, 0.7, 1.5)
+    bases = [
+        RunFolder.open(run(tmp_path / f"b{number}", number, slower=hour))
+        for number, hour in enumerate(hours)
+    ]
+    new = RunFolder.open(run(tmp_path / "new", 9, slower=1.5))
+    few, many = judge(new, bases[:1], 0.02), judge(new, bases, 0.02)
+    assert outcomes(few)[CELL] == "worse"
+    assert outcomes(many)[CELL] == "inconclusive"
+    assert any("what one run differs from the next" in note for note in few.notes)
+    assert not any("what one run differs" in note for note in many.notes)
+
+
+def test_a_reference_takes_out_a_slower_hour(tmp_path: Path) -> None:
+    """What all work loses alike is the machine's and no fault of the program."""
+    base = run(tmp_path / "base", 1)
+    keys = [environment.key for environment in ENVIRONMENTS]
+    cells = [(key, workload.key) for key in keys for workload in WORKLOADS]
+    truth = {cell: 1.4 * TRUTH.get(cell, 1.0) for cell in cells}
+    hour = make_run(
+        tmp_path / "hour", seed=2, blocks=24, noise_sd=0.02, truth=truth, raw=False, failures=()
+    )
+    new, before = RunFolder.open(hour), [RunFolder.open(base)]
+    assert judge(new, before, LINE).outcome == "worse"
+    related = judge(new, before, LINE, reference=WORKLOADS[0].key)
+    assert set(outcomes(related).values()) == {"within"}
+    with pytest.raises(UllageError) as refusal:
+        judge(new, before, LINE, reference="nothing")
+    assert refusal.value.kind is errors.GATE_NO_REFERENCE
+
+
+def test_a_version_that_loses_trials_fails(tmp_path: Path) -> None:
+    base = run(tmp_path / "base", 1)
+    failures = tuple((block, *CELL) for block in range(6))
+    broken = make_run(tmp_path / "broken", seed=2, blocks=24, failures=failures, raw=False)
+    gate = judge(RunFolder.open(broken), [RunFolder.open(base)], 0.5)
+    figure = next(f for f in gate.figures if (f.environment, f.workload) == CELL)
+    assert (figure.outcome, gate.outcome) == ("failed", "worse")
+    assert figure.reason == "6 of 24 trials gave no figure"
+
+
+@given(st.integers(2, 8))
+def test_looks_share_the_error_rate(look: int) -> None:
+    assert sum(1 / (k * (k + 1)) for k in range(2, look + 1)) < 1
+
+
+def test_an_unchanged_program_fails_once_in_a_hundred(tmp_path: Path) -> None:
+    """Sixty pairs of runs of one truth: with 1 % each, four failures come once in 500 times."""
+    folders = [
+        RunFolder.open(run(tmp_path / f"r{seed}", seed, blocks=8, sd=0.05)) for seed in range(16)
+    ]
+    gates = [judge(a, [b], 0.001) for a in folders[:8] for b in folders[8:]]
+    assert sum(gate.outcome == "worse" for gate in gates) <= 4
+
+
+def test_other_machines_images_and_plans_are_told(runs: Path, tmp_path: Path) -> None:
+    base, other = opened(runs, "base0")[0], run(tmp_path / "other", 1)
+    resolved = json.loads((other / "resolved.json").read_text())
+    resolved["host"]["cpu_model"] = "another"
+    resolved["image"]["digest"] = "sha256:0"
+    resolved["workloads"][0]["parameters"]["more"] = 1
+    (other / "resolved.json").write_text(json.dumps(resolved))
+    assert unlike(opened(runs, "same")[0], [base]) == {}
+    assert set(unlike(base, [RunFolder.open(other)])) == {"machine", "image", "plan"}
+
+
+def compare(gate_command: Callable[..., Done], runs: Path, *arguments: str) -> Done:
+    return gate_command("compare", *arguments, "--runs", str(runs))
+
+
+def test_exit_codes_and_forms(
+    runs: Path, gate_command: Callable[..., Done], tmp_path: Path
+) -> None:
+    page, junit = tmp_path / "g.md", tmp_path / "g.xml"
+    forms = ("--worse-than", "10%", "--markdown", str(page), "--junit", str(junit))
+    failed = compare(gate_command, runs, "base0", "slow", *forms)
+    assert failed.code == 1
+    assert "is 1.4" in failed.stdout and "shown to be more than 10 % worse" in failed.stdout
+    assert page.read_text().startswith("### ullage gate: failed\n")
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert int(suite.attrib["tests"]) == len(suite)
+    assert any(case.find("failure") is not None for case in suite)
+    passed = compare(gate_command, runs, "base0", "same", "--worse-than", "50%", "--json")
+    document = json.loads(passed.stdout)
+    assert (passed.code, document["passed"], document["outcome"]) == (0, True, "within")
+
+
+@pytest.mark.parametrize(("policy", "code"), [("pass", 0), ("fail", 1)])
+def test_inconclusive_is_what_one_chooses(
+    runs: Path, gate_command: Callable[..., Done], policy: str, code: int
+) -> None:
+    line = ("--worse-than", "3%", "--inconclusive", policy)
+    assert compare(gate_command, runs, "base0", "short", *line).code == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("base0",), "give a baseline run, or several"),
+        (("base0", "same", "--inconclusive", "extend"), "--inconclusive"),
+        (("base0", "same", "--allow", "all"), "--allow"),
+        (("base0", "nothing"), "run-not-found"),
+        (("base0", "same", "--metric", "nothing"), errors.GATE_NOTHING.code),
+    ],
+)
+def test_bad_input(
+    runs: Path, gate_command: Callable[..., Done], arguments: tuple[str, ...], message: str
+) -> None:
+    done = compare(gate_command, runs, *arguments, "--worse-than", "3%")
+    assert done.code == 2
+    assert message in done.stderr
+
+
+def test_a_foreign_baseline_is_refused_by_name(
+    runs: Path, gate_command: Callable[..., Done], tmp_path: Path
+) -> None:
+    other = run(tmp_path / "foreign", 1)
+    resolved = json.loads((other / "resolved.json").read_text())
+    resolved["host"]["cpu_model"] = "another"
+    (other / "resolved.json").write_text(json.dumps(resolved))
+    done = compare(gate_command, runs, str(other), "same", "--worse-than", "50%")
+    assert done.code == 2
+    assert errors.GATE_NOT_ALIKE.code in done.stderr and "--allow machine" in done.stderr
+    allowed = ("--worse-than", "50%", "--allow", "machine")
+    assert compare(gate_command, runs, str(other), "same", *allowed).code == 0
+
+
+def test_what_a_guest_says_is_no_markup(tmp_path: Path) -> None:
+    from ullage.cli.output import gate as output
+
+    folder = RunFolder.open(run(tmp_path / "a", 1, blocks=6))
+    gate = judge(folder, [folder], LINE)
+    figure = gate.figures[0].model_copy(update={"workload_title": "|<script>\x1b[2J`"})
+    text = output.markdown(gate.model_copy(update={"figures": (figure,)}), passed=True)
+    assert "<script>" not in text.replace("\\<script\\>", "")
+    assert "\x1b" not in text

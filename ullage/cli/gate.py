@@ -1,0 +1,266 @@
+"""`ullage gate …`: the options. What runs, reads and judges is imported when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
+
+import typer
+
+from ullage.cli.guarded import reads_folder
+from ullage.cli.options import Json, RunsOption, pairs, share
+from ullage.common.console import print_json, stderr
+from ullage.common.errors import GATE_NOT_ALIKE, ExitCode, UllageError
+from ullage.common.text import nearest
+from ullage.runs import RUNS
+
+if TYPE_CHECKING:
+    from ullage.analysis.gate import Gate
+    from ullage.runs.reader import RunFolder
+
+POLICIES: Final = ("fail", "pass", "extend")
+ALLOWED: Final = ("machine", "image", "plan")
+
+
+class Question(Protocol):
+    """The line, and what is asked of runs by it."""
+
+    def __call__(self, new: RunFolder, before: Sequence[RunFolder], look: int = 1, /) -> Gate: ...
+
+
+gate_app = typer.Typer(rich_markup_mode=None)
+
+WorseThan = Annotated[
+    str, typer.Option("--worse-than", help="The line that must not be passed: 3% or 0.03.")
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        help="Judge this one, primary or not; may be repeated. Without it all primary ones.",
+        show_default=False,
+    ),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        "--reference",
+        help="A workload of the plan that no change touches: figures are taken relative to it.",
+        show_default=False,
+    ),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        help="machine, image or plan: what of a baseline may be another; may be repeated.",
+        show_default=False,
+    ),
+]
+Markdown = Annotated[
+    Path | None, typer.Option("--markdown", help="Also write a summary here.", show_default=False)
+]
+JUnit = Annotated[
+    Path | None,
+    typer.Option("--junit", help="Also write JUnit's XML here.", show_default=False),
+]
+
+
+@gate_app.command("compare")
+@reads_folder
+def compare_command(
+    runs_given: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="BASELINE… NEW",
+            help="Run folders, or their names in --runs: one baseline or more, the new run last.",
+        ),
+    ],
+    *,
+    worse_than: WorseThan,
+    metric: Metrics = None,
+    reference: Reference = None,
+    allow: Allow = None,
+    inconclusive: Annotated[
+        str, typer.Option("--inconclusive", help="pass or fail: what then is made of it.")
+    ] = "fail",
+    markdown: Markdown = None,
+    junit: JUnit = None,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Exit 0 when a run is shown to be within the line, 1 when it is shown to be worse."""
+    from ullage.runs.reader import named
+
+    _check(inconclusive, ("pass", "fail"), "--inconclusive")
+    if len(runs_given) < 2:
+        raise typer.BadParameter("give a baseline run, or several, and the new run")
+    *before, new = (_opened(named(path, runs)) for path in runs_given)
+    question = _question(worse_than, metric, reference)
+    _refuse_unlike(new, before, allow)
+    gate = question(new, before)
+    _end(gate, inconclusive, markdown, junit, as_json=as_json)
+
+
+@gate_app.command("run")
+@reads_folder
+def run_command(
+    plan: Annotated[Path, typer.Argument(help="The plan.", show_default=False)],
+    *,
+    baseline: Annotated[
+        list[Path],
+        typer.Option(
+            "--baseline",
+            help="A run of the same plan, of before the change; may be repeated.",
+            show_default=False,
+        ),
+    ],
+    worse_than: WorseThan,
+    metric: Metrics = None,
+    reference: Reference = None,
+    allow: Allow = None,
+    inconclusive: Annotated[
+        str,
+        typer.Option(
+            "--inconclusive", help="pass, fail, or extend: go on for the time of --extend."
+        ),
+    ] = "fail",
+    extend: Annotated[
+        str, typer.Option("--extend", help="Time for more blocks; then it fails.")
+    ] = "10m",
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="NAME=TEXT, as of `ullage run`.", show_default=False),
+    ] = None,
+    markdown: Markdown = None,
+    junit: JUnit = None,
+    runs: RunsOption = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Run a plan, and judge it as `gate compare` does."""
+    _check(inconclusive, POLICIES, "--inconclusive")
+    question = _question(worse_than, metric, reference)
+    within_s = _seconds(extend) if inconclusive == "extend" else 0.0
+    from ullage.runs.reader import named
+
+    before = [_opened(named(path, runs)) for path in baseline]
+
+    def judged(new: RunFolder, look: int) -> Gate:
+        _refuse_unlike(new, before, allow)
+        return question(new, before, look)
+
+    same = () if "plan" in (allow or ()) else before
+    labels = pairs("--label", label, "NAME=TEXT")
+    gate = _run(plan, labels, runs, same, judged=judged, within_s=within_s)
+    _end(gate, inconclusive, markdown, junit, as_json=as_json)
+
+
+def _run(
+    plan: Path,
+    labels: dict[str, str],
+    runs: Path,
+    same: Sequence[RunFolder],
+    *,
+    judged: Callable[[RunFolder, int], Gate],
+    within_s: float,
+) -> Gate:
+    """same: runs that must be of the plan's work."""
+    from ullage.cli.live.terminal import RunProgress
+    from ullage.common.files import put
+    from ullage.experiments.gate import extended, other_work
+    from ullage.experiments.run import run_plan
+    from ullage.plan import matrix, schema
+    from ullage.plan.instances import Needs
+    from ullage.runs import parquet, writer
+    from ullage.runs.reader import RunFolder
+    from ullage.runs.records import PLAN
+
+    checked, document = schema.load(plan)
+    checked = schema.labelled(checked, labels)
+    cells = matrix.resolve(checked, document)
+    for baseline in same:
+        if other_work(cells, baseline):
+            reason = "its workloads or environments are not those of the plan"
+            raise UllageError(
+                GATE_NOT_ALIKE, base=baseline.path, new=plan, reason=reason, word="plan"
+            )
+    Needs(cells).check()
+    folder = writer.new_folder(runs, checked.name)
+    put(folder / PLAN, plan.read_bytes())
+    with RunProgress(checked.blocks.max) as progress:
+        if run_plan(checked, cells, folder, progress, resume=False) is None:
+            raise typer.Exit(ExitCode.INTERRUPTED)
+        gate = extended(checked, cells, folder, progress, judged=judged, within_s=within_s)
+    if gate is None:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    parquet.write(RunFolder.open(folder))
+    stderr.print(f"run: {folder}", soft_wrap=True, markup=False)
+    return gate
+
+
+def _question(worse_than: str, metric: list[str] | None, reference: str | None) -> Question:
+    line = share("--worse-than", worse_than, "3%")
+
+    def question(new: RunFolder, before: Sequence[RunFolder], look: int = 1) -> Gate:
+        from ullage.analysis.gate import judge
+
+        return judge(new, before, line, metrics=metric or (), reference=reference, look=look)
+
+    return question
+
+
+def _opened(path: Path) -> RunFolder:
+    from ullage.runs.reader import RunFolder
+
+    return RunFolder.open(path, "gate compare")
+
+
+def _refuse_unlike(new: RunFolder, before: Sequence[RunFolder], allow: list[str] | None) -> None:
+    from ullage.analysis.gate import unlike
+
+    for word in allow or ():
+        _check(word, ALLOWED, "--allow")
+    for folder in before:
+        for word, reason in unlike(new, [folder]).items():
+            if word not in (allow or ()):
+                raise UllageError(
+                    GATE_NOT_ALIKE, base=folder.path, new=new.path, reason=reason, word=word
+                )
+
+
+def _check(word: str, words: Sequence[str], option: str) -> None:
+    if word not in words:
+        raise typer.BadParameter(f"{option}: {word!r}: {nearest(word, words)}")
+
+
+def _seconds(text: str) -> float:
+    from pydantic import TypeAdapter, ValidationError
+
+    from ullage.common.quantities import Delay
+
+    try:
+        seconds: float = TypeAdapter(Delay).validate_python(text)
+    except ValidationError:
+        raise typer.BadParameter(f"--extend: {text!r} is no time such as 10m") from None
+    return seconds
+
+
+def _end(
+    gate: Gate, inconclusive: str, markdown: Path | None, junit: Path | None, *, as_json: bool
+) -> None:
+    """Say it in each form, and exit."""
+    from ullage.cli.output import gate as output
+    from ullage.common.files import put
+
+    passed = gate.outcome == "within" or (gate.outcome, inconclusive) == ("inconclusive", "pass")
+    if markdown is not None:
+        put(markdown, output.markdown(gate, passed=passed).encode())
+    if junit is not None:
+        put(junit, output.junit(gate, passed=passed))
+    if as_json:
+        print_json({"passed": passed, **gate.model_dump(mode="json")})
+    else:
+        output.show(gate, passed=passed)
+    if not passed:
+        raise typer.Exit(ExitCode.GATE_FAILED)
