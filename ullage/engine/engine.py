@@ -23,9 +23,9 @@ from ullage.environments.agent.client import binary
 from ullage.host import facts, image
 from ullage.meters.energy import metering
 from ullage.plan import schedule
-from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages
+from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages, require_entry_point
 from ullage.plan.meters import idle_s
-from ullage.plan.schema import Plan
+from ullage.plan.schema import ContainerImage, Plan
 from ullage.runs.events import (
     BlockDone,
     CellLeft,
@@ -193,8 +193,12 @@ class Engine(Session):
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("finding the image (built once, then cached)")
-        names = packages(self.matrix, self.plan.own_packages)
-        built = await image.build(names, artifacts(self.matrix), snapshot=self.plan.snapshot)
+        if isinstance(self.plan.image, ContainerImage):
+            built = await image.from_container(self.plan.image.oci)
+            require_entry_point(self.matrix, built.record())
+        else:
+            names = packages(self.matrix, self.plan.own_packages)
+            built = await image.build(names, artifacts(self.matrix), snapshot=self.plan.snapshot)
         built.require(programs)
         await built.verify()
         self.image = built.record()

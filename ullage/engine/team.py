@@ -67,6 +67,10 @@ class Team:
         return list({instance.name: instance for instance in members}.values())
 
 
+_AGENT: Final = "/proc/self/exe"
+"""A child of the agent is the agent until it executes: an image may hold no other program."""
+
+
 def workspace(instance: Instance, case: Case) -> str:
     """The directory of a workload in an instance, as seen inside."""
     return f"{instance.data}/{slug(case.key)}"
@@ -75,7 +79,10 @@ def workspace(instance: Instance, case: Case) -> str:
 async def make_workspace(instance: Instance, case: Case) -> None:
     """Make it, with the files of ours that the workload needs inside."""
     directory = workspace(instance, case)
-    await instance.agent.run(Command(argv=("mkdir", "-p", directory)))
+    image = instance.spec.image
+    owner = () if image is None or image.config is None else image.config.user.ids
+    for path in (instance.data, directory) if owner else (directory,):
+        await instance.agent.run(Command((_AGENT, "workspace", path, *map(str, owner))))
     for name, file in case.workload.files(case.parameters).items():
         await instance.agent.put(file, f"{directory}/{name}", 0o755)
 
@@ -92,6 +99,7 @@ def context(team: Team, case: Case, seed: int) -> Context:
         data=team.instance.data,
         workspace=workspace(team.instance, case),
         workspaces={role: workspace(player, case) for role, player in players.items()},
+        image=spec.image.config if spec.image is not None else None,
     )
 
 
@@ -112,6 +120,7 @@ async def cannot_start(team: Team, case: Case, seed: int) -> Reason | None:
         look = Command(
             argv=("sh", "-c", _CAN_START, "sh", program),
             env=dict(task.env),
+            user=task.user,
             cwd=task.cwd or where.workspaces[task.role],
             timeout_s=30,
         )
@@ -135,7 +144,7 @@ async def perform(
         if task.role not in players:
             continue
         cwd = task.cwd or where.workspaces[task.role]
-        command = Command(argv=task.argv, env=dict(task.env), cwd=cwd, timeout_s=task.timeout_s)
+        command = Command(task.argv, dict(task.env), cwd, task.user, task.timeout_s)
         done, stdout, stderr = await players[task.role].agent.run(command)
         if done.status != 0:
             output = printable((stderr or stdout).decode("utf-8", "replace").strip()[-500:], 500)

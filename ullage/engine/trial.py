@@ -280,9 +280,7 @@ class Attempt:
 
     async def _spawn(self, part: Part, *, at_ns: int | None = None) -> Process:
         task = part.task
-        command = Command(
-            argv=task.argv, env=dict(task.env), cwd=part.cwd, timeout_s=task.timeout_s
-        )
+        command = Command(task.argv, dict(task.env), part.cwd, task.user, task.timeout_s)
         part.process = await part.instance.agent.spawn(
             command,
             at_ns=at_ns,

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,21 +22,30 @@ from ullage.common.errors import (
     HOST_MISSING,
     IMAGE_BUILD_FAILED,
     IMAGE_CHANGED,
+    IMAGE_FOREIGN,
     IMAGE_LACKS_PACKAGE,
+    IMAGE_UNREADABLE,
     UllageError,
 )
 from ullage.common.files import cache_dir, difference, file_lock, is_held, manifest, sha256_of
 from ullage.common.packages import install_command
+from ullage.common.text import printable
 from ullage.host import disks, mmdebstrap
 from ullage.host.artifacts import Artifact, stage
+from ullage.host.container_image import archive, source
+from ullage.host.container_image.layers import LayerError, Tree
+from ullage.host.container_image.user import configured
 from ullage.host.disks import DiskFormat
-from ullage.runs.records import ImageRecord
+from ullage.runs.records import ImageConfig, ImageRecord
 
 BASE_PACKAGES: Final = ("iproute2", "iputils-ping", "procps")
 _FORMAT: Final = 1
 _FACTS: Final = "image.json"
 _UNFINISHED: Final = ".new"
 _DISK_UUID: Final = "75110a6e-0000-4000-8000-726f6f740001"
+_CONTAINER_RECIPE: Final = "1"
+"""Changes with what an unpacked container image is."""
+_MOUNT_POINTS: Final = ("data", "dev", "proc", "run", "sys", "tmp", "ullage")
 _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _TAR_PATIENCE_S: Final = 600.0
 
@@ -58,6 +67,11 @@ class Image:
     """Package → SHA-256 of its `.deb`; empty for an image that an older ullage built."""
     snapshot: str | None = None
     """The archive that the packages came from; None: the host's sources, as they were."""
+    reference: str | None = None
+    """What the plan calls the container image that it was made from; None: it is ours."""
+    id: str | None = None
+    """Of that image: the digest of its configuration."""
+    config: ImageConfig | None = None
 
     async def disk(self, format: DiskFormat) -> Path:  # noqa: A002 - the field's word
         """The image as a disk with one ext4 file system, made once. Read-only for all."""
@@ -126,8 +140,12 @@ class Image:
     def record(self) -> ImageRecord:
         """As it goes into the run folder."""
         return ImageRecord(
-            kind="built",
+            kind="built" if self.config is None else "oci",
             digest=self.digest,
+            reference=self.reference,
+            id=self.id,
+            # Without the environment: people keep passwords there.
+            config=self.config and self.config.model_copy(update={"env": {}}),
             packages=dict(self.packages),
             hashes=dict(self.hashes),
             snapshot=self.snapshot,
@@ -162,6 +180,84 @@ async def build(
             await asyncio.to_thread(_remove_unfinished, place)
             await _build_new(names, artifacts, place, progress, snapshot)
     return _load(place)
+
+
+async def from_container(
+    reference: str, *, on_progress: Callable[[str], None] | None = None
+) -> Image:
+    """The user's own container image, from the cache when it was unpacked before.
+
+    Raises IMAGE_NOT_FOUND, IMAGE_UNREADABLE, IMAGE_FOREIGN, HOST_MISSING.
+    """
+    progress = on_progress or (lambda _: None)
+    try:
+        there = await source.find(reference)
+        recipe = f"container {_CONTAINER_RECIPE} {there.key}"
+        place = cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
+        await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
+        lock = place.with_suffix(".lock")
+        async with file_lock(lock, lambda: progress("waiting for another build")):
+            if not (place / _FACTS).exists():
+                await asyncio.to_thread(_remove_unfinished, place)
+                await _unpack_new(there, place, progress)
+    except LayerError as error:
+        reason = printable(str(error), 400)
+        raise UllageError(IMAGE_UNREADABLE, reference=reference, reason=reason) from error
+    except archive.ForeignError as error:
+        raise UllageError(
+            IMAGE_FOREIGN,
+            reference=reference,
+            platform=printable(str(error), 200),
+            own=archive.ARCHITECTURE,
+        ) from error
+    return replace(_load(place), reference=reference)
+
+
+async def _unpack_new(there: source.Source, place: Path, progress: Callable[[str], None]) -> None:
+    work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+    try:
+        directory = work / "image"
+        (directory / "root").mkdir(parents=True)
+        tar = directory / "rootfs.tar"
+        progress("taking the image from where it is")
+        saved = await there.fetch(work)
+        progress("merging its layers")
+        identity, config = await asyncio.to_thread(_merge, saved, there.tag, work, tar)
+        progress("unpacking")
+        await _unpack(tar, directory / "root")
+        progress("computing digests")
+        facts = {
+            "format": _FORMAT,
+            "digest": f"sha256:{await asyncio.to_thread(sha256_of, tar)}",
+            "packages": await asyncio.to_thread(_versions_if_any, directory / "root"),
+            "id": identity,
+            "config": config.model_dump(mode="json"),
+            "manifest": await asyncio.to_thread(manifest, directory / "root"),
+        }
+        (directory / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+        directory.rename(place)
+    finally:
+        with contextlib.suppress(OSError):  # `abandoned` finds what stays
+            await asyncio.to_thread(disks.remove_tree, work)
+
+
+def _merge(saved: Path, tag: str | None, work: Path, tar: Path) -> tuple[str, ImageConfig]:
+    """Write its layers as one tar, with the places that environments mount upon.
+
+    Returns the image's digest, and how it wants its program to be run.
+    """
+    tree = Tree()
+    with contextlib.ExitStack() as files, archive.opened(saved, tag) as image:
+        for layer in image.layers(work):
+            tree.add(files.enter_context(layer.open("rb")))
+        if not tree.files:
+            raise LayerError("it holds no file")
+        config = configured(image.configuration.config or archive.Settings(), tree)
+        for name in _MOUNT_POINTS:
+            tree.mount_point(name)
+        tree.empty_file("ullage", "agent")
+        tree.write(tar)
+        return image.id, config
 
 
 def require_on_host(programs: Mapping[str, str], artifacts: Iterable[Artifact] = ()) -> None:
@@ -215,6 +311,8 @@ def _load(place: Path) -> Image:
         dir=place,
         hashes=facts.get("hashes", {}),
         snapshot=facts.get("snapshot"),
+        id=facts.get("id"),
+        config=ImageConfig.model_validate(facts["config"]) if facts.get("config") else None,
     )
 
 
@@ -282,6 +380,14 @@ async def _unpack(tar: Path, root: Path, within: Sequence[str] = ()) -> None:
         raise UllageError(
             IMAGE_BUILD_FAILED, reason=error.reason, suggestion="is there space left in the cache?"
         ) from error
+
+
+def _versions_if_any(root: Path) -> dict[str, str]:
+    """The same of a root that need not be Debian's, and whose links lead into itself only."""
+    places = [root / above for above in ("var", "var/lib", "var/lib/dpkg", "var/lib/dpkg/status")]
+    if any(place.is_symlink() for place in places) or not places[-1].is_file():
+        return {}
+    return _versions(root)
 
 
 def _versions(root: Path) -> dict[str, str]:

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage import environments, workloads
-from ullage.common.errors import PLAN_UNKNOWN_PROVIDER, PLAN_UNKNOWN_WORKLOAD
+from ullage.common.errors import (
+    IMAGE_NO_ENTRY,
+    PLAN_UNKNOWN_PROVIDER,
+    PLAN_UNKNOWN_WORKLOAD,
+    UllageError,
+)
 from ullage.common.fields import allowed_fields, checked, impossible, no_environment, unknown
 from ullage.common.quantities import format_bytes, many
 from ullage.common.yamlfile import FieldPath, YamlFile
@@ -27,7 +32,7 @@ from ullage.plan.schema import (
     WorkloadPlan,
     host_cpus,
 )
-from ullage.runs.records import Design, Metric, Price, size
+from ullage.runs.records import Design, ImageRecord, Metric, Price, size
 from ullage.workloads.base import Parameters, Place, Workload
 
 SETTINGS = tuple(Settings.model_fields)
@@ -132,6 +137,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     _check_partners(plan, cases, keys, document)
     _check_each(plan, planned, cases, document)
     _check_memory(plan, planned, cases, document)
+    _check_entry_points(plan, cases, document)
     planned_meters = meters.resolve(plan, document)
     matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, planned_meters)
     if matrix.cells > MAX_CELLS:
@@ -233,6 +239,25 @@ def _check_memory(
                     f"{environment.key} has {format_bytes(environment.resources.memory)}",
                     "give it more `memory`, or the workload less to do at once",
                 )
+
+
+def _check_entry_points(plan: Plan, cases: Sequence[Case], document: YamlFile) -> None:
+    """Who says no program runs that of the plan's container image; no other image has one."""
+    for case in cases:
+        if case.workload.runs_entry_point(case.parameters) and isinstance(plan.image, str):
+            raise impossible(
+                document,
+                _path(plan, case),
+                f"{case.key} says no `argv`, and only an image of yours has an entry point",
+                "write `argv: [PROGRAM, ARGUMENT]`, or `image: {oci: NAME}` in the plan",
+            )
+
+
+def require_entry_point(matrix: Matrix, image: ImageRecord) -> None:
+    """IMAGE_NO_ENTRY when a workload runs what the image says, and the image says nothing."""
+    says = image.config is not None and image.config.argv
+    if not says and any(case.workload.runs_entry_point(case.parameters) for case in matrix.cases):
+        raise UllageError(IMAGE_NO_ENTRY, reference=image.reference)
 
 
 def _path(plan: Plan, case: Case) -> FieldPath:

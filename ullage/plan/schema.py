@@ -17,10 +17,12 @@ from pydantic import (
     BeforeValidator,
     ByteSize,
     ConfigDict,
+    Discriminator,
     Field,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     StringConstraints,
+    Tag,
     TypeAdapter,
     model_serializer,
     model_validator,
@@ -282,6 +284,16 @@ class MeterPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
+class ContainerImage(Fields):
+    """A container image of the user's own, as the root of every environment."""
+
+    oci: str = Field(
+        pattern=r"^[A-Za-z0-9][^\x00-\x1f]{0,999}$",
+        description="its name in Docker's or Podman's store here, or `docker-archive:FILE`,"
+        " `oci-archive:FILE`, `oci:DIRECTORY:TAG`, `docker://HOST/NAME:TAG`",
+    )
+
+
 class OwnImage(Fields):
     """What our image has beside what the workloads need."""
 
@@ -290,14 +302,30 @@ class OwnImage(Fields):
     )
 
 
+def _kind_of_image(value: object) -> str:
+    """By its fields, so that a fault in one of them is told of the kind that was meant."""
+    if isinstance(value, dict):
+        return "ContainerImage" if "oci" in value else "OwnImage"
+    return type(value).__name__ if isinstance(value, Fields) else "str"
+
+
+Image = Annotated[
+    Annotated[Literal["built", "host"], Tag("str")]
+    | Annotated[ContainerImage, Tag("ContainerImage")]
+    | Annotated[OwnImage, Tag("OwnImage")],
+    Discriminator(_kind_of_image),
+]
+
+
 class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")
-    image: Literal["built", "host"] | OwnImage = Field(
+    image: Image = Field(
         "built",
-        description="`host`: the host's own tools, for native and container only;"
-        " `{packages: [...]}`: Debian packages more in the built one",
+        description="what everything runs from: `built`, Debian with what the workloads need;"
+        " `{packages: [...]}`, with these Debian packages too; `host`, the host's own tools, for"
+        " native and container only; `{oci: NAME}`, a container image of yours",
     )
     snapshot: str | None = Field(
         None,

@@ -241,16 +241,21 @@ class Parity(Record):
 class User(Record):
     """Whom a program runs as."""
 
-    uid: int = Field(ge=0, lt=1 << 32)
-    gid: int = Field(ge=0, lt=1 << 32)
+    uid: int = Field(0, ge=0, lt=1 << 32)
+    gid: int = Field(0, ge=0, lt=1 << 32)
     groups: tuple[int, ...] = ()
     """Beside the first one."""
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        """As `chown` takes them."""
+        return self.uid, self.gid
 
 
 class ImageConfig(Record):
     """How a container image wants its program to be run."""
 
-    user: User = User(uid=0, gid=0)
+    user: User = User()
     env: dict[str, str] = {}
     workdir: str = "/"
     entrypoint: tuple[str, ...] = ()

@@ -194,6 +194,10 @@ class Workload(ABC, Generic[P]):
         """Bytes of memory with fewer of which an instance cannot do it; 0: not known."""
         return 0
 
+    def runs_entry_point(self, parameters: P) -> bool:
+        """Does it run what the user's own container image says, since the plan says nothing?"""
+        return False
+
     def files(self, parameters: P) -> Mapping[str, Path]:
         """Programs and data of ours that it needs inside: name → file on this host.
 

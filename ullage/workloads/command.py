@@ -36,9 +36,10 @@ class CommandParameters(Parameters):
     """The program, and how to tell that it worked."""
 
     argv: list[Argument] = Field(
-        min_length=1,
+        [],
         max_length=1024,
-        description="the program and its arguments, as a list; no shell reads it",
+        description="the program and its arguments, as a list; no shell reads it; absent: the entry"
+        " point of `image: {oci: NAME}`",
     )
     expect_status: int = Field(0, ge=0, le=255, strict=True, description="exit status of success")
     expect_output: str | None = Field(
@@ -75,7 +76,7 @@ def refuse_taken(metrics: OwnMetrics, ours: Iterable[Metric]) -> None:
 
 def check_task(argv: Sequence[str], context: Context) -> Task:
     """What proves the work of a trial."""
-    return Task(CHECK, tuple(argv), cwd=context.workspace)
+    return Task(CHECK, tuple(argv), cwd=context.workspace).of_image(context.image)
 
 
 def refuse_failed_check(outputs: Outputs) -> None:
@@ -139,8 +140,11 @@ class Command(Workload[CommandParameters]):
         return (Role("main"),) if parameters.check is None else (Role("main"), Role(CHECK))
 
     def title(self, parameters: CommandParameters) -> str:
-        text = " ".join(parameters.argv)
+        text = " ".join(parameters.argv) or "of the image"
         return f"command {text if len(text) <= 40 else f'{text[:39]}…'}"
+
+    def runs_entry_point(self, parameters: CommandParameters) -> bool:
+        return not parameters.argv
 
     def duration_s(self, parameters: CommandParameters) -> float:
         return 1.0
@@ -152,7 +156,7 @@ class Command(Workload[CommandParameters]):
                 tuple(parameters.argv),
                 cwd=context.workspace,
                 timeout_s=parameters.timeout_s,
-            ),
+            ).of_image(context.image),
         )
 
     def after(self, parameters: CommandParameters, context: Context) -> Sequence[Task]:

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::pid_t;
 
+use crate::protocol::User;
 use crate::{sys, time};
 
 /// A first sleep ends so long before the instant, and shows how late this machine wakes up.
@@ -42,6 +43,7 @@ enum Step {
     Limit = 2,
     Cwd = 3,
     Exec = 4,
+    User = 5,
 }
 
 /// A page that parent and child share.
@@ -79,6 +81,7 @@ impl Page {
             step if step == Step::Limit as u32 => "limits: nofile",
             step if step == Step::Cwd as u32 => "cwd",
             step if step == Step::Exec as u32 => "exec",
+            step if step == Step::User as u32 => "user",
             _ => "setting up",
         };
         let error = io::Error::from_raw_os_error(errno);
@@ -101,6 +104,7 @@ pub struct Child<'a> {
     pub env: &'a [*const c_char],
     pub cwd: &'a CStr,
     pub nofile: Option<u64>,
+    pub user: Option<&'a User>,
     pub at_ns: Option<u64>,
     /// What becomes 0, 1 and 2, and the start pipe.
     pub fds: [RawFd; 4],
@@ -115,6 +119,7 @@ impl Child<'_> {
             self.detach();
             self.take_descriptors();
             self.limit();
+            self.become_user();
             if libc::chdir(self.cwd.as_ptr()) < 0 {
                 self.fail(Step::Cwd);
             }
@@ -174,6 +179,25 @@ impl Child<'_> {
             if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } < 0 {
                 self.fail(Step::Limit);
             }
+        }
+    }
+
+    /// Gives up who we are, for good. Past libc, which would tell its other threads, and waits for
+    /// locks that they may have held at the fork.
+    unsafe fn become_user(&self) {
+        let Some(user) = self.user else {
+            return;
+        };
+        let (uid, gid, groups) = (user.uid, user.gid, &user.groups);
+        unsafe {
+            if libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) < 0
+                || libc::syscall(libc::SYS_setresgid, gid, gid, gid) < 0
+                || libc::syscall(libc::SYS_setresuid, uid, uid, uid) < 0
+            {
+                self.fail(Step::User);
+            }
+            // The kernel clears it when the user changes.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         }
     }
 

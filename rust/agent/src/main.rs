@@ -34,6 +34,7 @@ mod sys;
 mod temporary;
 mod time;
 mod timer;
+mod workspace;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ const USAGE: &str = "\
 usage: ullage-agent serve [--device PATH|auto]
        ullage-agent enter [--cgroup DIR]... [--cpus LIST] [--netns PATH] [--hostname NAME]
                           [--root DIR] [--bind SRC:DST[:ro]]... [--tmpfs DST]...
+       ullage-agent workspace DIR [UID GID]
        ullage-agent pause
        ullage-agent --version";
 
@@ -55,6 +57,7 @@ const PORT_PATIENCE: Duration = Duration::from_secs(30);
 enum Command {
     Serve(Serve),
     Enter(enter::Place),
+    Workspace(workspace::Workspace),
     Pause,
     Version,
 }
@@ -77,6 +80,10 @@ fn main() {
     let result = match parse(args.collect()) {
         Ok(Command::Serve(options)) => serve(options),
         Ok(Command::Enter(place)) => place.go().and_then(|()| serve(Serve::default())),
+        Ok(Command::Workspace(place)) => match place.make() {
+            Ok(()) => exit(0),
+            Err(message) => Err(message),
+        },
         Ok(Command::Pause) => pause::pause(),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
@@ -98,6 +105,7 @@ fn parse(args: Vec<OsString>) -> Result<Command, String> {
     match command.to_str() {
         Some("serve") => parse_serve(args).map(Command::Serve),
         Some("enter") => enter::parse(args).map(Command::Enter),
+        Some("workspace") => workspace::parse(args).map(Command::Workspace),
         Some("pause") => Ok(Command::Pause),
         Some("--version") => Ok(Command::Version),
         _ => Err(format!("{}: no such command", command.to_string_lossy())),

@@ -97,6 +97,17 @@ pub struct Spawn {
     pub timeout_ns: Option<u64>,
     pub limits: Option<Limits>,
     pub stdin: Option<Stdin>,
+    /// Absent: whom the agent runs as.
+    pub user: Option<User>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+    #[serde(default)]
+    pub groups: Vec<u32>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]

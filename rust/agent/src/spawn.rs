@@ -15,7 +15,7 @@ use std::ptr;
 use libc::pid_t;
 
 use crate::exec::{Child, Page};
-use crate::protocol::{Code, Failure, Spawn};
+use crate::protocol::{Code, Failure, Spawn, User};
 use crate::sys;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -27,6 +27,7 @@ pub struct Prepared {
     env: Vec<CString>,
     cwd: CString,
     nofile: Option<u64>,
+    user: Option<User>,
     at_ns: Option<u64>,
 }
 
@@ -58,6 +59,7 @@ impl Prepared {
             env,
             cwd,
             nofile,
+            user: spawn.user.clone(),
             at_ns: spawn.at_ns,
         })
     }
@@ -79,6 +81,7 @@ impl Prepared {
             env: &env,
             cwd: &self.cwd,
             nofile: self.nofile,
+            user: self.user.as_ref(),
             at_ns: self.at_ns,
             fds: [&stdin, &child_stdout, &child_stderr, &child_start].map(AsRawFd::as_raw_fd),
             parent: std::process::id().cast_signed(),

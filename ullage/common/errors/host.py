@@ -17,6 +17,27 @@ ARTIFACT_CHANGED: Final = ErrorKind(
     "{url} is not what it was: its SHA-256 is {found}",
     "nothing was kept; try again, and tell the maintainers of ullage if it stays so",
 )
+IMAGE_NOT_FOUND: Final = ErrorKind(
+    "image-not-found",
+    "no image {reference}: {reason}",
+    "`docker images` and `podman images` list what is here; an archive is written"
+    " `docker-archive:FILE` or `oci:DIRECTORY`, a registry's image `docker://HOST/NAME:TAG`",
+)
+IMAGE_UNREADABLE: Final = ErrorKind(
+    "image-unreadable",
+    "{reference} cannot be used: {reason}",
+    "nothing was kept of it; build it, or save it, again",
+)
+IMAGE_FOREIGN: Final = ErrorKind(
+    "image-foreign",
+    "{reference} is for {platform}, and this machine is linux/{own}",
+    "build it for this machine: `docker build --platform linux/{own}`",
+)
+IMAGE_NO_ENTRY: Final = ErrorKind(
+    "image-no-entry",
+    "{reference} says no entry point and no command, and a workload of the plan has no `argv`",
+    "write `argv` at the workload, or `ENTRYPOINT` into the image's Dockerfile",
+)
 IMAGE_CHANGED: Final = ErrorKind(
     "image-changed",
     "image {digest} was changed since it was built: {what}",

@@ -26,7 +26,7 @@ from ullage.environments.agent.clock import ClockMap, Instant
 from ullage.environments.agent.frames import Data, FrameError, Kind, Message
 from ullage.host import clock
 from ullage.runs.events import Usage
-from ullage.runs.records import LATEST_NS
+from ullage.runs.records import LATEST_NS, User
 
 KEEP_BYTES: Final = 8 * 1024 * 1024
 OUTPUT_LIMIT: Final = 1024 * 1024 * 1024
@@ -44,6 +44,8 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     """Added to the agent's minimal environment."""
     cwd: str = "/"
+    user: User | None = None
+    """None: whom the agent runs as."""
     timeout_s: float = 600.0
     """Counted from the start; then the process group is killed."""
 
@@ -126,6 +128,8 @@ class Process(Exchange):
             "timeout_ns": round(command.timeout_s * 1e9),
             "stdin": "null",
         }
+        if command.user is not None:
+            fields["user"] = command.user.model_dump(mode="json")
         if at_ns is not None:
             fields["at_ns"] = self._clock_map().to_agent(at_ns)
         now = self.requested_ns = clock.ordered_ns()

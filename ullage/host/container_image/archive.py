@@ -1,0 +1,251 @@
+"""What an archive of a container image holds: a docker-archive, or an OCI layout.
+
+Everything is bounded, and every digest that is named is checked.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import platform
+import posixpath
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ullage.common.commands import needed
+from ullage.common.faults import first_fault
+from ullage.host.container_image.layers import MOST_BYTES, LayerError
+
+_MOST_JSON: Final = 16 << 20
+_MOST_LAYERS: Final = 1000
+_MOST_INDICES: Final = 4
+_PIECE: Final = 1 << 20
+_REF_NAME: Final = "org.opencontainers.image.ref.name"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+ARCHITECTURE: Final = _ARCHITECTURES.get(platform.machine(), platform.machine())
+"""Of this machine, as images say it."""
+
+
+class _Foreign(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Settings(_Foreign):
+    """`config` of an image's configuration."""
+
+    User: str | None = None
+    Env: list[str] | None = None
+    WorkingDir: str | None = None
+    Entrypoint: list[str] | None = None
+    Cmd: list[str] | None = None
+
+
+class _Layers(_Foreign):
+    diff_ids: list[str] = Field(max_length=_MOST_LAYERS)
+
+
+class Configuration(_Foreign):
+    """https://github.com/opencontainers/image-spec/blob/v1.1.0/config.md."""
+
+    architecture: str
+    os: str
+    rootfs: _Layers
+    config: Settings | None = None
+
+
+class ForeignError(Exception):
+    """An image for another machine; the text says which."""
+
+
+class Archive:
+    """An opened archive: its configuration, and its layers from the lowest up."""
+
+    def __init__(self, place: Path, tar: tarfile.TarFile | None, tag: str | None) -> None:
+        self._place = place
+        self._tar = tar
+        data, self._layers = self._manifest(tag)
+        self.id = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        self.configuration = _parsed(data)
+        found = f"{self.configuration.os}/{self.configuration.architecture}"
+        if found != f"linux/{ARCHITECTURE}":
+            raise ForeignError(found)
+        if len(self._layers) != len(self.configuration.rootfs.diff_ids):
+            raise LayerError("its configuration names more or fewer layers than there are")
+
+    def layers(self, work: Path) -> Iterator[Path]:
+        """Each layer as a tar in `work`, its digest checked."""
+        pairs = zip(self._layers, self.configuration.rootfs.diff_ids, strict=True)
+        for number, (name, diff_id) in enumerate(pairs):
+            target = work / f"layer-{number}.tar"
+            with self._open(name) as packed, target.open("wb") as out:
+                digest = _unpack(packed, out)
+            if digest != diff_id:
+                raise LayerError(f"layer {number + 1} has the digest {digest}, and not {diff_id}")
+            yield target
+
+    def _manifest(self, tag: str | None) -> tuple[bytes, list[str]]:
+        if self._tar is not None and self._has("manifest.json"):
+            return self._docker(tag)
+        return self._oci(tag)
+
+    def _docker(self, tag: str | None) -> tuple[bytes, list[str]]:
+        images = _json(self._read("manifest.json"))
+        images = [i for i in images if tag is None or tag in (i.get("RepoTags") or ())]
+        if len(images) != 1:
+            raise LayerError(f"it holds {len(images)} images{f' named {tag}' if tag else ''}")
+        name = str(images[0]["Config"])
+        data = self._read(name)
+        named = re.search(r"([0-9a-f]{64})(\.json)?$", name)
+        if named and hashlib.sha256(data).hexdigest() != named[1]:
+            raise LayerError(f"its configuration has not the digest {named[1]}")
+        return data, [str(layer) for layer in images[0]["Layers"]]
+
+    def _oci(self, tag: str | None) -> tuple[bytes, list[str]]:
+        index = _json(self._read("index.json"))
+        for _ in range(_MOST_INDICES):
+            manifest = _json(self._blob(_chosen(index, tag)))
+            if "manifests" not in manifest:
+                break
+            index, tag = manifest, None
+        else:
+            raise LayerError("it is an index of indices without end")
+        layers = [_blob_name(str(layer["digest"])) for layer in manifest["layers"]]
+        return self._blob(str(manifest["config"]["digest"])), layers
+
+    def _blob(self, digest: str) -> bytes:
+        data = self._read(_blob_name(digest))
+        if f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
+            raise LayerError(f"what it calls {digest} is something else")
+        return data
+
+    def _read(self, name: str) -> bytes:
+        with self._open(name) as file:
+            data = file.read(_MOST_JSON + 1)
+        if len(data) > _MOST_JSON:
+            raise LayerError(f"its {name} is too long")
+        return data
+
+    def _has(self, name: str) -> bool:
+        assert self._tar is not None
+        return name in self._tar.getnames()
+
+    def _open(self, name: str) -> IO[bytes]:
+        if self._tar is None:
+            return (self._place / name).open("rb")
+        try:
+            member = self._tar.getmember(name)
+            for _ in range(8):
+                if not member.issym():
+                    break
+                # Docker before 25 links to the same layer of another image.
+                name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
+                member = self._tar.getmember(name)
+        except KeyError:
+            raise LayerError(f"it has no {name}") from None
+        file = self._tar.extractfile(member) if member.isreg() and member.size >= 0 else None
+        if file is None:
+            raise LayerError(f"its {name} is no file")
+        return file
+
+
+@contextmanager
+def opened(place: Path, tag: str | None) -> Iterator[Archive]:
+    """The image in a tar or in an OCI layout's directory. LayerError, ForeignError."""
+    try:
+        if place.is_dir():
+            yield Archive(place, None, tag)
+            return
+        with tarfile.open(place, "r:", encoding="utf-8") as tar:
+            yield Archive(place, tar, tag)
+    except (OSError, EOFError, tarfile.TarError) as error:
+        raise LayerError(str(error)) from error
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
+        raise LayerError(f"it cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _chosen(index: Any, tag: str | None) -> str:
+    """The digest of the one manifest that is meant."""
+    entries = [
+        entry
+        for entry in index["manifests"]
+        if tag is None or (entry.get("annotations") or {}).get(_REF_NAME) == tag
+    ]
+    if len(entries) > 1:
+        own = {"os": "linux", "architecture": ARCHITECTURE}
+        platforms = [entry.get("platform") or {} for entry in entries]
+        entries = [
+            entry
+            for entry, there in zip(entries, platforms, strict=True)
+            if all(there.get(key) == value for key, value in own.items())
+        ]
+        if not entries and all("architecture" in there for there in platforms):
+            raise ForeignError(", ".join(f"linux/{there['architecture']}" for there in platforms))
+    if len(entries) != 1:
+        raise LayerError(f"it holds {len(entries)} images{f' named {tag}' if tag else ''}")
+    return str(entries[0]["digest"])
+
+
+def _blob_name(digest: str) -> str:
+    match = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
+    if match is None:
+        raise LayerError(f"{digest[:80]!r} is no SHA-256")
+    return f"blobs/sha256/{match[1]}"
+
+
+def _json(data: bytes) -> Any:
+    return json.loads(data)
+
+
+def _parsed(data: bytes) -> Configuration:
+    try:
+        return Configuration.model_validate_json(data)
+    except ValidationError as error:
+        raise LayerError(f"its configuration: {first_fault(error)}") from None
+
+
+def _unpack(packed: IO[bytes], out: BinaryIO) -> str:
+    """Write the layer as it is without compression; its digest."""
+    digest, size = hashlib.sha256(), 0
+    with _unpacked(packed) as plain:
+        while piece := plain.read(_PIECE):
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise LayerError("a layer is too large")
+            digest.update(piece)
+            out.write(piece)
+    return f"sha256:{digest.hexdigest()}"
+
+
+@contextmanager
+def _unpacked(packed: IO[bytes]) -> Iterator[IO[bytes]]:
+    head = packed.read(6)
+    packed.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        with gzip.open(packed) as plain:
+            yield cast("IO[bytes]", plain)
+    elif head.startswith(b"\x28\xb5\x2f\xfd"):
+        with TemporaryFile() as source, TemporaryFile() as plain:
+            shutil.copyfileobj(packed, source, _PIECE)
+            source.seek(0)
+            _unpack_zstd(source, plain)
+            yield plain
+    else:
+        yield packed
+
+
+def _unpack_zstd(source: IO[bytes], target: IO[bytes]) -> None:
+    """No module of Python 3.11 reads it."""
+    argv = [needed("zstd", "zstd"), "--decompress", "--stdout", "--quiet"]
+    if subprocess.run(argv, stdin=source, stdout=target, check=False).returncode != 0:
+        raise LayerError("a layer's zstd data are damaged")
+    target.seek(0)
