@@ -43,6 +43,7 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[st
         on_progress: Callable[[str], None],
         extra: Sequence[Path],
         *,
+        commands: Sequence[Sequence[str]],
         snapshot: str | None,
     ) -> None:
         assert all(path.is_dir() for path in extra)

@@ -320,33 +320,3 @@ def test_whole_generations_are_a_good_plan() -> None:
     checked, _ = schema.loads(text)
     assert (checked.repeat.instances, checked.repeat.iterations) == (2, 3)
     assert schema.loads(GOOD)[0].repeat.instances is None
-
-
-def test_the_image_has_the_packages_that_the_plan_names() -> None:
-    text = f"{GOOD}image: {{packages: [openssl, g++]}}\n"
-    plan, document = schema.loads(text, "p.yaml")
-    planned = matrix.resolve(plan, document)
-    with_them = matrix.packages(planned, plan.own_packages)
-    assert {"openssl", "g++", "sysbench"} <= set(with_them)
-    assert set(with_them) - set(matrix.packages(planned)) == {"openssl", "g++"}
-    assert schema.loads(GOOD)[0].own_packages == []
-
-
-@pytest.mark.parametrize(
-    ("image", "reason"),
-    [
-        ("3", "input should be 'built' or 'host'"),
-        ("{pakages: [openssl]}", "unknown field image.OwnImage.pakages; allowed are packages"),
-        ("{oci: app, x: 1}", "unknown field image.ContainerImage.x; allowed are oci"),
-    ],
-)
-def test_a_fault_in_an_image_is_told_of_the_kind_that_was_meant(image: str, reason: str) -> None:
-    with pytest.raises(UllageError, match=reason):
-        schema.loads(f"{GOOD}image: {image}\n", "p.yaml")
-
-
-@pytest.mark.parametrize("name", ["--option", "Openssl", "a/b", "x", "a b"])
-def test_what_is_no_package_is_no_word_for_apt(name: str) -> None:
-    with pytest.raises(UllageError) as failure:
-        schema.loads(f"{GOOD}image: {{packages: ['{name}']}}\n", "p.yaml")
-    assert failure.value.kind is errors.PLAN_BAD_FIELD

@@ -225,8 +225,7 @@ def image_build(
     cells = matrix.resolve(plan, document) if plan and document else None
     snapshot = plan.snapshot if plan else None
     artifacts = matrix.artifacts(cells)
-    packages = matrix.packages(cells, plan.own_packages if plan else ())
-    built = asyncio.run(image.build(packages, artifacts, snapshot=snapshot))
+    built = asyncio.run(image.build(matrix.packages(cells), artifacts, snapshot=snapshot))
     if as_json:
         print_json(
             {

@@ -225,19 +225,12 @@ def _field_at(model: type[BaseModel], path: FieldPath) -> FieldInfo | None:
 
 
 def _model_at(model: type[BaseModel], path: FieldPath) -> type[BaseModel]:
-    """Follow field names through nested models, skipping list indices and dictionary keys.
-
-    In a union of models the next name is that of the model which was meant.
-    """
-    choices: list[type[BaseModel]] = []
+    """Follow field names through nested models, skipping list indices and dictionary keys."""
     for part in path:
-        if meant := [choice for choice in choices if choice.__name__ == part]:
-            (model,) = meant
-            continue
         field = model.model_fields.get(part) if isinstance(part, str) else None
-        choices = _models_in(field.annotation) if field else []
-        if choices:
-            model = choices[0]
+        inner = _models_in(field.annotation) if field else []
+        if inner:
+            model = inner[0]
     return model
 
 

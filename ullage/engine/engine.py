@@ -25,7 +25,7 @@ from ullage.meters.energy import metering
 from ullage.plan import schedule
 from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages, require_entry_point
 from ullage.plan.meters import idle_s
-from ullage.plan.schema import ContainerImage, Plan
+from ullage.plan.schema import OwnImage, Plan
 from ullage.runs.events import (
     BlockDone,
     CellLeft,
@@ -193,12 +193,17 @@ class Engine(Session):
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("finding the image (built once, then cached)")
-        if isinstance(self.plan.image, ContainerImage):
-            built = await image.from_container(self.plan.image.oci)
+        own = self.plan.image if isinstance(self.plan.image, OwnImage) else None
+        if own is not None and own.oci is not None:
+            built = await image.from_container(own.oci)
             require_entry_point(self.matrix, built.record())
         else:
-            names = packages(self.matrix, self.plan.own_packages)
-            built = await image.build(names, artifacts(self.matrix), snapshot=self.plan.snapshot)
+            built = await image.build(
+                [*packages(self.matrix), *(own.packages if own else ())],
+                artifacts(self.matrix),
+                image.Additions(own.files, own.run) if own else None,
+                snapshot=self.plan.snapshot,
+            )
         built.require(programs)
         await built.verify()
         self.image = built.record()

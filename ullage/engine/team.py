@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ullage.common.text import printable, slug
 from ullage.environments import Instance
 from ullage.environments.agent.client import AgentError, Command
+from ullage.environments.agent.process import ITSELF
 from ullage.runs.events import Reason
 from ullage.workloads.base import Context, Place, Role, Task
 
@@ -67,10 +68,6 @@ class Team:
         return list({instance.name: instance for instance in members}.values())
 
 
-_AGENT: Final = "/proc/self/exe"
-"""A child of the agent is the agent until it executes: an image may hold no other program."""
-
-
 def workspace(instance: Instance, case: Case) -> str:
     """The directory of a workload in an instance, as seen inside."""
     return f"{instance.data}/{slug(case.key)}"
@@ -82,7 +79,7 @@ async def make_workspace(instance: Instance, case: Case) -> None:
     image = instance.spec.image
     owner = () if image is None or image.config is None else image.config.user.ids
     for path in (instance.data, directory) if owner else (directory,):
-        await instance.agent.run(Command((_AGENT, "workspace", path, *map(str, owner))))
+        await instance.agent.run(Command((*ITSELF, "workspace", path, *map(str, owner))))
     for name, file in case.workload.files(case.parameters).items():
         await instance.agent.put(file, f"{directory}/{name}", 0o755)
 

@@ -152,23 +152,61 @@ class Image:
         )
 
 
+@dataclass(frozen=True)
+class Additions:
+    """What a plan adds to the image."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File or directory here → its path inside."""
+    commands: Sequence[Sequence[str]] = ()
+    """To run inside, in order."""
+
+    def lines(self) -> list[str]:
+        """As a part of what an image is made of. IMAGE_BUILD_FAILED without the files."""
+        lines = [f"run {json.dumps(list(argv))}" for argv in self.commands]
+        for name, inside in sorted(self.files.items()):
+            path = Path(name).absolute()
+            if not path.exists():
+                raise UllageError(
+                    IMAGE_BUILD_FAILED,
+                    reason=f"there is no {path}",
+                    suggestion="`files` are looked up from where ullage is started",
+                )
+            content = json.dumps(manifest(path) if path.is_dir() else sha256_of(path))
+            lines.append(f"file {inside} {path.stat().st_mode:o} {content}")
+        return lines
+
+    def stage(self, root: Path) -> None:
+        """Copy the files below `root`, each at its path inside; root owns them there."""
+        for name, inside in self.files.items():
+            target = root / inside.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if Path(name).is_dir():
+                shutil.copytree(name, target, symlinks=True, dirs_exist_ok=True)
+            else:
+                shutil.copy2(name, target)
+
+
 async def build(
     packages: Sequence[str],
     artifacts: Sequence[Artifact] = (),
+    additions: Additions | None = None,
     *,
     snapshot: str | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Image:
     """The image with these packages and the base ones, from the cache when it was built before.
 
-    artifacts: files that no package holds. snapshot: the address of the archive to take packages
-    from; None: from where the host's apt does.
+    artifacts: files that no package holds. additions: what the plan adds. snapshot: the
+    address of the archive to take packages from; None: from where the host's apt does.
 
     `on_progress` gets a few words on each step. Raises IMAGE_BUILD_FAILED, HOST_MISSING.
     """
     progress = on_progress or (lambda _: None)
     names = sorted({*BASE_PACKAGES, *packages})
-    lines = (artifact.line for artifact in artifacts)
+    lines = [artifact.line for artifact in artifacts]
+    additions = additions or Additions()
+    lines += await asyncio.to_thread(additions.lines)
     pinned = () if snapshot is None else (snapshot,)
     recipe = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *names, *lines, *pinned))
     place = cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
@@ -178,7 +216,7 @@ async def build(
     async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
         if not (place / _FACTS).exists():
             await asyncio.to_thread(_remove_unfinished, place)
-            await _build_new(names, artifacts, place, progress, snapshot)
+            await _build_new(names, artifacts, additions, place, progress, snapshot=snapshot)
     return _load(place)
 
 
@@ -332,8 +370,10 @@ def _read_facts(place: Path) -> dict[str, Any]:
 async def _build_new(
     names: Sequence[str],
     artifacts: Sequence[Artifact],
+    additions: Additions,
     place: Path,
     progress: Callable[[str], None],
+    *,
     snapshot: str | None,
 ) -> None:
     work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
@@ -344,8 +384,11 @@ async def _build_new(
         if artifacts:
             progress("fetching what no package holds")
             await stage(artifacts, extra)
-        more = sorted(extra.iterdir()) if artifacts else []
-        await mmdebstrap.bootstrap(names, tar, work, progress, more, snapshot=snapshot)
+        await asyncio.to_thread(additions.stage, extra)
+        more = sorted(extra.iterdir()) if extra.exists() else []
+        await mmdebstrap.bootstrap(
+            names, tar, work, progress, more, commands=additions.commands, snapshot=snapshot
+        )
         progress("unpacking")
         await _unpack(tar, directory / "root")
         progress("computing digests")

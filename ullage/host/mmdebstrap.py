@@ -81,11 +81,13 @@ async def bootstrap(
     on_progress: Callable[[str], None],
     extra: Sequence[Path] = (),
     *,
+    commands: Sequence[Sequence[str]] = (),
     snapshot: str | None = None,
 ) -> None:
     """Write the root filesystem with these packages to `tar`; `work` is scratch space.
 
-    extra: directories that are copied into its root (`…/opt` becomes `/opt`). In `work` remains
+    extra: directories that are copied into its root (`…/opt` becomes `/opt`). commands: run in it
+    then, in order. In `work` remains
     `lists`, where apt says what it fetched (`hashes`).
 
     Fetches from where the host's own apt does, or from `snapshot`, the address of an archive of one
@@ -114,6 +116,7 @@ async def bootstrap(
         f"--aptopt={work / 'apt.conf'}",
         *(f"--customize-hook=copy-in {shlex.quote(str(path))} /" for path in extra),
         f"--customize-hook=copy-out /var/lib/apt/lists {shlex.quote(str(work))}",
+        *(f'--customize-hook=chroot "$1" {shlex.join(argv)}' for argv in commands),
         f"--customize-hook={_HOOK}",
         # The hook does that: what apt leaves depends on whether its own user reaches the place.
         "--skip=cleanup/apt",

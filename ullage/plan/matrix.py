@@ -27,6 +27,7 @@ from ullage.plan.schema import (
     MOST,
     EnvironmentPlan,
     Neighbour,
+    OwnImage,
     Plan,
     Settings,
     WorkloadPlan,
@@ -243,8 +244,9 @@ def _check_memory(
 
 def _check_entry_points(plan: Plan, cases: Sequence[Case], document: YamlFile) -> None:
     """Who says no program runs that of the plan's container image; no other image has one."""
+    entered = isinstance(plan.image, OwnImage) and plan.image.oci is not None
     for case in cases:
-        if case.workload.runs_entry_point(case.parameters) and isinstance(plan.image, str):
+        if case.workload.runs_entry_point(case.parameters) and not entered:
             raise impossible(
                 document,
                 _path(plan, case),
@@ -383,14 +385,11 @@ def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def packages(matrix: Matrix | None, own: Sequence[str] = ()) -> list[str]:
-    """Debian packages that a run's image needs; without a matrix, those of every workload.
-
-    own: those that the plan asks for by name.
-    """
+def packages(matrix: Matrix | None) -> list[str]:
+    """Debian packages that a run's image needs; without a matrix, those of every workload."""
     if matrix is None:
         return sorted({name for workload in workloads.WORKLOADS for name in workload.packages})
-    names = {*own, *(name for case in matrix.cases for name in case.workload.packages)}
+    names = {name for case in matrix.cases for name in case.workload.packages}
     for environment in matrix.environments:
         names |= set(environment.provider.packages())
         if environment.neighbour:

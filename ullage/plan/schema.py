@@ -17,12 +17,10 @@ from pydantic import (
     BeforeValidator,
     ByteSize,
     ConfigDict,
-    Discriminator,
     Field,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     StringConstraints,
-    Tag,
     TypeAdapter,
     model_serializer,
     model_validator,
@@ -284,48 +282,48 @@ class MeterPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
-class ContainerImage(Fields):
-    """A container image of the user's own, as the root of every environment."""
+_Inside = Annotated[str, StringConstraints(pattern=r"^(/[^/\x00]+)+$", max_length=1000)]
+_Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=65_536)]
 
-    oci: str = Field(
+
+class OwnImage(Fields):
+    """What of the user's own every environment runs from: a container image, or more on ours."""
+
+    packages: list[
+        Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$", max_length=200)]
+    ] = Field([], max_length=1000, description="Debian packages, beside those of the workloads")
+    files: dict[Annotated[str, StringConstraints(min_length=1, max_length=4096)], _Inside] = Field(
+        {}, max_length=1000, description="a file or directory here → its path inside, `/opt/app`"
+    )
+    run: list[Annotated[list[_Word], Field(min_length=1, max_length=1024)]] = Field(
+        [],
+        max_length=100,
+        description="commands to run inside, in order, when the image is built; each a list",
+    )
+    oci: str | None = Field(
+        None,
         pattern=r"^[A-Za-z0-9][^\x00-\x1f]{0,999}$",
         description="its name in Docker's or Podman's store here, or `docker-archive:FILE`,"
         " `oci-archive:FILE`, `oci:DIRECTORY:TAG`, `docker://HOST/NAME:TAG`",
     )
 
-
-class OwnImage(Fields):
-    """What our image has beside what the workloads need."""
-
-    packages: list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]+$", max_length=100)]] = (
-        Field([], max_length=256, description="Debian packages, by name")
-    )
-
-
-def _kind_of_image(value: object) -> str:
-    """By its fields, so that a fault in one of them is told of the kind that was meant."""
-    if isinstance(value, dict):
-        return "ContainerImage" if "oci" in value else "OwnImage"
-    return type(value).__name__ if isinstance(value, Fields) else "str"
-
-
-Image = Annotated[
-    Annotated[Literal["built", "host"], Tag("str")]
-    | Annotated[ContainerImage, Tag("ContainerImage")]
-    | Annotated[OwnImage, Tag("OwnImage")],
-    Discriminator(_kind_of_image),
-]
+    @model_validator(mode="after")
+    def _one(self) -> OwnImage:
+        more = bool(self.packages or self.files or self.run)
+        if (self.oci is not None) == more:
+            raise ValueError("either `oci`, or some of `packages`, `files` and `run`")
+        return self
 
 
 class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")
-    image: Image = Field(
+    image: Literal["built", "host"] | OwnImage = Field(
         "built",
         description="what everything runs from: `built`, Debian with what the workloads need;"
-        " `{packages: [...]}`, with these Debian packages too; `host`, the host's own tools, for"
-        " native and container only; `{oci: NAME}`, a container image of yours",
+        " `host`, the host's own tools, for native and container only; `{oci: NAME}`, a container"
+        " image of yours; `{packages: [NAME]}`, `files` and `run`, more on what is built",
     )
     snapshot: str | None = Field(
         None,
@@ -374,11 +372,6 @@ class Plan(Fields):
     labels: Labels = Field(
         {}, description="what `ullage history` tells runs apart by: `{commit: 3f2a9c1}`"
     )
-
-    @property
-    def own_packages(self) -> list[str]:
-        """Debian packages that it asks for by name."""
-        return self.image.packages if isinstance(self.image, OwnImage) else []
 
 
 def check(document: YamlFile) -> Plan:

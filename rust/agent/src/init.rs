@@ -15,14 +15,12 @@ use std::time::{Duration, Instant};
 
 use libc::c_ulong;
 
-use crate::{enter, handover, modules, mounts, shutdown, sys};
+use crate::{enter, handover, link, modules, mounts, shutdown, sys};
 
 const NEW_ROOT: &str = "/newroot";
 /// Where the agent lives in the guest: on a tmpfs, so that the image need not hold it.
 const AGENT: &str = "/run/ullage/agent";
 const DEVICE_PATIENCE: Duration = Duration::from_secs(30);
-/// `libc::IFF_UP` in the type of the request.
-const IFF_UP: libc::c_short = 1;
 const PLAIN: c_ulong = libc::MS_NOSUID | libc::MS_NODEV;
 const SYSTEM: c_ulong = PLAIN | libc::MS_NOEXEC;
 
@@ -94,7 +92,7 @@ fn boot() -> Result<std::convert::Infallible, String> {
     if let Some(hostname) = &boot.hostname {
         set_hostname(hostname).map_err(|error| failed("set the host name", hostname, &error))?;
     }
-    bring_up_loopback().map_err(|error| failed("bring up", "lo", &error))?;
+    link::up("lo").map_err(|error| failed("bring up", "lo", &error))?;
     modules::forget_listed();
     let _ = fs::remove_file("/init");
     std::env::set_current_dir(NEW_ROOT)
@@ -228,36 +226,6 @@ fn set_hostname(name: &str) -> io::Result<()> {
     fs::write(&ours, format!("{name}\n"))?;
     if theirs.is_file() {
         mounts::bind(&ours, &theirs)?;
-    }
-    Ok(())
-}
-
-fn bring_up_loopback() -> io::Result<()> {
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    // SAFETY: on success the socket is ours; the request is zeroed, named "lo", and the right size
-    // for both calls.
-    unsafe {
-        let socket = sys::check(libc::socket(
-            libc::AF_INET,
-            libc::SOCK_DGRAM | libc::SOCK_CLOEXEC,
-            0,
-        ))?;
-        let socket = OwnedFd::from_raw_fd(socket);
-        let mut request: libc::ifreq = std::mem::zeroed();
-        let name = c"lo";
-        let characters = std::slice::from_raw_parts(name.as_ptr(), name.count_bytes());
-        request.ifr_name[..characters.len()].copy_from_slice(characters);
-        sys::check(libc::ioctl(
-            socket.as_raw_fd(),
-            libc::SIOCGIFFLAGS,
-            &raw mut request,
-        ))?;
-        request.ifr_ifru.ifru_flags |= IFF_UP;
-        sys::check(libc::ioctl(
-            socket.as_raw_fd(),
-            libc::SIOCSIFFLAGS,
-            &raw const request,
-        ))?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod files;
 mod frame;
 mod handover;
 mod init;
+mod link;
 mod modules;
 mod mounts;
 mod output;
@@ -45,6 +46,7 @@ const USAGE: &str = "\
 usage: ullage-agent serve [--device PATH|auto]
        ullage-agent enter [--cgroup DIR]... [--cpus LIST] [--netns PATH] [--hostname NAME]
                           [--root DIR] [--bind SRC:DST[:ro]]... [--tmpfs DST]...
+       ullage-agent link NAME ADDRESS PREFIX [GATEWAY]
        ullage-agent workspace DIR [UID GID]
        ullage-agent pause
        ullage-agent --version";
@@ -57,6 +59,7 @@ const PORT_PATIENCE: Duration = Duration::from_secs(30);
 enum Command {
     Serve(Serve),
     Enter(enter::Place),
+    Link(link::Link),
     Workspace(workspace::Workspace),
     Pause,
     Version,
@@ -80,10 +83,8 @@ fn main() {
     let result = match parse(args.collect()) {
         Ok(Command::Serve(options)) => serve(options),
         Ok(Command::Enter(place)) => place.go().and_then(|()| serve(Serve::default())),
-        Ok(Command::Workspace(place)) => match place.make() {
-            Ok(()) => exit(0),
-            Err(message) => Err(message),
-        },
+        Ok(Command::Link(link)) => end(&link.go()),
+        Ok(Command::Workspace(place)) => end(&place.make()),
         Ok(Command::Pause) => pause::pause(),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
@@ -99,12 +100,21 @@ fn main() {
     }
 }
 
+/// The end of a command that does one thing and speaks to nobody.
+fn end(result: &Result<(), String>) -> ! {
+    if let Err(message) = result {
+        ullage_common::say(&format!("ullage-agent: {message}"));
+    }
+    exit(result.is_err().into());
+}
+
 fn parse(args: Vec<OsString>) -> Result<Command, String> {
     let mut args = args.into_iter();
     let command = args.next().ok_or("a command is wanted")?;
     match command.to_str() {
         Some("serve") => parse_serve(args).map(Command::Serve),
         Some("enter") => enter::parse(args).map(Command::Enter),
+        Some("link") => link::parse(args).map(Command::Link),
         Some("workspace") => workspace::parse(args).map(Command::Workspace),
         Some("pause") => Ok(Command::Pause),
         Some("--version") => Ok(Command::Version),

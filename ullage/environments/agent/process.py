@@ -36,6 +36,10 @@ _SIGKILL: Final = 9
 T = TypeVar("T")
 
 
+ITSELF: Final = ("/proc/self/exe",)
+"""A child of the agent is the agent until it executes: an image may hold no other program."""
+
+
 @dataclass(frozen=True)
 class Command:
     """A program to run inside, by its argument list."""

@@ -11,6 +11,7 @@ from typing import Final
 from ullage.common.cleanup import Undo
 from ullage.common.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, VM_NEEDS_NETWORK, UllageError
 from ullage.environments.agent.client import AgentClient, Command
+from ullage.environments.agent.process import ITSELF
 from ullage.environments.base import InstanceSpec, StageListener, verify_group, verify_limits
 from ullage.environments.qemu import guest
 from ullage.environments.qemu.command_line import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
@@ -32,7 +33,6 @@ _BOOT_DEADLINES_S: Final = {"agent": 60.0, "systemd": 300.0}
 _MIN_DATA_BYTES: Final = 4 << 30
 _USER_NETWORK: Final = ("10.0.2.15", 24)
 _USER_MAC: Final = "02:75:6c:6c:61:67"
-_LINK_TRIES: Final = 20
 _CLOCKSOURCE: Final = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 
 
@@ -214,20 +214,11 @@ async def _configure(
 ) -> None:
     """Bring the guest's network up; VM_FAILED when that cannot be done."""
     address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
-    await inside(vm, agent, "ip", "address", "add", f"{address}/{prefix}", "dev", "eth0")
-    await inside(vm, agent, "ip", "link", "set", "eth0", "up")
-    if gateway is None:
-        return
-    on_stage("addressed", address)
-    # An e1000 says that it has a link a second before it really passes packets.
-    for _ in range(_LINK_TRIES):
-        ping = Command(argv=("ping", "-n", "-q", "-c1", "-W1", gateway), timeout_s=30)
-        if (await agent.run(ping))[0].status == 0:
-            return
-        # The host's packet filter may drop pings, but it does not see ARP.
-        if b"lladdr" in await inside(vm, agent, "ip", "neighbour", "show", "to", gateway):
-            return
-    raise failed(vm, f"{gateway} does not answer")
+    link = (*ITSELF, "link", "eth0", address, str(prefix))
+    await inside(vm, agent, *link)
+    if gateway is not None:
+        on_stage("addressed", address)
+        await inside(vm, agent, *link, gateway)
 
 
 async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -> None:

@@ -1,0 +1,137 @@
+"""A container image becomes the root of all environments; what cannot is refused, and leaves
+nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.host.container_image.imagekit import (
+    Entry,
+    busybox,
+    configuration,
+    lay_out,
+    layer,
+    save,
+)
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.errors.kind import ErrorKind
+from ullage.host import image
+from ullage.host.image import Image
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def unpacked(reference: str) -> Image:
+    return asyncio.run(image.from_container(reference))
+
+
+def refused(reference: str, kind: ErrorKind, reason: str, cache: Path) -> None:
+    with pytest.raises(UllageError) as caught:
+        unpacked(reference)
+    assert caught.value.kind is kind
+    assert reason in str(caught.value)
+    assert [path for path in cache.rglob("*") if path.is_dir() and path.name != "images"] == []
+
+
+def test_an_image_by_docker_save(tmp_path: Path) -> None:
+    top = layer(Entry("home/app/go", b"#!/bin/sh\n", owner=1234, mode=0o4755))
+    path = save(
+        tmp_path / "app.tar",
+        [busybox(), top],
+        User="app",
+        Env=["GREETING=hello=you"],
+        WorkingDir="/home/app",
+        Entrypoint=["/home/app/go"],
+        Cmd=["now"],
+    )
+    built = unpacked(f"docker-archive:{path}:app:1")
+    config = built.config
+    assert config is not None
+    assert config.argv == ("/home/app/go", "now")
+    assert (config.user.uid, config.user.gid, config.user.groups) == (1234, 1235, (77,))
+    assert config.env["GREETING"] == "hello=you"
+    assert config.env["HOME"] == "/home/app"
+    program = built.root / "home/app/go"
+    assert program.stat().st_mode & 0o7777 == 0o4755
+    assert program.stat().st_uid == 1234
+    greeting = subprocess.run(
+        ["chroot", built.root, "/bin/echo", "hello"], capture_output=True, check=True
+    )
+    assert greeting.stdout == b"hello\n"
+    assert all((built.root / name).is_dir() for name in ("data", "proc", "dev", "sys", "tmp"))
+    asyncio.run(built.verify())
+    assert built.record().kind == "oci"
+    assert built.record().config == config.model_copy(update={"env": {}})
+
+
+def test_the_same_image_is_unpacked_once(tmp_path: Path) -> None:
+    layers = [busybox()]
+    data = configuration(layers, "amd64")
+    place = lay_out(tmp_path / "layout", [gzip.compress(layers[0])], data)
+    first = unpacked(f"oci:{place}:1")
+    (tmp_path / "app.tar").write_bytes(save(tmp_path / "other.tar", layers).read_bytes())
+    second = unpacked(f"docker-archive:{tmp_path / 'app.tar'}")
+    assert (first.digest, first.dir, first.id) == (second.digest, second.dir, second.id)
+
+
+def test_a_foreign_one(tmp_path: Path, cache: Path) -> None:
+    path = save(tmp_path / "app.tar", [busybox()], architecture="arm64")
+    refused(f"docker-archive:{path}", errors.IMAGE_FOREIGN, "linux/arm64", cache)
+
+
+def test_an_empty_one(tmp_path: Path, cache: Path) -> None:
+    path = save(tmp_path / "app.tar", [])
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "holds no file", cache)
+
+
+def test_an_unknown_user(tmp_path: Path, cache: Path) -> None:
+    path = save(tmp_path / "app.tar", [busybox()], User="nobody-here")
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "nobody-here", cache)
+
+
+def test_a_layer_that_is_another(tmp_path: Path, cache: Path) -> None:
+    layers = [busybox()]
+    place = lay_out(tmp_path / "layout", [layer(Entry("x"))], configuration(layers, "amd64"))
+    refused(f"oci:{place}", errors.IMAGE_UNREADABLE, "layer 1 has the digest", cache)
+
+
+@pytest.mark.parametrize("cut", [100, 600, 2000, 500_000])
+def test_a_cut_archive(tmp_path: Path, cache: Path, cut: int) -> None:
+    path = save(tmp_path / "app.tar", [busybox()])
+    path.write_bytes(path.read_bytes()[:cut])
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "app.tar cannot be used", cache)
+
+
+def test_a_tag_that_is_not_there(tmp_path: Path, cache: Path) -> None:
+    path = save(tmp_path / "app.tar", [busybox()])
+    refused(f"docker-archive:{path}:app:2", errors.IMAGE_UNREADABLE, "0 images named app:2", cache)
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("docker-archive:/no/such.tar", "there is no /no/such.tar"),
+        ("docker-daemon:-v", "that is no image's name"),
+        ("docker-daemon:no-such-image:1", "docker"),
+        ("docker://localhost:9/none", "localhost:9"),
+    ],
+)
+def test_none(cache: Path, reference: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
+    with pytest.raises(UllageError) as caught:
+        unpacked(reference)
+    assert caught.value.kind is errors.IMAGE_NOT_FOUND
+    assert reason in str(caught.value)
+    assert not list(cache.rglob(".new-*"))
