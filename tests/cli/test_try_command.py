@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.host.container_image import imagekit
 from tests.support.commandkit import ullage
 from ullage.cli.attempt import service
 from ullage.common import errors
@@ -27,10 +28,10 @@ def places_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_command_is_compared_and_its_plan_saved(tmp_path: Path) -> None:
-    words = ("--within", "15s", "--save", "plan.yaml", "--", "sleep", "0.02")
+    words = ("--within", "20s", "--save", "plan.yaml", "--", "sleep", "0.02")
     done = ullage(*HERE, *words, cwd=tmp_path)
     assert done.code == 0, done.stderr
-    assert "with container (crun)" in done.stdout
+    assert "container (crun)" in done.stdout
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "report.html").is_file()
     text = (tmp_path / "plan.yaml").read_text()
@@ -38,11 +39,25 @@ def test_a_command_is_compared_and_its_plan_saved(tmp_path: Path) -> None:
     plan, _ = schema.loads(text)
     assert list(plan.environments) == ["native", "container"]
     assert plan.repeat.iterations > 1
-    assert plan.blocks.races and (plan.blocks.budget or 0) < 15
+    assert plan.blocks.races and (plan.blocks.budget or 0) < 20
     again = ullage(*HERE, *words, cwd=tmp_path)
     assert again.code == errors.FILE_FAILED.exit_code
     assert "plan.yaml: File exists" in again.stderr
     assert (tmp_path / "plan.yaml").read_text() == text
+
+
+def test_an_image_of_ones_own_says_what_runs(tmp_path: Path) -> None:
+    busybox = imagekit.Entry("bin/busybox", imagekit.BUSYBOX.read_bytes())
+    layers = [imagekit.layer(imagekit.directory("bin"), busybox)]
+    argv = ["/bin/busybox", "sleep", "0.05"]
+    imagekit.save(tmp_path / "app.tar", layers, Entrypoint=argv)
+    imagekit.save(tmp_path / "mute.tar", layers)
+    own = ("try", "--in", "native,container", "--within", "20s", "--image")
+    done = ullage(*own, "docker-archive:app.tar", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "container (crun)" in done.stdout
+    mute = ullage(*own, "docker-archive:mute.tar", cwd=tmp_path)
+    assert f"error[{errors.IMAGE_NO_ENTRY.code}]" in mute.stderr
 
 
 @pytest.mark.parametrize(
