@@ -79,8 +79,6 @@ def test_any_output_is_searched(stdout: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {},
-        {"argv": []},
         {"argv": "true"},
         {"argv": [1]},
         {"argv": ["a\x00b"]},

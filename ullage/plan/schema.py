@@ -282,7 +282,9 @@ class MeterPlan(BaseModel):
         return dict(self.model_extra or {})
 
 
-_Inside = Annotated[str, StringConstraints(pattern=r"^(/[^/\x00]+)+$", max_length=1000)]
+_INSIDE = r"^(/([^/\x00.][^/\x00]*|\.[^/\x00.][^/\x00]*|\.\.[^/\x00]+))+$"
+"""Absolute, and neither `.` nor `..` in it."""
+_Inside = Annotated[str, StringConstraints(pattern=_INSIDE, max_length=1000)]
 _Word = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=65_536)]
 
 

@@ -17,7 +17,9 @@ from ullage.common.errors import UllageError
 from ullage.environments.agent import client as agent
 from ullage.environments.agent.client import AgentClient, AgentError, Command
 from ullage.environments.agent.frames import CREDIT
+from ullage.environments.agent.process import ITSELF
 from ullage.host import clock
+from ullage.runs.records import User
 
 Use = Callable[[AgentClient], Awaitable[None]]
 
@@ -47,6 +49,22 @@ def alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.root
+def test_a_program_as_another_user(with_agent: Callable[[Use], None], tmp_path: Path) -> None:
+    async def use(client: AgentClient) -> None:
+        user = User(uid=1234, gid=1235, groups=(77, 78))
+        who = Command(("sh", "-c", "id -u; id -g; id -G; grep CapEff /proc/self/status"), user=user)
+        done, stdout, _ = await client.run(who)
+        assert done.status == 0
+        expected = "1234\n1235\n1235 77 78\nCapEff:\t0000000000000000\n"
+        assert stdout.decode() == expected
+        place = tmp_path / "a/b"
+        await client.run(Command((*ITSELF, "workspace", str(place), "1234", "1235")))
+        assert (place.stat().st_uid, place.stat().st_gid) == (1234, 1235)
+
+    with_agent(use)
 
 
 def test_facts_and_clock(with_agent: Callable[[Use], None]) -> None:

@@ -64,14 +64,19 @@ def configuration(layers: Sequence[bytes], architecture: str, **config: Any) -> 
 
 
 def save(
-    path: Path, layers: Sequence[bytes], *, architecture: str = "amd64", **config: Any
+    path: Path,
+    layers: Sequence[bytes],
+    *,
+    architecture: str = "amd64",
+    name: str = "app:1",
+    **config: Any,
 ) -> Path:
-    """As `docker save` writes it, with one image `app:1`."""
+    """As `docker save` writes it, with one image."""
     data = configuration(layers, architecture, **config)
-    name = f"{hashlib.sha256(data).hexdigest()}.json"
+    file = f"{hashlib.sha256(data).hexdigest()}.json"
     names = [f"{number}/layer.tar" for number in range(len(layers))]
-    manifest = json.dumps([{"Config": name, "RepoTags": ["app:1"], "Layers": names}]).encode()
-    members = [(name, data), ("manifest.json", manifest), *zip(names, layers, strict=True)]
+    manifest = json.dumps([{"Config": file, "RepoTags": [name], "Layers": names}]).encode()
+    members = [(file, data), ("manifest.json", manifest), *zip(names, layers, strict=True)]
     path.write_bytes(layer(*(Entry(name, data, mode=0o644) for name, data in members)))
     return path
 

@@ -1,0 +1,91 @@
+"""A container image of one's own, from real stores, as the root of every environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.host.container_image.imagekit import Entry, busybox, layer, save
+from tests.lab.dockerkit import daemon
+from tests.lab.traces import left_by
+from ullage.runs.reader import RunFolder, newest_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+PROGRAM = b"""#!/bin/sh
+id -u; id -g; cd; pwd; echo "$GREETING" >/data/word; cat /data/word
+"""
+PRINTED = "1234\n1235\n/home/app\nhello\n"
+NAME = "ullage-lab-own:1"
+
+PLAN = """\
+name: own
+baseline: native
+image: {{oci: "{reference}"}}
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+  native: {{provider: native}}
+{others}
+workloads:
+  - {{name: command}}
+blocks: {{min: 1, max: 1}}
+"""
+CONTAINERS = """\
+  container: {provider: oci}
+  system: {provider: lxc}
+"""
+MACHINE = "  vm: {provider: qemu, accel: tcg}\n"
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What `docker load` takes; the cache is the test's own."""
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    layers = [busybox(), layer(Entry("home/app/go", PROGRAM))]
+    return save(
+        tmp_path / "app.tar",
+        layers,
+        name=NAME,
+        User="app",
+        Env=["PATH=/bin", "GREETING=hello"],
+        WorkingDir="/home/app",
+        Entrypoint=["/home/app/go"],
+    )
+
+
+def outputs(tmp_path: Path, reference: str, others: str) -> list[str]:
+    """What each trial of a run has printed."""
+    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
+    plan.write_text(PLAN.format(reference=reference, others=others))
+    argv = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    folder = RunFolder.open(newest_run(runs))
+    image = folder.resolved.image
+    assert image is not None
+    assert (image.kind, image.reference) == ("oci", reference)
+    assert left_by(runs) == []
+    return [file.read_text() for file in folder.path.glob("trials/*/main.stdout")]
+
+
+def test_from_a_docker_daemon(tmp_path: Path, archive: Path) -> None:
+    with daemon(tmp_path):
+        subprocess.run(["docker", "load", "--input", archive], check=True, capture_output=True)
+        printed = outputs(tmp_path, f"docker-daemon:{NAME}", CONTAINERS)
+    assert printed == [PRINTED] * 4
+
+
+def test_from_podman(tmp_path: Path, archive: Path) -> None:
+    subprocess.run(["podman", "load", "--input", archive], check=True, capture_output=True)
+    try:
+        printed = outputs(tmp_path, f"containers-storage:localhost/{NAME}", CONTAINERS)
+    finally:
+        subprocess.run(["podman", "rmi", NAME], check=True, capture_output=True)
+    assert printed == [PRINTED] * 4
+
+
+def test_in_a_vm(tmp_path: Path, archive: Path) -> None:
+    assert outputs(tmp_path, f"docker-archive:{archive}", MACHINE) == [PRINTED] * 3
