@@ -253,6 +253,7 @@ def test_limits_hold(tag: str) -> None:
             out, _ = process.communicate(timeout=60)
         assert out == b"1\n"
         assert process.returncode == -9
+        assert created.memory_kills() == 1
         texts = "".join(
             file.read_text()
             for directory in created.directories
@@ -308,6 +309,9 @@ def test_version_2_files(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name, text in (("cpu.max", "max 100000\n"), ("memory.max", "max\n")):
         (leaf / name).write_text(text)
     assert Group.find(tag, "vm-0").limits() == Limits((0, 1, 3), None, None)
+    assert Group.find(tag, "vm-0").memory_kills() == 0
+    (leaf / "memory.events").write_text("oom 2\noom_kill 3\noom_group_kill 0\n")
+    assert Group.find(tag, "vm-0").memory_kills() == 3
 
 
 MOUNTINFO = """\

@@ -29,7 +29,7 @@ while (my $client = $port->accept) {
 PLAN = f"""\
 name: service
 baseline: native
-resources: {{cpus: 1, memory: 512MiB}}
+resources: {{cpus: 1, memory: 256MiB}}
 environments:
   native: {{provider: native}}
   oci: {{provider: oci}}
@@ -44,18 +44,28 @@ workloads:
     time_s: 4
     deadline_s: 60
     late_limit_s: 60
+  - name: command
+    as: greedy
+    argv: [perl, -e, "push @all, 'x' x 1e7 while 1"]
 blocks: {{min: 1, max: 1}}
 """
 
 
-def test_a_server_in_every_kind_of_environment(tmp_path: Path) -> None:
-    folder = ran(tmp_path, PLAN)
-    environments = set()
-    for trial in folder.trials:
-        assert trial.status == "ok", (trial.environment, trial.reason)
-        environments.add(trial.environment)
+def test_a_server_in_every_kind_of_environment_and_one_that_takes_all_memory(
+    tmp_path: Path,
+) -> None:
+    folder = ran(tmp_path, PLAN, statuses=(3,))
+    environments = {"native", "native~again", "oci", "lxc", "vm"}
+    served = {trial.environment: trial for trial in folder.trials if trial.workload == "service"}
+    assert set(served) == environments
+    for environment, trial in served.items():
+        assert trial.status == "ok", (environment, trial.reason)
         assert trial.metrics["errors"] == 0.0
         for name in ("startup", "server_cpu_per_reply", "server_peak_memory", "latency_p95"):
             value = trial.metrics[name]
-            assert isinstance(value, float) and value > 0, (trial.environment, name)
-    assert {"native", "oci", "lxc", "vm"} <= environments
+            assert isinstance(value, float) and value > 0, (environment, name)
+    greedy = {trial.environment: trial for trial in folder.trials if trial.workload == "greedy"}
+    assert set(greedy) == environments
+    for environment, trial in greedy.items():
+        assert trial.reason is not None and trial.reason.code == "killed", environment
+        assert "its instance ran out of memory" in trial.reason.message, environment

@@ -129,7 +129,7 @@ impl Service {
         let signals = signals::block(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
         self.wait_until_ready(options, begun)?;
         let ready = Instant::now();
-        let before = self.used()?;
+        let before = Used::now()?;
         print_json(&Ready {
             ready: true,
             startup_s: (ready - begun).as_secs_f64(),
@@ -139,10 +139,11 @@ impl Service {
             self.reap();
         }
         let seconds = ready.elapsed().as_secs_f64();
-        let after = self.used()?;
+        let after = Used::now()?;
         print_json(&Served {
             seconds,
-            cpu_s: after.cpu_s - before.cpu_s,
+            // Less than before: a child has gone that nobody waited for.
+            cpu_s: (after.cpu_s - before.cpu_s).max(0.0),
             peak_bytes: after.peak_bytes,
             processes: after.processes,
             ended: self.ended.map(in_words),
@@ -221,24 +222,6 @@ impl Service {
         }
     }
 
-    fn used(&self) -> Result<Used, Failure> {
-        let family = family()?;
-        let live: f64 = family
-            .iter()
-            .map(|one| processes::cpu_s(one.pid).unwrap_or(0.0) + one.gone_s())
-            .sum();
-        let gone = getrusage(UsageWho::RUSAGE_CHILDREN)
-            .map_err(|error| Failure::new("getrusage", error))?;
-        Ok(Used {
-            cpu_s: live + processes::used_s(&gone),
-            peak_bytes: family
-                .iter()
-                .filter_map(|one| processes::peak_bytes(one.pid))
-                .sum(),
-            processes: family.len(),
-        })
-    }
-
     /// Tell it to end, wait, and kill what is left.
     fn end(&mut self) {
         self.reap();
@@ -264,10 +247,31 @@ impl Service {
     }
 }
 
+/// What its processes have used up to an instant.
 struct Used {
     cpu_s: f64,
     peak_bytes: u64,
     processes: usize,
+}
+
+impl Used {
+    fn now() -> Result<Self, Failure> {
+        let family = family()?;
+        let live: f64 = family
+            .iter()
+            .map(|one| processes::cpu_s(one.pid).unwrap_or(0.0) + one.gone_s())
+            .sum();
+        let gone = getrusage(UsageWho::RUSAGE_CHILDREN)
+            .map_err(|error| Failure::new("getrusage", error))?;
+        Ok(Self {
+            cpu_s: live + processes::used_s(&gone),
+            peak_bytes: family
+                .iter()
+                .filter_map(|one| processes::peak_bytes(one.pid))
+                .sum(),
+            processes: family.len(),
+        })
+    }
 }
 
 /// All processes of the service: whoever's parent ends becomes a child of ours.

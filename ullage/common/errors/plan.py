@@ -64,8 +64,3 @@ PLAN_NOT_ELASTIC: Final = ErrorKind(
 PLAN_EXISTS: Final = ErrorKind(
     "plan-exists", "{file} is already there", "choose another name, or overwrite it with --force"
 )
-WORKLOAD_NO_PROGRAM: Final = ErrorKind(
-    "workload-no-program",
-    "{workload}: nothing says what to run: no `argv` in the plan, no entry point in the image",
-    "give `argv`, or `image: {{oci: NAME}}` of a container image that has an ENTRYPOINT or a CMD",
-)

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from ullage.common.errors import WORKLOAD_NO_PROGRAM, UllageError
 from ullage.host import binaries
 from ullage.runs.records import Metric
 from ullage.workloads import own_metrics, sources
@@ -42,9 +41,8 @@ UrlPath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=2000
 class ServiceParameters(OpenLoopParameters):
     """The server, when it is ready, and what is asked of it, how often and from where."""
 
-    argv: list[Argument] | None = Field(
-        None,
-        min_length=1,
+    argv: list[Argument] = Field(
+        [],
         max_length=1024,
         description="the server and its arguments, as a list; it stays in the foreground; absent: "
         "the entry point of your own container image",
@@ -108,7 +106,8 @@ SERVER_METRICS: Final = (
         unit="1",
         better="lower",
         description="CPU time of all processes of the server over the time that it served: 1 is "
-        "one CPU all the time. As the instance's kernel counts it: not that of a hypervisor.",
+        "one CPU all the time. As the instance's kernel counts it: not that of a hypervisor. "
+        "Absent when it counted none.",
         part=True,
     ),
     Metric(
@@ -195,6 +194,9 @@ class Service(Workload[ServiceParameters]):
     def files(self, parameters: ServiceParameters) -> Mapping[str, Path]:
         return {PROGRAM: binaries.program(PROGRAM)}
 
+    def runs_entry_point(self, parameters: ServiceParameters) -> bool:
+        return not parameters.argv
+
     def title(self, parameters: ServiceParameters) -> str:
         """`server.py, 500 requests/s from the host`."""
         program = Path(parameters.argv[0]).name[:20] if parameters.argv else self.name
@@ -210,14 +212,15 @@ class Service(Workload[ServiceParameters]):
         """The server with its minder, and who loads it."""
         beside = parameters.client == "beside"
         host = LOOPBACK if beside else context.addresses["server"]
-        client = _client(parameters, host, context.seed)
+        client = _client(parameters, host, context)
+        own = parameters.argv or (context.image.argv if context.image else ())
         minder = [f"{context.workspace}/{PROGRAM}", "service"]
         minder += ["--address", f"{host}:{parameters.port}", "--within", repr(parameters.ready_s)]
         minder += [] if parameters.ready is None else ["--http", parameters.ready]
         minder += [] if parameters.ready_output is None else ["--output", parameters.ready_output]
         server = Task(
             "server",
-            (*minder, "--", *_argv(parameters, context)),
+            (*minder, "--", *own),
             cwd=context.workspace,
             service=True,
             ready=READY,
@@ -240,32 +243,29 @@ class Service(Workload[ServiceParameters]):
         startup_s, served = _served(outputs)
         figures: Figures = {
             "startup": startup_s,
-            "server_cpu": served.cpu_s / served.seconds,
             "server_peak_memory": float(served.peak_bytes),
         }
+        if served.cpu_s:
+            figures["server_cpu"] = served.cpu_s / served.seconds
         if parameters.load is not None:
             return {**figures, **own_metrics.read(parameters.metrics, outputs["client"])}
         answers = open_loop.report(outputs)
         figures |= open_loop.figures(parameters, answers) | _of_answers(answers)
-        return {**figures, "server_cpu_per_reply": served.cpu_s / answers.answered}
+        if served.cpu_s:
+            figures["server_cpu_per_reply"] = served.cpu_s / answers.answered
+        return figures
 
 
-def _client(parameters: ServiceParameters, host: str, seed: int) -> Task:
+def _client(parameters: ServiceParameters, host: str, context: Context) -> Task:
     if parameters.load is None:
         address = f"{host}:{parameters.port}"
-        argv = open_loop.arguments(parameters, address, parameters.path, seed)
+        argv = open_loop.arguments(parameters, address, parameters.path, context.seed)
         argv += ["--status", str(parameters.status)]
         return Task("client", tuple(argv), timeout_s=open_loop.timeout_s(parameters))
     port = str(parameters.port)
     own = [argument.replace("{host}", host).replace("{port}", port) for argument in parameters.load]
-    return Task("client", tuple(own), timeout_s=parameters.load_timeout_s)
-
-
-def _argv(parameters: ServiceParameters, context: Context) -> Sequence[str]:
-    argv = parameters.argv or (context.image.argv if context.image else ())
-    if not argv:
-        raise UllageError(WORKLOAD_NO_PROGRAM, workload=Service.name)
-    return argv
+    own_generator = Task("client", tuple(own), timeout_s=parameters.load_timeout_s)
+    return own_generator.of_image(context.image)
 
 
 def _of_answers(answers: HttpReport) -> dict[str, Any]:
