@@ -84,11 +84,10 @@ def pictures(folder: RunFolder, analysis: Analysis) -> Iterator[tuple[str, str]]
         yield "barrels", barrels(rows)
     groups = answer.groups(analysis)
     if groups:
-        style = theme.resolve(_TEXT + forest.CSS)
-        yield "ratios", forest.draw(groups, style)
+        yield "ratios", forest_svg(groups)
     joules = energy.groups(analysis)
     if joules:
-        yield "energy", forest.draw(joules, theme.resolve(_TEXT + forest.CSS))
+        yield "energy", forest_svg(joules)
     trials: dict[str, list[Trial]] = {}
     for trial in folder.trials:
         trials.setdefault(trial.workload, []).append(trial)
@@ -126,6 +125,11 @@ def stacked(titled: Sequence[tuple[str, str]]) -> str:
         f'viewBox="0 0 {wide:g} {y:g}"><style>{theme.resolve(_TEXT)}</style>{ground}'
         f"{''.join(parts)}</svg>"
     )
+
+
+def forest_svg(groups: Sequence[forest.RatioGroup]) -> str:
+    """The forest plot as one standalone SVG."""
+    return forest.draw(groups, theme.resolve(_TEXT + forest.CSS))
 
 
 def barrels(rows: Sequence[tuple[str, Sequence[tuple[str, barrel.Barrel]]]]) -> str:

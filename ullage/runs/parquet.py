@@ -363,7 +363,7 @@ def write(folder: RunFolder, place: Path | None = None) -> dict[str, Path]:
     """
     place = place or folder.path
     try:
-        files = {name: _put(folder, name, rows(folder), place) for name, rows in ROWS.items()}
+        files = {name: _put(folder, name, place) for name in ROWS}
         digests = {file.name: digest(file, place) for file in files.values()}
         tables = Tables(run=folder.path.name, stamp=folder.stamp, files=digests)
         put(place / _TABLES, sums.sealed(tables.model_dump_json(indent=1).encode()))
@@ -434,21 +434,28 @@ def _are_current(path: Path, place: Path) -> bool:
     return tables.files == files
 
 
-def _put(folder: RunFolder, name: str, rows: Iterator[Row], place: Path) -> Path:
+def table(folder: RunFolder, name: str) -> Any:
+    """`samples`, `events`, `meters` or `clocks` of a run as a `pyarrow.Table`, in memory.
+
+    RUN_BAD_FORMAT for numbers that no table holds.
+    """
     schema = SCHEMAS[name]
     columns: dict[str, list[Any]] = {field: [] for field in schema.names}
     run = folder.path.name
-    for row in rows:
+    for row in ROWS[name](folder):
         row["run"] = run
         for field, column in columns.items():
             column.append(row.get(field))
     metadata = {b"format": str(FORMAT).encode(), b"run": os.fsencode(run)}
     try:
-        table = pa.table(columns, schema=schema.with_metadata(metadata))
+        return pa.table(columns, schema=schema.with_metadata(metadata))
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
         raise ORDINARY.bad(folder.path, f"no table of {name} can hold what it says") from error
+
+
+def _put(folder: RunFolder, name: str, place: Path) -> Path:
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table(folder, name), sink, compression="zstd")
     file = place / f"{name}.parquet"
     put(file, sink.getvalue())
     return file
