@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ullage.common.errors import IMAGE_NO_ENTRY, PLAN_BAD_FIELD, PLAN_IMPOSSIBLE_MATRIX, UllageError
+from ullage.common import errors
+from ullage.common.errors import UllageError
 from ullage.common.yamlfile import parse
 from ullage.plan import schema
 from ullage.plan.matrix import Matrix, require_entry_point, resolve
@@ -32,7 +33,7 @@ def test_the_entry_point_of_an_own_image() -> None:
     record = ImageRecord(kind="oci", digest="sha256:0", reference="app:1", config=ImageConfig())
     with pytest.raises(UllageError) as caught:
         require_entry_point(matrix, record)
-    assert caught.value.kind is IMAGE_NO_ENTRY
+    assert caught.value.kind is errors.IMAGE_NO_ENTRY
     says = record.model_copy(update={"config": ImageConfig(cmd=("serve",))})
     require_entry_point(matrix, says)
     require_entry_point(resolved("{oci: app:1}", ', argv: ["true"]'), record)
@@ -42,7 +43,7 @@ def test_the_entry_point_of_an_own_image() -> None:
 def test_no_other_image_has_one(image: str) -> None:
     with pytest.raises(UllageError, match="only an image of yours has an entry point") as caught:
         resolved(image)
-    assert caught.value.kind is PLAN_IMPOSSIBLE_MATRIX
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
 
 
 @pytest.mark.parametrize(
@@ -62,4 +63,4 @@ def test_no_other_image_has_one(image: str) -> None:
 def test_what_is_no_image(image: str) -> None:
     with pytest.raises(UllageError) as caught:
         resolved(image, ', argv: ["true"]')
-    assert caught.value.kind is PLAN_BAD_FIELD
+    assert caught.value.kind is errors.PLAN_BAD_FIELD

@@ -118,11 +118,16 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         *_precision(analysis),
         *_race(folder),
         ("resources", _plain(r.resources)),
-        ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),
+        ("image", _image(r.image) if r.image else "none"),
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
     return [(name, clean(value, 400)) for name, value in facts]
+
+
+def _image(image: ImageRecord) -> str:
+    name = "" if image.reference is None else f" {image.reference} ({image.id})"
+    return f"{image.kind}{name}, {image.digest}"
 
 
 def _race(folder: RunFolder) -> list[tuple[str, str]]:

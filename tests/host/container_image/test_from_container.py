@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -84,6 +85,20 @@ def test_the_same_image_is_unpacked_once(tmp_path: Path) -> None:
     (tmp_path / "app.tar").write_bytes(save(tmp_path / "other.tar", layers).read_bytes())
     second = unpacked(f"docker-archive:{tmp_path / 'app.tar'}")
     assert (first.digest, first.dir, first.id) == (second.digest, second.dir, second.id)
+
+
+def test_what_skopeo_writes(tmp_path: Path) -> None:
+    """Two kinds of archive, one with layers packed by zstd."""
+    path = save(tmp_path / "app.tar", [busybox()])
+    first = unpacked(f"docker-archive:{path}")
+    for target, options in (
+        (f"oci:{tmp_path}/layout:1", ["--dest-compress-format", "zstd"]),
+        (f"oci-archive:{tmp_path}/oci.tar", []),
+    ):
+        argv = ["skopeo", "copy", *options, f"docker-archive:{path}", target]
+        subprocess.run(argv, check=True, capture_output=True)
+        shutil.rmtree(first.dir.parent)
+        assert unpacked(target).digest == first.digest
 
 
 def test_a_foreign_one(tmp_path: Path, cache: Path) -> None:

@@ -46,8 +46,8 @@ IMAGE_CHANGED: Final = ErrorKind(
 IMAGE_LACKS_PACKAGE: Final = ErrorKind(
     "image-lacks-package",
     "the image has no program {programs}",
-    "a plan cannot add packages: name the Debian package in `packages` of the workload's class"
-    " (see CONTRIBUTING.md), or use the host's own programs with `image: host`",
+    "name its Debian package in the plan, `image: {{packages: [NAME]}}`, put it into your own"
+    " image, or use the host's own programs with `image: host`",
 )
 DISK_NOT_MADE: Final = ErrorKind(
     "disk-not-made", "cannot make the disk {path}: {reason}", "is there space left on that disk?"

@@ -22,7 +22,6 @@ from typing import IO, Any, BinaryIO, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ullage.common.commands import needed
 from ullage.common.faults import first_fault
 from ullage.host.container_image.layers import MOST_BYTES, LayerError
 
@@ -245,7 +244,10 @@ def _unpacked(packed: IO[bytes]) -> Iterator[IO[bytes]]:
 
 def _unpack_zstd(source: IO[bytes], target: IO[bytes]) -> None:
     """No module of Python 3.11 reads it."""
-    argv = [needed("zstd", "zstd"), "--decompress", "--stdout", "--quiet"]
+    program = shutil.which("zstd")
+    if program is None:
+        raise LayerError("a layer is packed by zstd, which is missing here: apt-get install zstd")
+    argv = [program, "--decompress", "--stdout", "--quiet"]
     if subprocess.run(argv, stdin=source, stdout=target, check=False).returncode != 0:
         raise LayerError("a layer's zstd data are damaged")
     target.seek(0)
