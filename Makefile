@@ -11,6 +11,8 @@ AGENT := ullage/bin/ullage-agent
 CLOCK := ullage/_clock.abi3.so
 ELASTIC := ullage/_elastic.abi3.so
 PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
+ARM := aarch64-unknown-linux-gnu
+ARM_BUILT := target/wheel/aarch64
 MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 C_SOURCES := $(shell find mpi rust tests testing benchmarks -name '*.[ch]')
@@ -18,13 +20,15 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml C
 
 # What compiles and links Rust; `gcc` alone has no C library to link with.
 BUILD_PACKAGES := gcc libc6-dev
-RUN_PACKAGES := mmdebstrap crun lxc qemu-system-x86 qemu-utils e2fsprogs iproute2 iptables ca-certificates \
-  golang-github-containers-common linux-perf stress-ng
+# Those that `ullage setup` installs where there is no Makefile.
+RUN_PACKAGES := $(shell awk -F, '$$4 == "yes" { print $$1 }' ullage/common/packages/packages.csv)
 PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd
 LINT_PACKAGES := clang-format
+# A wheel for the other architecture: its C library and linker, and what runs its programs here.
+ARM_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
 
@@ -54,7 +58,7 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 # These use a CPU each and measure nothing: they take what the compiler and the others leave. The first of
 # them need no program of our own, so they begin before those are built.
 READERS := $(addprefix tests/,analysis report stats cli/live test_design_map.py test_direction.py test_docs_links.py \
-  test_old_folders.py) $(filter-out tests/cli/test_meter% tests/cli/test_profile%,$(wildcard tests/cli/test_*.py))
+  test_old_folders.py) $(filter-out tests/cli/test_meter% tests/cli/test_profile% tests/cli/test_try%,$(wildcard tests/cli/test_*.py))
 CROWD := $(addprefix tests/,benchmarks experiments/studies workloads engine/test_pilot.py test_benchmarks.py \
   test_contributing.py)
 # These look at clocks, fronts, viewers and energy meters, and make next to no instances: they run beside those that do.
@@ -132,6 +136,25 @@ format: lint-packages $(VENV)/.installed-dev ## Format the code
 .PHONY: programs
 programs: program-packages $(PROGRAMS) ## The programs of our own that workloads run, with MPI and without
 	$(foreach folder,$(MPI_PROGRAMS),$(MAKE) --quiet -C $(folder) &&) true
+
+.PHONY: wheel
+wheel: build programs ## dist/ullage-*.whl: `pip install` of it needs no Rust, no make, no clone
+	$(BIN)/python -m scripts.wheel ullage
+
+.PHONY: wheel-arm
+wheel-arm: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+wheel-arm: $(VENV)/.installed arm-packages ## The same for aarch64, cross-built and tried under qemu-user; without MPI's programs
+	@$(NEED_CARGO)
+	rustup target add $(ARM)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(ARM)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
+	  $(addprefix -p ,$(notdir $(PROGRAMS))) --target $(ARM)
+	+PYO3_NO_PYTHON=1 cargo build --locked --quiet --profile extension -p ullage-python --target $(ARM)
+	install -D -t $(ARM_BUILT)/bin target/$(ARM)/release/ullage-agent \
+	  $(addprefix target/$(ARM)/program/,$(notdir $(PROGRAMS)))
+	install -m 644 target/$(ARM)/extension/libullage_python.so $(ARM_BUILT)/$(notdir $(CLOCK))
+	$(foreach program,ullage-agent $(notdir $(PROGRAMS)),qemu-aarch64-static $(ARM_BUILT)/bin/$(program) --version &&) true
+	$(BIN)/python -m scripts.wheel $(ARM_BUILT)
 
 .PHONY: docs
 docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
@@ -220,6 +243,10 @@ build-packages:
 .PHONY: program-packages
 program-packages:
 	@scripts/need-packages $(PROGRAM_PACKAGES)
+
+.PHONY: arm-packages
+arm-packages:
+	@scripts/need-packages $(ARM_PACKAGES)
 
 .PHONY: lint-packages
 lint-packages:

@@ -7,6 +7,7 @@ from benchmarks.engine import (
     analysis_speed,
     causes_cost,
     demo_time,
+    first_answer,
     footprint,
     live_strangers,
     startup,
@@ -21,6 +22,7 @@ BENCHMARKS = {
     "analysis_speed": analysis_speed.measure,
     "agent_cost": agent_cost.measure,
     "demo_time": demo_time.measure,
+    "first_answer": first_answer.measure,
     "causes_cost": causes_cost.measure,
     "live_strangers": live_strangers.measure,
 }

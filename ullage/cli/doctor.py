@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from ullage import environments
-from ullage.common.errors import UllageError
+from ullage.common.errors import HOST_NEEDS_ROOT, SETUP_FAILED, UllageError
+from ullage.common.packages import install_command, needed_to_run
 from ullage.environments import Provider
 from ullage.environments.agent import client
 from ullage.environments.containers.docker import Docker
@@ -40,6 +43,33 @@ async def examine() -> list[Finding]:
     findings += [await _runtime(runtime) for runtime in WITH_STORE]
     findings.append(await asyncio.to_thread(_energy))
     return findings
+
+
+def missing_packages() -> list[str]:
+    """Debian's names of those that runs call and that this host does not have."""
+    states = subprocess.run(
+        ["dpkg-query", "--show", "--showformat=${Package} ${Status}\n", *needed_to_run()],
+        check=False,
+        capture_output=True,
+        text=True,
+    ).stdout
+    installed = {
+        line.split()[0] for line in states.splitlines() if line.endswith("install ok installed")
+    }
+    return [name for name in needed_to_run() if name not in installed]
+
+
+def install(packages: list[str]) -> None:
+    """By apt, whose output is the user's. HOST_NEEDS_ROOT, SETUP_FAILED."""
+    if os.geteuid() != 0:
+        otherwise = f"have root do this: {install_command(*packages)}"
+        raise UllageError(HOST_NEEDS_ROOT, what="installing packages", otherwise=otherwise)
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+        argv = ["apt-get", "-q", *words]
+        status = subprocess.run(argv, check=False, env=quiet, stdout=sys.stderr).returncode
+        if status != 0:
+            raise UllageError(SETUP_FAILED, command=" ".join(argv), status=status)
 
 
 def as_json(findings: list[Finding]) -> dict[str, Any]:
@@ -120,7 +150,7 @@ def _energy() -> Finding:
 def _program(name: str, purpose: str) -> Finding:
     if path := shutil.which(name):
         return Finding(name, "ok", path)
-    return Finding(name, "missing", f"needed for {purpose}", f"apt-get install {name}")
+    return Finding(name, "missing", f"needed for {purpose}", install_command(name))
 
 
 async def _runtime(runtime: Literal["docker", "podman"]) -> Finding:

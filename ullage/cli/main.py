@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from ullage import __version__
+from ullage.cli.attempt import try_command
 from ullage.cli.clean import clean_command
 from ullage.cli.compare import compare_command
 from ullage.cli.guarded import reads_folder
@@ -38,9 +39,9 @@ app = typer.Typer(
     name="ullage",
     help="Measures the part of a machine that you pay for and don't get.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 GROUPS: Final = {
     "clock": "The clock: what it may promise here. And other machines' time.",
@@ -134,7 +135,9 @@ def _fail(error: UllageError) -> NoReturn:
 
 def _version(chosen: bool) -> None:
     if chosen:
-        print(f"ullage {__version__}")
+        from ullage.host.build import build
+
+        print(f"ullage {__version__} (build {build() or 'unknown'})")
         raise typer.Exit
 
 
@@ -172,6 +175,28 @@ def doctor_command(as_json: Json = False) -> None:
                 stdout.print(f"         [cyan]hint:[/] {escape(finding.hint)}", soft_wrap=True)
     if any(finding.state == "missing" for finding in findings):
         raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+@app.command("setup")
+def setup_command(
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Install them, by apt and as root.", show_default=False)
+    ] = False,
+) -> None:
+    """Say which packages containers, VMs and the network need here, or install them."""
+    from ullage.cli import doctor
+    from ullage.common.packages import distribution, install_command, needed_to_run
+
+    if distribution() != "debian":  # which of them are there only its own tools know
+        stdout.print(escape(install_command(*needed_to_run())), soft_wrap=True)
+        return
+    missing = doctor.missing_packages()
+    if missing and yes:
+        doctor.install(missing)
+    elif missing:
+        stdout.print(escape(install_command(*missing)), soft_wrap=True)
+        raise typer.Exit(ExitCode.GATE_FAILED)
+    stderr.print("all packages are there; next: ullage doctor")
 
 
 @app.command("init")
@@ -367,6 +392,7 @@ def _warn_of_meters(checked: "Plan", cells: "Matrix") -> None:
         stderr.print(f"[yellow]warning:[/] {metering.TWO_AT_ONCE}", soft_wrap=True)
 
 
+app.command("try")(try_command)
 for name, command in RESULTS.items():
     app.command(name)(reads_folder(command))
 app.command("compare")(reads_folder(compare_command))

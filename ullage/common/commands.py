@@ -10,6 +10,7 @@ from typing import Final
 
 from ullage.common import processes
 from ullage.common.errors import COMMAND_FAILED, HOST_MISSING, UllageError
+from ullage.common.packages import install_command
 
 SHARE: Final = 0.1
 """Of the wait, until the next look."""
@@ -28,14 +29,16 @@ def poll_interval_s(waited_s: float, longest_s: float = LONGEST_S) -> float:
 
 
 def needed(program: str, package: str) -> str:
-    """Where the program is; HOST_MISSING with the Debian package that holds it when it is nowhere.
+    """Where the program is; HOST_MISSING with what installs it when it is nowhere.
+
+    package: Debian's name of the one that holds it.
 
     Also looks where system tools stand, which a plain user's PATH may lack.
     """
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
     location = shutil.which(program, path=path)
     if location is None:
-        raise UllageError(HOST_MISSING, what=program, command=f"apt-get install {package}")
+        raise UllageError(HOST_MISSING, what=program, command=install_command(package))
     return location
 
 

@@ -28,6 +28,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.files import cache_dir, difference, file_lock, is_held, manifest, sha256_of
+from ullage.common.packages import install_command
 from ullage.common.text import printable
 from ullage.host import disks, mmdebstrap
 from ullage.host.artifacts import Artifact, stage
@@ -305,7 +306,7 @@ def require_on_host(programs: Mapping[str, str], artifacts: Iterable[Artifact] =
     lacking = [name for name in programs if shutil.which(name) is None]
     if lacking:
         packages = sorted({programs[name] for name in lacking})
-        command = f"apt-get install {' '.join(packages)}"
+        command = install_command(*packages)
         raise UllageError(HOST_MISSING, what=", ".join(lacking), command=command)
     for artifact in artifacts:
         if not Path(artifact.path).exists():

@@ -30,6 +30,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.files import file_lock
+from ullage.common.packages import install_command
 from ullage.host import iproute, paths
 
 INSIDE: Final = "eth0"
@@ -131,7 +132,7 @@ class Network:
                 HOST_NEEDS_ROOT, what="a bridge", otherwise="leave out workloads that use a network"
             )
         if shutil.which("ip") is None:
-            raise UllageError(HOST_MISSING, what="ip", command="apt-get install iproute2")
+            raise UllageError(HOST_MISSING, what="ip", command=install_command("iproute2"))
         async with contextlib.AsyncExitStack() as stack:
             await _choose_alone(stack)
             network = cls(tag, choose_subnet(tag, await iproute.routes()))

@@ -14,3 +14,8 @@ CLEAN_UNCONFIRMED: Final = ErrorKind(
     "nothing was removed: {count} found, and nobody at a terminal to ask",
     "say `ullage clean --yes` to remove them; `--dry-run` only lists",
 )
+SETUP_FAILED: Final = ErrorKind(
+    "setup-failed",
+    "`{command}` ended with status {status}",
+    "what it said stands above; mend that, and call `ullage setup` again",
+)

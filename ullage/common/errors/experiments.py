@@ -250,6 +250,36 @@ CLOCK_UNREACHABLE: Final = ErrorKind(
     ExitCode.GATE_FAILED,
 )
 
+# Errors of `ullage try`.
+
+TRY_NO_PROGRAM: Final = ErrorKind(
+    "try-no-program",
+    "this host has no program {program}",
+    "give the program and its arguments after `--`; a line for a shell is `-- sh -c '…'`",
+)
+TRY_NOT_IN_IMAGE: Final = ErrorKind(
+    "try-not-in-image",
+    "{program} is of no Debian package, so the image that all environments share cannot hold it",
+    "two ways: `--image NAME`, a container image of yours that has it, or a plan with"
+    " `image: {{files: {{{program}: {program}}}}}` (`ullage init`). Or `--image host`: native and"
+    " containers, on this host's own files",
+)
+TRY_ALONE: Final = ErrorKind(
+    "try-alone",
+    "nothing to compare: {names} alone can run here. {absent}",
+    "`ullage doctor` says what is missing, `ullage setup` how to add it",
+)
+TRY_FAILED: Final = ErrorKind(
+    "try-failed",
+    "it did not end well in {environment}: {reason}",
+    "mend that first, no environment was compared; what it printed is in {folder}",
+    ExitCode.SOME_CELLS_FAILED,
+)
+TRY_TOO_SHORT: Final = ErrorKind(
+    "try-too-short",
+    "two blocks take about {needed}, and {left} of --within {within} are left",
+    "give --within {suggestion}, or fewer environments with --in",
+)
 
 # Errors of ullage as a library.
 

@@ -15,6 +15,7 @@ from pydantic import Field
 from ullage.common.cleanup import Undo
 from ullage.common.commands import CommandError, attempt, needed, run
 from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, INSTANCE_NOT_STARTED, UllageError
+from ullage.common.packages import install_command
 from ullage.common.quantities import Seconds
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
@@ -113,7 +114,7 @@ class Lxc(Provider):
             raise UllageError(HOST_NEEDS_ROOT, what="lxc", otherwise="use `provider: oci`")
         self._version = (await run([needed("lxc-start", "lxc"), "--version"])).strip()
         if not COMMON.is_file():
-            raise UllageError(HOST_MISSING, what=str(COMMON), command="apt-get install lxc")
+            raise UllageError(HOST_MISSING, what=str(COMMON), command=install_command("lxc"))
 
     def packages(self) -> tuple[str, ...]:
         """systemd, when the container boots with it."""

@@ -16,6 +16,7 @@ from ullage.common.errors import (
     PROFILE_TOO_MANY_CPUS,
     UllageError,
 )
+from ullage.common.packages import install_command
 from ullage.experiments.profile import disk
 from ullage.host import cgroups, paths
 from ullage.runs.records import Resource
@@ -90,7 +91,7 @@ def _no_cpu() -> str | None:
 
 def _no_memory(request: ProfileRequest) -> str | None:
     if shutil.which("stress-ng") is None:
-        return "stress-ng is missing: apt-get install stress-ng"
+        return f"stress-ng is missing: {install_command('stress-ng')}"
     cpus = len(os.sched_getaffinity(0))
     if cpus < 2 * request.cpus:
         return f"the neighbour needs as many CPUs as the command, and there are {cpus} in all"
@@ -115,4 +116,5 @@ def _no_disk(directory: Path) -> str | None:
 
 def _no_network() -> str | None:
     missing = [program for program in ("ip", "tc") if shutil.which(program) is None]
-    return f"{' and '.join(missing)} missing: apt-get install iproute2" if missing else None
+    command = install_command("iproute2")
+    return f"{' and '.join(missing)} missing: {command}" if missing else None

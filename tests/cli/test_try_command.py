@@ -1,0 +1,117 @@
+"""`ullage try`: a command is given, and everything else is chosen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.host.container_image import imagekit
+from tests.support.commandkit import ullage
+from ullage.cli.attempt import service
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.experiments import attempt
+from ullage.plan import schema
+from ullage.workloads.web.service import ServiceParameters
+
+pytestmark = pytest.mark.root
+HERE = ("try", "--image", "host", "--in", "native,container")
+
+
+@pytest.fixture(autouse=True)
+def places_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "DATA", "CACHE"):
+        monkeypatch.setenv(f"ULLAGE_{name}_DIR", str(tmp_path / name.lower()))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def test_a_command_is_compared_and_its_plan_saved(tmp_path: Path) -> None:
+    words = ("--within", "16s", "--save", "plan.yaml", "--", "sleep", "0.02")
+    done = ullage(*HERE, *words, cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "container (crun)" in done.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "report.html").is_file()
+    text = (tmp_path / "plan.yaml").read_text()
+    assert text == (folder / "plan.yaml").read_text()
+    plan, _ = schema.loads(text)
+    assert list(plan.environments) == ["native", "container"]
+    assert plan.repeat.iterations > 1
+    assert plan.blocks.races and (plan.blocks.budget or 0) < 16
+    again = ullage(*HERE, *words, cwd=tmp_path)
+    assert again.code == errors.FILE_FAILED.exit_code
+    assert "plan.yaml: File exists" in again.stderr
+    assert (tmp_path / "plan.yaml").read_text() == text
+
+
+def test_an_image_of_ones_own_says_what_runs(tmp_path: Path) -> None:
+    busybox = imagekit.Entry("bin/busybox", imagekit.BUSYBOX.read_bytes())
+    layers = [imagekit.layer(imagekit.directory("bin"), busybox)]
+    argv = ["/bin/busybox", "sleep", "0.05"]
+    imagekit.save(tmp_path / "app.tar", layers, Entrypoint=argv)
+    imagekit.save(tmp_path / "mute.tar", layers)
+    own = ("try", "--in", "native,container", "--within", "16s", "--image")
+    done = ullage(*own, "docker-archive:app.tar", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "container (crun)" in done.stdout
+    mute = ullage(*own, "docker-archive:mute.tar", cwd=tmp_path)
+    assert f"error[{errors.IMAGE_NO_ENTRY.code}]" in mute.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "reason"),
+    [
+        (("--", "sh", "-c", "echo no; exit 3"), errors.TRY_FAILED, "status 3, expected 0"),
+        (("--within", "1s", "--", "sleep", "0.2"), errors.TRY_TOO_SHORT, "--within 1 s are left"),
+        (("--in", "native", "--", "true"), errors.TRY_ALONE, "native alone can run here"),
+        (("--in", "vm,native", "--", "true"), errors.TRY_ALONE, "the host's own files"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    words: tuple[str, ...], kind: errors.ErrorKind, reason: str, tmp_path: Path
+) -> None:
+    done = ullage(*HERE, *words, cwd=tmp_path)
+    assert done.code == kind.exit_code, done.stderr
+    assert f"error[{kind.code}]" in done.stderr and reason in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "give a command"),
+        (("--in", "native,cloud", "--", "true"), "cloud is none"),
+        (("--in", "vm,vm", "--", "true"), "vm stands twice"),
+        (("--within", "soon", "--", "true"), "--within"),
+        (("--metric", "rate:1/s:higher", "--", "true"), "NAME:UNIT:higher:REGEX"),
+        (("--image", "app", "--http", "8080"), ":PORT/PATH"),
+    ],
+)
+def test_a_word_that_is_wrong_is_named(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:
+    done = ullage("try", *words, cwd=tmp_path)
+    assert done.code == 2 and reason in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_server_is_a_service_of_a_plan() -> None:
+    parameters = ServiceParameters.model_validate({"argv": ["httpd"], **service("localhost:81/up")})
+    assert (parameters.port, parameters.path) == (81, "/up")
+    assert service(":8080") == service("http://localhost:8080/") == {"port": 8080, "path": "/"}
+
+
+def test_the_image_holds_the_package_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert attempt.image_of("sha256sum") == {"packages": ["coreutils"]}
+    with pytest.raises(UllageError) as unknown:
+        attempt.image_of("frobnicate")
+    assert unknown.value.kind is errors.TRY_NO_PROGRAM
+    program = tmp_path / "frobnicate"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    with pytest.raises(UllageError, match=r"frobnicate is of no Debian package") as refused:
+        attempt.image_of(str(program))
+    assert refused.value.kind is errors.TRY_NOT_IN_IMAGE
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert attempt.image_of("sha256sum") == attempt.HOST
