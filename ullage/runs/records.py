@@ -246,7 +246,7 @@ class User(Record):
 
     uid: int = Field(0, ge=0, lt=1 << 32)
     gid: int = Field(0, ge=0, lt=1 << 32)
-    groups: tuple[int, ...] = ()
+    groups: tuple[Annotated[int, Field(ge=0, lt=1 << 32)], ...] = ()
     """Beside the first one."""
 
     @property
