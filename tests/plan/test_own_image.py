@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from tests.host.container_image.imagekit import Entry, layer, save
+from tests.support import commandkit
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.yamlfile import parse
@@ -64,3 +69,21 @@ def test_what_is_no_image(image: str) -> None:
     with pytest.raises(UllageError) as caught:
         resolved(image, ', argv: ["true"]')
     assert caught.value.kind is errors.PLAN_BAD_FIELD
+
+
+@pytest.mark.root
+def test_image_build_takes_the_image_that_the_plan_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    archive = save(tmp_path / "app.tar", [layer(Entry("app", b"mine"))], Cmd=["/app"])
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN.format(image=f"{{oci: 'docker-archive:{archive}'}}", argv=""))
+    done = commandkit.ullage("image", "build", str(plan), "--json")
+    assert done.code == 0, done.stderr
+    root = Path(json.loads(done.stdout)["root"])
+    assert (root / "app").read_bytes() == b"mine"
+    plan.write_text(PLAN.format(image="host", argv=', argv: ["true"]'))
+    host = commandkit.ullage("image", "build", str(plan))
+    assert (host.code, host.stdout) == (0, "")
+    assert "nothing is built" in host.stderr

@@ -231,18 +231,21 @@ def image_build(
     from ullage.cli.live.terminal import RunProgress
     from ullage.host import image
     from ullage.plan import matrix, schema
+    from ullage.plan.image import planned_image
 
-    plan, document = schema.load(file) if file else (None, None)
-    cells = matrix.resolve(plan, document) if plan and document else None
-    snapshot = plan.snapshot if plan else None
-    artifacts = matrix.artifacts(cells)
     with RunProgress(1) as progress:
-        building = image.build(
-            matrix.packages(cells),
-            artifacts,
-            snapshot=snapshot,
-            on_progress=lambda step: progress.step(f"image: {step}"),
-        )
+
+        def step(text: str) -> None:
+            progress.step(f"image: {text}")
+
+        if file is None:
+            building = image.build(matrix.packages(None), matrix.artifacts(None), on_progress=step)
+        else:
+            plan, document = schema.load(file)
+            if plan.image == "host":
+                stderr.print("`image: host`: the plan runs this host's own tools, nothing is built")
+                return
+            building = planned_image(plan, matrix.resolve(plan, document), step)
         built = asyncio.run(building)
     if as_json:
         print_json(

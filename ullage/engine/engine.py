@@ -23,9 +23,10 @@ from ullage.environments.agent.client import binary
 from ullage.host import facts, image
 from ullage.meters.energy import metering
 from ullage.plan import schedule
-from ullage.plan.matrix import Matrix, artifacts, needed_programs, packages, require_entry_point
+from ullage.plan.image import planned_image
+from ullage.plan.matrix import Matrix, artifacts, needed_programs
 from ullage.plan.meters import idle_s
-from ullage.plan.schema import OwnImage, Plan
+from ullage.plan.schema import Plan
 from ullage.runs.events import (
     BlockDone,
     CellLeft,
@@ -193,22 +194,9 @@ class Engine(Session):
             self.image = await asyncio.to_thread(image.host_image, programs)
             return None
         self.progress.step("finding the image (built once, then cached)")
-
-        def image_step(text: str) -> None:
-            self.progress.step(f"image: {text}")
-
-        own = self.plan.image if isinstance(self.plan.image, OwnImage) else None
-        if own is not None and own.oci is not None:
-            built = await image.from_container(own.oci, on_progress=image_step)
-            require_entry_point(self.matrix, built.record())
-        else:
-            built = await image.build(
-                [*packages(self.matrix), *(own.packages if own else ())],
-                artifacts(self.matrix),
-                image.Additions(own.files, own.run) if own else None,
-                snapshot=self.plan.snapshot,
-                on_progress=image_step,
-            )
+        built = await planned_image(
+            self.plan, self.matrix, lambda text: self.progress.step(f"image: {text}")
+        )
         built.require(programs)
         await built.verify()
         self.image = built.record()
