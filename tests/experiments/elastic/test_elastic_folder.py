@@ -80,7 +80,9 @@ def test_elastic_runs_and_others_lie_side_by_side(tmp_path: Path) -> None:
 
 
 @given(
-    node=st.integers(0, 1 << 31), times=st.lists(INSTANTS, min_size=5, max_size=5), why=st.text()
+    node=st.integers(0, (1 << 31) - 1),
+    times=st.lists(INSTANTS, min_size=5, max_size=5),
+    why=st.text(),
 )
 def test_what_the_controller_did_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, node: int, times: list[int], why: str
