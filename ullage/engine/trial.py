@@ -101,7 +101,8 @@ class Attempt:
 
     async def end(self, instant_ns: int) -> None:
         """Have the work proved, stop the services, look at the clocks, and parse what there is."""
-        proofs = [await self._prove(number) for number in range(len(self.teams))]
+        teams = () if self.conducted else range(len(self.teams))
+        proofs = [await self._prove(number) for number in teams]
         for part in self._now(service=True):
             _check_beside(part)
         await _together(_end_service(part) for part in self._now(service=True))
@@ -116,10 +117,9 @@ class Attempt:
                 self._tell_held(part)
             elif part.own:
                 part.check_usage()
-        outputs = [
-            {**of_team, **{part.task.role: part.output() for part in of_proofs}}
-            for of_team, of_proofs in zip(self._outputs(), proofs, strict=True)
-        ]
+        outputs = self._outputs()
+        for number, parts in enumerate(proofs):
+            outputs[number] |= {part.task.role: part.output() for part in parts}
         self.figures.append([figures.parse(self.case, of_team) for of_team in outputs])
         self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:

@@ -203,7 +203,7 @@ def _rows(file: Path, model: type[Form], document: dict[str, Any]) -> list[FormR
 def _unreadable(file: Path, reason: str) -> UllageError:
     advice = (
         "the tool must write single measurements (`--benchmark-save-data`,"
-        " `--benchmark_repetitions=20`); of other JSON, DuckDB makes a CSV file: see"
-        " docs/guide/compare.md"
+        " `--benchmark_repetitions=20`); of other JSON DuckDB makes a CSV file:"
+        " `copy (select … from read_json('FILE')) to 'table.csv'`"
     )
     return UllageError(TABLE_NOT_READABLE, file=file, reason=reason, suggestion=advice)
