@@ -20,11 +20,13 @@ SHORT: Final = PLAN.replace("{min: 12, max: 12}", "{min: 6, max: 6}")
 pytestmark = pytest.mark.root
 
 
-def steps(pipeline: Any) -> list[str]:
-    """The commands of either service, in their order."""
-    if "jobs" in pipeline:
-        return [step["run"] for step in pipeline["jobs"]["gate"]["steps"] if "run" in step]
-    script: list[str] = pipeline["gate"]["script"]
+def commands(pipeline: str, event: str) -> list[str]:
+    """What either service runs when a change has landed (`push`), or is proposed."""
+    document: Any = yaml.safe_load(pipeline)
+    if "jobs" in document:
+        steps = document["jobs"]["bench"]["steps"]
+        return [step["run"] for step in steps if "run" in step and f"'{event}'" in step["if"]]
+    script: list[str] = document["measure" if event == "push" else "gate"]["script"]
     return script
 
 
@@ -34,7 +36,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def play(checkout: Path, pipeline: str) -> int:
+def play(checkout: Path, pipeline: str, event: str) -> int:
     """Each command by `bash -e`, as both services do, until one fails."""
     environment = {
         **os.environ,
@@ -43,7 +45,7 @@ def play(checkout: Path, pipeline: str) -> int:
         "CI_COMMIT_SHA": "3f2a9c1",
         "GITHUB_STEP_SUMMARY": str(checkout / "summary.md"),
     }
-    for command in steps(yaml.safe_load(pipeline)):
+    for command in commands(pipeline, event):
         done = subprocess.run(
             ["bash", "-e", "-c", command], cwd=checkout, env=environment, check=False
         )
@@ -52,17 +54,19 @@ def play(checkout: Path, pipeline: str) -> int:
     return 0
 
 
-def test_github_s_passes_then_fails_when_a_sleep_is_put_in(checkout: Path) -> None:
-    assert play(checkout, GITHUB) == 0
+def test_github_s_fails_when_a_sleep_is_put_in(checkout: Path) -> None:
+    assert play(checkout, GITHUB, "push") == 0
     slower = SHORT.replace('"0.05"', '"0.3"')
     assert slower != SHORT != PLAN
     (checkout / "bench.yaml").write_text(slower)
+    assert play(checkout, GITHUB, "pull_request") == 2, "another plan is no baseline"
     relaxed = GITHUB.replace("--baseline baseline", "--baseline baseline --allow plan")
-    assert play(checkout, relaxed) == 1
+    assert play(checkout, relaxed, "pull_request") == 1
     assert "### ullage gate: failed" in (checkout / "summary.md").read_text()
 
 
-def test_gitlab_s_passes(checkout: Path) -> None:
-    assert play(checkout, GITLAB) == 0
+def test_gitlab_s_passes_what_is_as_it_was(checkout: Path) -> None:
+    assert play(checkout, GITLAB, "push") == 0
     assert (checkout / "baseline/resolved.json").exists()
+    assert play(checkout, GITLAB, "merge_request") == 0
     assert ElementTree.parse(checkout / "gate.xml").getroot()[0].attrib["failures"] == "0"
