@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -212,3 +215,18 @@ def test_what_a_guest_says_is_no_markup(tmp_path: Path) -> None:
     text = output.markdown(gate.model_copy(update={"figures": (figure,)}), passed=True)
     assert "<script>" not in text.replace("\\<script\\>", "")
     assert "\x1b" not in text
+
+
+def test_a_regression_fails_also_where_nobody_reads_its_output(runs: Path) -> None:
+    """`ullage gate … | grep -q x` with pipefail: the reader goes, the status stays."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    argv = ["gate", "compare", str(runs / "base0"), str(runs / "slow"), "--worse-than", "10%"]
+    with os.fdopen(writing, "wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-m", "ullage", *argv],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1

@@ -127,3 +127,8 @@ def test_any_output_is_a_figure_or_refused(stdout: str) -> None:
         except InvalidTrialError:
             continue
         assert value == value
+
+
+def test_a_document_that_is_nested_too_deeply_has_no_figure() -> None:
+    with pytest.raises(InvalidTrialError):
+        figure(metric(json="$..x"), "[" * 400 + "]" * 400)

@@ -53,6 +53,10 @@ GROUPS: Final = {
 """Commands of commands, each in the file of its name, which is imported when it is called."""
 
 
+GATES: Final = frozenset({"gate", "verify"})
+"""Whose exit status must reach the caller, whatever becomes of their output."""
+
+
 class _Group(TyperGroup):
     """One of GROUPS."""
 
@@ -90,7 +94,8 @@ def main() -> None:
     except UllageError as error:
         _fail(error)
     except SystemExit:
-        if sys.stdout is not output:  # Typer put it away: whoever reads has enough, as `head` has
+        # Typer put it away: whoever reads has enough, as `head` has. A gate has its status to say.
+        if sys.stdout is not output and not GATES.intersection(sys.argv[1:2]):
             sys.exit(ExitCode.DONE)
         raise
     except OSError as error:
@@ -244,6 +249,8 @@ def image_build(
             plan, document = schema.load(file)
             if plan.image == "host":
                 stderr.print("`image: host`: the plan runs this host's own tools, nothing is built")
+                if as_json:
+                    print_json({"digest": "host"})
                 return
             building = planned_image(plan, matrix.resolve(plan, document), step)
         built = asyncio.run(building)

@@ -178,8 +178,15 @@ class Additions:
 
     def stage(self, root: Path) -> None:
         """Copy the files below `root`, each at its path inside; root owns them there."""
-        for name, inside in self.files.items():
+        for name, inside in sorted(self.files.items()):  # as in `lines`
             target = root / inside.lstrip("/")
+            places = (place for place in (target, *target.parents) if place.is_relative_to(root))
+            if any(place.is_symlink() for place in places):
+                raise UllageError(
+                    IMAGE_BUILD_FAILED,
+                    reason=f"{inside} leads through a link that another of the `files` brought",
+                    suggestion="name the place that the link leads to",
+                )
             target.parent.mkdir(parents=True, exist_ok=True)
             if Path(name).is_dir():
                 shutil.copytree(name, target, symlinks=True, dirs_exist_ok=True)
@@ -272,6 +279,8 @@ async def _unpack_new(there: source.Source, place: Path, progress: Callable[[str
             "config": config.model_dump(mode="json"),
             "manifest": await asyncio.to_thread(manifest, directory / "root"),
         }
+        # The image's environment is in it, where people keep passwords.
+        (directory / _FACTS).touch(0o600)
         (directory / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
         directory.rename(place)
     finally:

@@ -163,8 +163,12 @@ class OwnMetric(BaseModel):
         if self.json_path is None:
             return self._only([lines[-1].strip()] if lines[-1] else [], text)
         document = _json(text, lines[-1])
-        nodes = _JSON_PATHS.finditer(self.json_path, document)
-        return self._only([node.value for node in islice(nodes, 2)], text)
+        try:
+            nodes = list(islice(_JSON_PATHS.finditer(self.json_path, document), 2))
+        except (JSONPathError, RecursionError) as error:
+            reason = "what was printed is nested too deeply for its path"
+            raise InvalidTrialError(f"{self._where()}: {reason}") from error
+        return self._only([node.value for node in nodes], text)
 
     def _only(self, values: list[Any], text: str) -> object:
         if len(values) == 1:

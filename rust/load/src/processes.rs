@@ -119,10 +119,13 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
+        let begun = std::time::Instant::now();
         let grandchild = loop {
             if let [grandchild] = &below(pid).unwrap()[..] {
                 break grandchild.pid;
             }
+            assert!(begun.elapsed().as_secs() < 60, "it has no child");
+            std::thread::sleep(std::time::Duration::from_millis(5));
         };
         let family = below(own).unwrap();
         assert!(

@@ -138,6 +138,8 @@ impl Service {
         while self.ended.is_none() && signals.wait().is_ok_and(|signal| signal == Signal::SIGCHLD) {
             self.reap();
         }
+        // It may have died in the moment in which it was to be stopped.
+        self.reap();
         let seconds = ready.elapsed().as_secs_f64();
         let after = Used::now()?;
         print_json(&Served {
@@ -318,7 +320,7 @@ fn status(address: SocketAddrV4, path: &str) -> io::Result<u16> {
     let head = ask(address.into(), path)?;
     let status = head
         .strip_prefix("HTTP/1.")
-        .and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        .and_then(|rest| rest.split_ascii_whitespace().nth(1)?.parse().ok());
     status.ok_or_else(|| io::Error::other("what it says is no HTTP"))
 }
 

@@ -7,6 +7,7 @@ import asyncio
 import gzip
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,33 @@ def test_none(cache: Path, reference: str, reason: str, monkeypatch: pytest.Monk
     assert caught.value.kind is errors.IMAGE_NOT_FOUND
     assert reason in str(caught.value)
     assert not list(cache.rglob(".new-*"))
+
+
+def test_a_damaged_gzip_layer(tmp_path: Path, cache: Path) -> None:
+    layers = [busybox()]
+    packed = bytearray(gzip.compress(layers[0]))
+    packed[len(packed) // 2] ^= 0xFF
+    place = lay_out(tmp_path / "layout", [bytes(packed)], configuration(layers, "amd64"))
+    with pytest.raises(UllageError) as caught:
+        unpacked(f"oci:{place}")
+    assert caught.value.kind is errors.IMAGE_UNREADABLE
+
+
+def test_an_archive_with_a_negative_size(tmp_path: Path, cache: Path) -> None:
+    info = tarfile.TarInfo("manifest.json")
+    info.size = -512
+    path = tmp_path / "app.tar"
+    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "has -512 bytes", cache)
+
+
+def test_files_of_a_plan_do_not_leave_the_image_by_a_link_of_another(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "app/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "conf").write_text("mine")
+    files = {str(tmp_path / "app"): "/opt/app", str(tmp_path / "conf"): "/opt/app/link/conf"}
+    with pytest.raises(UllageError) as caught:
+        image.Additions(files).stage(tmp_path / "root")
+    assert caught.value.kind is errors.IMAGE_BUILD_FAILED
+    assert list((tmp_path / "outside").iterdir()) == []

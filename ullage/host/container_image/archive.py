@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import IO, Any, BinaryIO, Final, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage.common.faults import first_fault
-from ullage.host.container_image.layers import MOST_BYTES, LayerError
+from ullage.host.container_image.layers import MOST_BYTES, Header, LayerError
 
 _MOST_JSON: Final = 16 << 20
 _MOST_LAYERS: Final = 1000
@@ -164,9 +165,9 @@ def opened(place: Path, tag: str | None) -> Iterator[Archive]:
         if place.is_dir():
             yield Archive(place, None, tag)
             return
-        with tarfile.open(place, "r:", encoding="utf-8") as tar:
+        with tarfile.open(place, "r:", tarinfo=Header, encoding="utf-8") as tar:
             yield Archive(place, tar, tag)
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise LayerError(str(error)) from error
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
         raise LayerError(f"it cannot be read: {type(error).__name__}: {error}") from error
@@ -233,21 +234,28 @@ def _unpacked(packed: IO[bytes]) -> Iterator[IO[bytes]]:
         with gzip.open(packed) as plain:
             yield cast("IO[bytes]", plain)
     elif head.startswith(b"\x28\xb5\x2f\xfd"):
-        with TemporaryFile() as source, TemporaryFile() as plain:
+        with TemporaryFile() as source:
             shutil.copyfileobj(packed, source, _PIECE)
             source.seek(0)
-            _unpack_zstd(source, plain)
-            yield plain
+            with _plain_of_zstd(source) as plain:
+                yield plain
     else:
         yield packed
 
 
-def _unpack_zstd(source: IO[bytes], target: IO[bytes]) -> None:
-    """No module of Python 3.11 reads it."""
+@contextmanager
+def _plain_of_zstd(source: IO[bytes]) -> Iterator[IO[bytes]]:
+    """No module of Python 3.11 reads it. Piece by piece: who reads may have enough."""
     program = shutil.which("zstd")
     if program is None:
         raise LayerError("a layer is packed by zstd, which is missing here: apt-get install zstd")
     argv = [program, "--decompress", "--stdout", "--quiet"]
-    if subprocess.run(argv, stdin=source, stdout=target, check=False).returncode != 0:
+    with subprocess.Popen(argv, stdin=source, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
         raise LayerError("a layer's zstd data are damaged")
-    target.seek(0)

@@ -37,11 +37,11 @@ class LayerError(Exception):
     """A layer that cannot be taken; the text says why."""
 
 
-class _Entry(tarfile.TarInfo):
+class Header(tarfile.TarInfo):
     """tarfile of Python 3.11.2 reads a negative size, and takes any header extension as a whole."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Entry:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
         entry = super().frombuf(buf, encoding, errors)
         if entry.size < 0 or (entry.type in _EXTENSIONS and entry.size > _MOST_EXTENSION):
             raise LayerError(f"a header says that {entry.name!r} has {entry.size} bytes")
@@ -213,7 +213,7 @@ class Tree:
 def _entries(layer: BinaryIO) -> Iterator[tarfile.TarInfo]:
     try:
         with tarfile.open(
-            fileobj=layer, mode="r:", tarinfo=_Entry, encoding="utf-8", errors="surrogateescape"
+            fileobj=layer, mode="r:", tarinfo=Header, encoding="utf-8", errors="surrogateescape"
         ) as tar:
             while (entry := tar.next()) is not None:
                 if entry.issparse():

@@ -241,10 +241,9 @@ class Service(Workload[ServiceParameters]):
 
     def parse(self, parameters: ServiceParameters, outputs: Outputs) -> Figures:
         startup_s, served = _served(outputs)
-        figures: Figures = {
-            "startup": startup_s,
-            "server_peak_memory": float(served.peak_bytes),
-        }
+        figures: Figures = {"startup": startup_s}
+        if served.peak_bytes:  # of a process that had gone nobody knows
+            figures["server_peak_memory"] = float(served.peak_bytes)
         if served.cpu_s:
             figures["server_cpu"] = served.cpu_s / served.seconds
         if parameters.load is not None:
