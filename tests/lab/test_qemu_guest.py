@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import ullage
 from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.qemu.options import QemuOptions
@@ -249,7 +250,7 @@ async def _probe_inside(agent: AgentClient, inner: guest_kernel.GuestKernel) -> 
 
 def _library() -> bytes:
     """ullage and what its provider imports, for the Python inside."""
-    package = Path(image.__file__).parent
+    package = Path(ullage.__file__).parent
     site = next(Path(p) for p in sys.path if p.endswith("site-packages"))
     names = ("pydantic", "pydantic_core", "qemu", "annotated_types", "typing_inspection")
     buffer = io.BytesIO()
