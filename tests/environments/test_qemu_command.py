@@ -39,6 +39,14 @@ def test_the_plan_is_checked(fields: dict[str, object]) -> None:
         options(**fields)
 
 
+def test_all_memory_of_a_host_is_not_rounded_up(tmp_path: Path) -> None:
+    pages = 6_171_021
+    argv = command_line(machine(tmp_path, memory_bytes=pages * 4096), 3, 4)
+    memory = int(argv[argv.index("-m") + 1].removesuffix("B"))
+    assert memory == (pages - 1) * 4096
+    assert memory % 8192 == 0, "QEMU takes it as it is"
+
+
 @pytest.mark.parametrize(
     ("cache", "direct", "no_flush", "write_cache"),
     [

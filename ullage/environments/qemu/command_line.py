@@ -20,6 +20,9 @@ AGENT_PORT: Final = "ullage.agent"
 TCG_CACHE_MIB: Final = 256
 """Translated code that emulation keeps. QEMU's own default may take 1 GiB of the host's memory."""
 
+_RAM_STEP: Final = 8192
+"""QEMU rounds the guest's memory up to it: all of a host's would be more than the host has."""
+
 NIC_DEVICES: Final[dict[Nic, str]] = {"virtio": "virtio-net-pci", "e1000": "e1000"}
 
 # (direct, no-flush, write-cache): qemu(1), `cache=` of `-drive`.
@@ -78,7 +81,8 @@ def command_line(machine: Machine, agent_fd: int, qmp_fd: int) -> list[str]:
     argv += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     argv += ["-accel", accelerator, "-machine", machine.machine, "-cpu", machine.cpu_model]
     argv += ["-smp", f"{machine.vcpus},sockets=1,cores={machine.vcpus},threads=1"]
-    argv += ["-m", f"{machine.memory_bytes}B", "-rtc", "base=utc,clock=host"]
+    memory = machine.memory_bytes // _RAM_STEP * _RAM_STEP
+    argv += ["-m", f"{memory}B", "-rtc", "base=utc,clock=host"]
     argv += ["-kernel", str(machine.kernel), "-initrd", str(machine.initrd)]
     argv += ["-append", " ".join(machine.append)]
     argv += ["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]
