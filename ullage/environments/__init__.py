@@ -28,6 +28,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "containers.oci.Oci",
     "containers.lxc.Lxc",
     "qemu.provider.Qemu",
+    "command.UserCommand",
 )
 
 _VM: Final = "write `provider: qemu`: VMs by QEMU, with KVM where the host has it"
@@ -40,7 +41,10 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     **{name: _OCI.format(name) for name in ("docker", "podman", "crun")},
     **dict.fromkeys(("container", "containerd", "runc"), "write `provider: oci`"),
     **dict.fromkeys(("kvm", "vm", "libvirt", "virtualbox", "xen"), _VM),
-    **dict.fromkeys(("lxd", "incus"), "write `provider: lxc`: system containers by LXC itself"),
+    **dict.fromkeys(
+        ("lxd", "incus", "kubernetes", "k8s", "kubectl", "vagrant", "firecracker", "proxmox"),
+        "write `provider: command`; docs/guide/any-platform.md has it whole",
+    ),
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
     **dict.fromkeys(("ssh", "ec2", "aws", "gcp", "azure"), _THIS_HOST),
 }

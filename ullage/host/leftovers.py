@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ullage.common.errors import UllageError
-from ullage.host import cgroups, claims, disks, image, paths
+from ullage.host import cgroups, claims, disks, image, paths, user_commands
 
 Kind = Literal[
     "crun",
     "lxc",
     "docker",
     "podman",
+    "command",
     "process",
     "cgroup",
     "mount",
@@ -161,6 +162,17 @@ def _remove_daemon(leftover: Leftover) -> None:
             raise
         # With its monitor killed, the first try only finds out that the container is dead.
         _run(leftover.kind, "rm", "--force", leftover.name)
+
+
+def _find_user_commands() -> Iterator[Leftover]:
+    for removal in user_commands.records():
+        yield Leftover("command", removal.name, removal.tag, os.geteuid())
+
+
+def _remove_user_command(leftover: Leftover) -> None:
+    for removal in user_commands.records():
+        if (removal.tag, removal.name) == (leftover.tag, leftover.name):
+            user_commands.remove(removal)
 
 
 # --- processes and cgroups ------------------------------------------------------------------------
@@ -394,6 +406,7 @@ _FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
     _find_crun,
     _find_lxc,
     _find_docker,
+    _find_user_commands,
     _find_cgroups,  # before the processes: it thaws the frozen, who could not die
     _find_processes,
     _find_podman,  # no daemon: it removes a container only once nothing of it lives
@@ -409,6 +422,7 @@ _REMOVERS: Final[dict[Kind, Callable[[Leftover], None]]] = {
     "lxc": _remove_lxc,
     "docker": _remove_daemon,
     "podman": _remove_daemon,
+    "command": _remove_user_command,
     "process": _remove_process,
     "cgroup": _remove_cgroup,
     "mount": _remove_mount,

@@ -47,6 +47,12 @@ INSTANCE_NOT_STARTED: Final = ErrorKind(
     "`ullage doctor` shows what this host can do",
     ExitCode.SOME_CELLS_FAILED,
 )
+INSTANCE_NOT_REMOVED: Final = ErrorKind(
+    "instance-not-removed",
+    "{name} may still be there: {reason}",
+    "`ullage clean` tries again; by hand: {command}",
+    ExitCode.SOME_CELLS_FAILED,
+)
 INSTANCE_NOT_LIMITED: Final = ErrorKind(
     "instance-not-limited",
     "{provider} cannot limit {what} for {name} here: {reason}",

@@ -1,0 +1,132 @@
+"""Instances that only commands of the user's can list and remove.
+
+Each has a record beside the state of the runs until it is really gone, so that `ullage clean` can
+remove it after the worst of deaths, and whoever must do it by hand is told how. The records, like
+the state, are gone after a boot. All functions wait; call them through `asyncio.to_thread` from a
+loop.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ullage.common.commands import tail
+from ullage.common.errors import INSTANCE_NOT_REMOVED, UllageError
+from ullage.common.files import put
+from ullage.common.regular import open_regular
+from ullage.host import paths
+
+_FOLDER: Final = "commands"
+_PATIENCE_S: Final = 20.0
+_AGAIN_S: Final = 1.0
+_LONGEST: Final = 64 << 10
+_LONGEST_NAMES: Final = 16 << 20
+
+
+class Removal(BaseModel):
+    """How one instance is looked for and removed: argument lists, ready to run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tag: str
+    name: str
+    """What the platform calls it."""
+    listing: tuple[str, ...]
+    destroy: tuple[tuple[str, ...], ...]
+    deadline_s: float
+    """For each command."""
+
+    @property
+    def path(self) -> Path:
+        return _folder() / f"{paths.check_tag(self.tag)}.{self.name}.json"
+
+    @property
+    def by_hand(self) -> str:
+        """What to type."""
+        return " && ".join(shlex.join(argv) for argv in self.destroy)
+
+
+def keep(removal: Removal) -> None:
+    """Write its record: before anything of the instance is made."""
+    _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    put(removal.path, removal.model_dump_json().encode())
+
+
+def records() -> Iterator[Removal]:
+    """Those of our own that can be understood. What another user wrote is never run."""
+    for path in sorted(_folder().glob("*.json")):
+        with suppress(OSError, ValidationError, ValueError):
+            removal = Removal.model_validate_json(_own_text(path))
+            if removal.path == path:
+                yield removal
+
+
+def names(listing: Sequence[str], deadline_s: float) -> set[str]:
+    """The last part of each line that the command prints: `pod/NAME` is NAME."""
+    return {line.strip().rpartition("/")[2] for line in _run(listing, deadline_s).splitlines()}
+
+
+def remove(removal: Removal) -> None:
+    """Run its commands, see that it is gone, and forget it. INSTANCE_NOT_REMOVED.
+
+    What a command says of something that is gone already is no failure. A platform that is still
+    busy with what a killed run began is asked again.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while (reason := _why_still_there(removal)) is not None:
+        if time.monotonic() > deadline:
+            raise UllageError(
+                INSTANCE_NOT_REMOVED, name=removal.name, reason=reason, command=removal.by_hand
+            )
+        time.sleep(_AGAIN_S)
+    removal.path.unlink(missing_ok=True)
+
+
+def _why_still_there(removal: Removal) -> str | None:
+    reason = f"`{removal.listing[0]}` still lists it"
+    for argv in removal.destroy:
+        try:
+            _run(argv, removal.deadline_s)
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = str(error)
+    try:
+        there = removal.name in names(removal.listing, removal.deadline_s)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"nobody can tell whether it is gone: {error}"
+    return reason if there else None
+
+
+def _folder() -> Path:
+    return paths.state_root() / _FOLDER
+
+
+def _own_text(path: Path) -> bytes:
+    with open_regular(path, _LONGEST) as file:
+        if os.fstat(file.fileno()).st_uid != os.geteuid():
+            raise PermissionError(path)
+        return file.read()
+
+
+def _run(argv: Sequence[str], deadline_s: float) -> str:
+    """What it prints. SubprocessError with the end of what it said when it fails."""
+    done = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=deadline_s,
+        check=False,
+        start_new_session=True,
+    )
+    if done.returncode:
+        said = tail(done.stderr.decode(errors="replace")) or f"exit status {done.returncode}"
+        raise subprocess.SubprocessError(f"{argv[0]}: {said}")
+    return done.stdout[:_LONGEST_NAMES].decode(errors="replace")
