@@ -43,7 +43,7 @@ def make(built: Path, out: Path) -> Path:
     """The wheel, in `out`."""
     with tempfile.TemporaryDirectory(prefix="ullage-wheel-") as name:
         tree = Path(name)
-        for file in ("pyproject.toml", "README.md", "LICENSE", *tracked()):
+        for file in ("pyproject.toml", "README.md", "LICENSE", *sources()):
             (tree / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, tree / file)
         add(built, tree / "ullage")
@@ -61,11 +61,15 @@ def make(built: Path, out: Path) -> Path:
         return Path(shutil.move(wheel, out / wheel.name))
 
 
-def tracked() -> list[str]:
-    """The package's files, those that git knows or would."""
-    argv = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
-    done = subprocess.run([*argv, "ullage"], check=True, capture_output=True, text=True)
-    return [file for file in done.stdout.splitlines() if (ROOT / file).is_file()]
+def sources() -> list[str]:
+    """The package's files but for what is built. Nobody is asked: a tree needs no git."""
+    files = (file for file in (ROOT / "ullage").rglob("*") if file.is_file())
+    paths = (file.relative_to(ROOT) for file in files)
+    return sorted(
+        str(path)
+        for path in paths
+        if "__pycache__" not in path.parts and path.parts[1] != "bin" and path.suffix != ".so"
+    )
 
 
 def add(built: Path, package: Path) -> None:

@@ -21,10 +21,18 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_holds_every_file_of_the_package(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         held = {item.filename: item for item in archive.infolist()}
-    assert set(wheel.tracked()) - set(held) == set()
+    assert set(wheel.sources()) - set(held) == set()
     assert {"ullage/_clock.abi3.so", "ullage/_elastic.abi3.so", "ullage/bin/build"} <= set(held)
     assert held["ullage/bin/ullage-agent"].external_attr >> 16 & 0o111
     assert "ullage-0.1.0.data/data/share/man/man1/ullage-elastic-run.1" in held
+
+
+@pytest.mark.skipif(not (wheel.ROOT / ".git").exists(), reason="no clone")
+def test_its_sources_are_those_that_git_has() -> None:
+    argv = ["git", "-C", str(wheel.ROOT), "ls-files", "-co", "--exclude-standard", "ullage"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    listed = [file for file in done.stdout.splitlines() if (wheel.ROOT / file).is_file()]
+    assert wheel.sources() == sorted(listed)
 
 
 def test_its_name_says_what_it_runs_on(file: Path) -> None:
