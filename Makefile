@@ -26,7 +26,7 @@ PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd \
-  lxd lxd-client
+  lxd lxd-client runc
 LINT_PACKAGES := clang-format
 # A wheel for the other architecture: its C library and linker, and what runs its programs here.
 ARM_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
@@ -97,6 +97,17 @@ LAB ?= tests
 .PHONY: lab
 lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m "lab and not long" --timeout 1200 $(LAB)
+
+# gVisor has no Debian package. Its branch `go` is what Go's own tools can build.
+RUNSC := target/runsc/runsc
+GVISOR := v0.0.0-20260905035102-160fafc42237
+
+.PHONY: runsc
+runsc: $(RUNSC) ## gVisor's runtime, from its Go module: for the lab
+$(RUNSC): Makefile
+	@command -v go >/dev/null || { echo 'hint: install Go, https://go.dev/doc/install' >&2; exit 1; }
+	CGO_ENABLED=0 GOBIN=$(abspath $(@D)) go install -ldflags '-s -w' gvisor.dev/gvisor/runsc@$(GVISOR)
+	touch $@
 
 # Of `make chaos`: a seed has cases of its own, and goes on where it was stopped.
 SEED ?= 1

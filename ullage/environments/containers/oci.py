@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -15,8 +15,15 @@ from ullage.common.commands import attempt, needed, run
 from ullage.common.errors import INSTANCE_NOT_LIMITED, UllageError
 from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
-from ullage.environments.containers import crun_hybrid, oci_spec, seccomp
+from ullage.environments.base import (
+    Instance,
+    InstanceSpec,
+    Options,
+    Provider,
+    verify_group,
+    verify_limits,
+)
+from ullage.environments.containers import crun_hybrid, oci_spec, runtimes, seccomp
 from ullage.environments.containers.base import (
     START_DEADLINE_S,
     Container,
@@ -27,26 +34,36 @@ from ullage.environments.containers.base import (
     thaw_if_there,
 )
 from ullage.environments.containers.docker import Docker
-from ullage.host.cgroups import Group, cgroup_path
+from ullage.environments.containers.runtimes import Platform, Runtime
+from ullage.host import disks
+from ullage.host.cgroups import Group, Limits, cgroup_path
 from ullage.host.network import Endpoint
 
-Runtime = Literal["crun", "docker", "podman"]
+Store = Literal["docker", "podman"]
 
-_WITH_STORE: Final = frozenset({"docker", "podman"})
+_WITH_STORE: Final = frozenset(get_args(Store))
 _NO_CGROUP: Final = "a plain user has no cgroup to set limits in"
 
 
 class OciOptions(Options):
     """Fields of an `oci` environment in the plan."""
 
-    runtime: Runtime = Field("crun", description="what makes the container")
+    runtime: str = Field(
+        "crun",
+        pattern=r"^(crun|runc|youki|runsc|docker|podman|/[^\x00]+)$",
+        description="what makes the container: `crun`, `runc`, `youki`, `runsc` (gVisor), `docker`,"
+        " `podman`, or the path of one of the first four",
+    )
+    platform: Platform = Field(
+        "systrap", description="how gVisor catches system calls; of `runsc` alone"
+    )
 
 
 class Oci(Provider):
     """A container after the OCI specifications: namespaces, a cgroup, a read-only root.
 
-    `runtime: crun` (default) starts the container straight from the unpacked image, with what
-    Docker would give it: its default capabilities, masked paths and, where the package
+    `runtime: crun` (default), or `runc`, starts the container straight from the unpacked image,
+    with what Docker would give it: its default capabilities, masked paths and, where the package
     golang-github-containers-common is installed, the default seccomp profile. Without that package
     no system call is filtered, and the report says `seccomp: none`.
 
@@ -54,6 +71,11 @@ class Oci(Provider):
     storage driver is then part of what is measured. It cannot run from the host's own userland
     (`image: host`). `runtime: podman` does the same with `podman
     run`, with our own limits of open files and processes (at most 32,768 of the latter).
+
+    `runtime: runsc` is gVisor: a kernel of its own answers the system calls, which it catches by
+    `platform`. Its processes are in the container's cgroup, but it tells programs inside of CPUs
+    and memory as a machine does. Seen on crun 1.8, runc 1.1 and a runsc of 2026; `youki` by its
+    documentation alone. Kata has no program that takes a bundle since its version 2.
 
     The network is a veth on the run's bridge. `/data` is a bind mount of a directory on the host's
     disk; `/tmp`, `/run` and `/dev/shm` are in memory and count against the memory limit.
@@ -70,8 +92,9 @@ class Oci(Provider):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         assert isinstance(options, OciOptions)
-        self._engine: Crun | Docker = (
-            Crun() if options.runtime == "crun" else Docker(options.runtime)
+        store = next((name for name in get_args(Store) if name == options.runtime), None)
+        self._engine: Bundles | Docker = (
+            Bundles(options.runtime, options.platform) if store is None else Docker(store)
         )
 
     async def check(self) -> None:
@@ -96,40 +119,53 @@ class Oci(Provider):
         return self._engine.treatments()
 
 
-class Crun:
-    """Containers by crun, straight from a `config.json` of ours."""
+class Bundles:
+    """Containers by a runtime itself, straight from a `config.json` of ours."""
 
-    def __init__(self) -> None:
-        self._program = "crun"
-        self._version = "unknown"
+    def __init__(self, name: str, platform: Platform) -> None:
+        self._name = name
+        self._platform = platform
+        self._runtime: Runtime | None = None
         self._seccomp: dict[str, Any] | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """Valid after `check`."""
+        if self._runtime is None:
+            raise ValueError("not known before `check`")
+        return self._runtime
 
     @property
     def label(self) -> str:
         """What stands in the brackets."""
-        return "crun, rootless" if _rootless() else "crun"
+        title = self._name if self._runtime is None else self._runtime.title
+        return f"{title}, rootless" if _rootless() else title
 
     async def check(self) -> None:
-        """HOST_MISSING when crun is not there."""
-        self._program = needed("crun", "crun")
-        first, _, _ = (await run([self._program, "--version"])).partition("\n")
-        self._version = first.removeprefix("crun version").strip()
+        """HOST_MISSING when the runtime is not there, HOST_NO_ANSWER when it is none."""
+        self._runtime = await runtimes.find(self._name, self._platform)
         self._seccomp = await asyncio.to_thread(seccomp.load, oci_spec.CAPABILITIES)
 
     def treatments(self) -> dict[str, str]:
         """What differs from native on purpose."""
         return {
-            "runtime": f"crun {self._version}",
-            "seccomp": "containers default profile" if self._seccomp else "none",
+            "runtime": f"{self.runtime.kind} {self.runtime.version}",
+            **({"platform": self.runtime.platform} if self.runtime.own_kernel else {}),
+            "seccomp": self._filter(),
             "network": "the host's" if _rootless() else "veth on the run's bridge",
             "root": "bind mount, read-only",
             "user namespace": "one user" if _rootless() else "none",
             "capabilities": "Docker's default",
         }
 
+    def _filter(self) -> str:
+        if self.runtime.own_kernel:
+            return "gVisor's own"
+        return "containers default profile" if self._seccomp else "none"
+
     async def create(self, spec: InstanceSpec) -> Instance:
         """Write the bundle, run it, and check what the agent sees inside."""
-        async with starting("crun", spec) as undo:
+        async with starting(self.runtime.kind, spec) as undo:
             if _rootless():
                 _refuse_limits(spec)
             endpoint: Endpoint | None = None
@@ -141,11 +177,15 @@ class Crun:
                 spec.on_stage("addressed", joined.address)
             bundle = await asyncio.to_thread(self._write_bundle, spec, netns)
             undo.push(self._delete, spec)
+            limits = Limits(spec.cpu_ids, spec.cpu_quota, spec.memory_bytes)
+            if self.runtime.own_kernel and not _rootless():
+                # gVisor joins what is there; of itself it makes no group in an empty cpuset.
+                Group.create(spec.tag, spec.name, limits)
             spec.on_stage("booting", "")
             agent = await AgentClient.launch(
                 self._command(spec, "run", "--bundle", str(bundle), container_id(spec)),
                 deadline_s=START_DEADLINE_S,
-                stderr=spec.state_dir / "crun.log",
+                stderr=spec.state_dir / f"{self.runtime.kind}.log",
                 env=environment(spec),
                 name=spec.name,
             )
@@ -154,9 +194,14 @@ class Crun:
             if not _rootless():
                 group = Group.find(spec.tag, spec.name)
                 undo.push(thaw_if_there, group)
-            verify_limits(spec, agent.facts)
+                if self.runtime.own_kernel:
+                    for pid in group.pids():
+                        verify_group(spec, limits, group, pid)
+            verify_limits(spec, agent.facts, virtual_machine=self.runtime.own_kernel)
             address = endpoint.address if endpoint else None
-            return Container(spec, agent, group, address, undo)
+            container = Container(spec, agent, group, address, undo)
+            container.own_kernel = self.runtime.own_kernel
+            return container
 
     def _write_bundle(self, spec: InstanceSpec, netns: Path | None) -> Path:
         bundle = spec.state_dir / "bundle"
@@ -180,19 +225,21 @@ class Crun:
         return bundle
 
     def _command(self, spec: InstanceSpec, *arguments: str) -> list[str]:
-        """The argument list of a crun call for this instance."""
+        """The argument list of a call of the runtime for this instance."""
         command: list[str] = []
         if _rootless():
             # Without a cgroup the affinity, which children inherit, is what keeps it in its place.
             command += [needed("taskset", "util-linux"), "-c", oci_spec.cpu_list(spec.cpu_ids)]
-        if crun_hybrid.needed():
+        if self.runtime.kind == "crun" and crun_hybrid.needed():
             command += [sys.executable, "-I", "-S", crun_hybrid.__file__]
-        manager = "disabled" if _rootless() else "cgroupfs"
-        command += [self._program, f"--cgroup-manager={manager}"]
-        return [*command, "--root", str(spec.state_dir / "crun"), *arguments]
+        root = spec.state_dir / self.runtime.kind
+        return [*command, *self.runtime.command(root, rootless=_rootless()), *arguments]
 
     async def _delete(self, spec: InstanceSpec) -> None:
         await attempt(self._command(spec, "delete", "--force", container_id(spec)))
+        for mounted in disks.points():
+            if mounted.is_relative_to(spec.state_dir):  # gVisor's namespace without a network
+                await run(["umount", "--lazy", "--no-canonicalize", str(mounted)])
         if not _rootless():
             await remove_group(spec.tag, spec.name)
 

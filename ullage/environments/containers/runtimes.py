@@ -1,0 +1,92 @@
+"""The OCI runtimes: programs that make a container of a bundle, and how their command lines differ.
+
+All take `run --bundle DIR NAME` and `delete --force NAME`. Seen on the real ones: crun, runc, runsc
+(gVisor). youki's follows its documentation. Kata has had no such program since its version 2.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from ullage.common.commands import CommandError, needed, run
+from ullage.common.errors import HOST_MISSING, HOST_NO_ANSWER, UllageError
+
+Kind = Literal["crun", "runc", "youki", "runsc"]
+Platform = Literal["systrap", "ptrace", "kvm"]
+"""How gVisor catches the system calls of what runs in it."""
+
+_PACKAGES: Final[Mapping[str, str]] = {"crun": "crun", "runc": "runc"}
+_RELEASES: Final[Mapping[str, str]] = {
+    "youki": "its release, from github.com/containers/youki",
+    "runsc": "gVisor, as gvisor.dev/docs/user_guide/install says",
+}
+_VERSION: Final = re.compile(r"(crun|runc|youki|runsc) version:? *(\S+)")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime of this host."""
+
+    kind: Kind
+    program: str
+    """Its path."""
+    version: str
+    platform: Platform
+    """Of runsc alone."""
+
+    @property
+    def title(self) -> str:
+        """`crun`, `gVisor (runsc, systrap)`: for tables and sentences."""
+        return f"gVisor, {self.platform}" if self.kind == "runsc" else self.kind
+
+    @property
+    def own_kernel(self) -> bool:
+        """Are system calls answered by a kernel of its own, which tells CPUs and memory too?"""
+        return self.kind == "runsc"
+
+    def command(self, root: Path, *, rootless: bool) -> list[str]:
+        """The beginning of a call. root: where it keeps what it knows of its containers."""
+        argv = [self.program, "--root", str(root)]
+        if self.kind == "crun":
+            argv += [f"--cgroup-manager={'disabled' if rootless else 'cgroupfs'}"]
+        elif self.kind == "runsc":
+            # Files are the host's: the root is read-only, and nothing is kept in memory over it.
+            argv += [f"--platform={self.platform}", "--overlay2=none"]
+            argv += ["--rootless", "--ignore-cgroups"] if rootless else []
+        return argv
+
+
+async def find(name: str, platform: Platform) -> Runtime:
+    """The runtime of that name or path. HOST_MISSING, HOST_NO_ANSWER."""
+    program = name if name.startswith("/") else _program(name)
+    try:
+        printed = await run([program, "--version"])
+    except CommandError as error:
+        raise UllageError(
+            HOST_NO_ANSWER, what=name, reason=error.reason, command=f"`{name} --version` must work"
+        ) from error
+    version = _VERSION.match(printed)
+    if version is None:
+        known = ", ".join(get_args(Kind))
+        raise UllageError(
+            HOST_NO_ANSWER,
+            what=name,
+            reason=f"its --version names none of {known}",
+            command="`runtime:` takes the path of one of these",
+        )
+    kind = next(one for one in get_args(Kind) if one == version[1])
+    return Runtime(kind, program, version[2], platform)
+
+
+def _program(name: str) -> str:
+    if name in _PACKAGES:
+        return needed(name, _PACKAGES[name])
+    program = shutil.which(name)
+    if program is None:
+        raise UllageError(HOST_MISSING, what=name, command=_RELEASES[name])
+    return program
