@@ -15,13 +15,14 @@ from typing import Final, Literal, get_args
 
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import HOST_MISSING, HOST_NO_ANSWER, UllageError
+from ullage.common.packages import install_command
 
 Kind = Literal["crun", "runc", "youki", "runsc"]
 Platform = Literal["systrap", "ptrace", "kvm"]
 """How gVisor catches the system calls of what runs in it."""
 
-_PACKAGES: Final[Mapping[str, str]] = {"crun": "crun", "runc": "runc"}
-_RELEASES: Final[Mapping[str, str]] = {
+_INSTALLED_BY: Final[Mapping[str, str]] = {
+    "runc": install_command("runc"),
     "youki": "its release, from github.com/containers/youki",
     "runsc": "gVisor, as gvisor.dev/docs/user_guide/install says",
 }
@@ -84,9 +85,9 @@ async def find(name: str, platform: Platform) -> Runtime:
 
 
 def _program(name: str) -> str:
-    if name in _PACKAGES:
-        return needed(name, _PACKAGES[name])
+    if name == "crun":  # the default, and the demo's
+        return needed("crun", "crun")
     program = shutil.which(name)
     if program is None:
-        raise UllageError(HOST_MISSING, what=name, command=_RELEASES[name])
+        raise UllageError(HOST_MISSING, what=name, command=_INSTALLED_BY[name])
     return program
