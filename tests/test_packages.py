@@ -13,6 +13,7 @@ import pytest
 from tests.support.askedprograms import ROOT, Asked, programs
 from tests.support.packagelists import installed_by, owners, with_dependencies
 from ullage import environments, workloads
+from ullage.environments.containers import runtimes
 from ullage.plan import schema
 from ullage.workloads.command import Command
 
@@ -95,7 +96,7 @@ def test_what_the_lab_asks_for_is_installed_by_make_lab() -> None:
 def test_what_the_demos_providers_ask_for_is_installed_by_make_demo() -> None:
     plan, _ = schema.load(ROOT / "demo.yaml")
     providers = [environments.get(one.provider) for one in plan.environments.values()]
-    requests = asked_in(Path(inspect.getfile(provider)) for provider in providers)
+    requests = asked_in(Path(inspect.getfile(one)) for one in (*providers, runtimes))
     assert {"crun", "lxc-start", "qemu-img"} <= {one.program for one in requests}
     assert held_by_nobody(requests, "demo") == []
 
