@@ -96,7 +96,7 @@ def test_what_the_lab_asks_for_is_installed_by_make_lab() -> None:
 def test_what_the_demos_providers_ask_for_is_installed_by_make_demo() -> None:
     plan, _ = schema.load(ROOT / "demo.yaml")
     providers = [environments.get(one.provider) for one in plan.environments.values()]
-    requests = asked_in(Path(inspect.getfile(one)) for one in (*providers, runtimes))
+    requests = asked_in(map(Path, [*map(inspect.getfile, providers), runtimes.__file__]))
     assert {"crun", "lxc-start", "qemu-img"} <= {one.program for one in requests}
     assert held_by_nobody(requests, "demo") == []
 

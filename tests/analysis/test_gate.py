@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from testing.synthetic import ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from tests.support import commandkit
 from tests.support.commandkit import Done
-from ullage.analysis.gate import Gate, judge, unlike
+from ullage.analysis import gate as gate_module
+from ullage.analysis.gate import WRONG_FAIL, WRONG_PASS, Gate, GateFigure, judge, unlike
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.experiments.gate import MOST_LOOKS
+from ullage.runs.events import Event, Trial
 from ullage.runs.reader import RunFolder
 
 LINE = 0.1
@@ -120,9 +125,124 @@ def test_a_version_that_loses_trials_fails(tmp_path: Path) -> None:
     assert figure.reason == "6 of 24 trials gave no figure"
 
 
-@given(st.integers(2, 8))
-def test_looks_share_the_error_rate(look: int) -> None:
-    assert sum(1 / (k * (k + 1)) for k in range(2, look + 1)) < 1
+def changed(
+    folder: RunFolder, change: Callable[[Trial], Mapping[str, float] | None], workload: str = ""
+) -> RunFolder:
+    """With other figures in the container's iperf3, or another workload; None: the trial failed."""
+
+    def event(old: Event) -> Event:
+        if not isinstance(old, Trial):
+            return old
+        if (old.environment, old.workload) != (CELL[0], workload or CELL[1]):
+            return old
+        metrics = change(old)
+        update = {"status": "failed"} if metrics is None else {"metrics": dict(metrics)}
+        return old.model_copy(update=update)
+
+    return replace(folder, events=tuple(map(event, folder.events)))
+
+
+def figure_of(gate: Gate) -> GateFigure:
+    return next(f for f in gate.figures if (f.environment, f.workload) == CELL)
+
+
+def lower_is_better(folder: RunFolder) -> RunFolder:
+    """The same run, had its iperf3 reported something of which 0 is best."""
+    workloads = tuple(
+        w.model_copy(
+            update={"metrics": tuple(m.model_copy(update={"better": "lower"}) for m in w.metrics)}
+        )
+        for w in folder.resolved.workloads
+    )
+    resolved = folder.resolved.model_copy(update={"workloads": workloads})
+    return replace(folder, resolved=resolved)
+
+
+def test_a_figure_that_is_zero_is_not_lost(runs: Path) -> None:
+    base = lower_is_better(opened(runs, "base0")[0])
+    zero = changed(base, lambda trial: dict.fromkeys(trial.metrics, 0.0))
+    best = figure_of(judge(zero, [base], LINE))
+    assert (best.outcome, best.reason) == ("within", "it is 0 in every trial: none can be better")
+    figure = figure_of(judge(base, [zero], LINE))
+    assert (figure.outcome, figure.reason) == ("inconclusive", "24 of 24 values are not above 0")
+    assert figure.baseline_limits
+    negative = changed(base, lambda trial: dict.fromkeys(trial.metrics, -1.0))
+    assert figure_of(judge(negative, [base], LINE)).outcome == "inconclusive"
+
+
+def test_a_lost_reference_is_not_the_programs_fault(runs: Path) -> None:
+    base, same = opened(runs, "base0", "same")
+    reference = WORKLOADS[0].key
+    lost = changed(same, lambda trial: None, reference)
+    figure = figure_of(judge(lost, [base], LINE, reference=reference))
+    assert figure.outcome == "inconclusive"
+    assert figure.reason == "in 24 of 24 trials the reference gave no figure"
+
+
+def test_what_a_baseline_lacks_is_said_to_limit(runs: Path) -> None:
+    """More blocks of the new run help where it is short, and not where a baseline is."""
+    short, base = opened(runs, "short", "base0")
+    assert not any(figure.baseline_limits for figure in judge(short, [base], LINE).figures)
+    assert all(figure.baseline_limits for figure in judge(base, [short], LINE).figures)
+    none = changed(base, lambda trial: None)
+    figure = figure_of(judge(none, [none], LINE))
+    assert (figure.outcome, figure.baseline_limits) == ("inconclusive", True)
+    assert figure.reason == "24 of 24 trials gave no figure, as before"
+
+
+def test_figures_of_one_side_are_named(runs: Path) -> None:
+    base, same = opened(runs, "base0", "same")
+    fewer = same.resolved.model_copy(update={"workloads": same.resolved.workloads[1:]})
+    short = replace(same, resolved=fewer)
+    name = same.resolved.workloads[0].key
+    assert any(
+        name in note and note.endswith("only in a baseline")
+        for note in judge(short, [base], LINE).notes
+    )
+    assert any(
+        name in note and note.endswith("not in every baseline")
+        for note in judge(base, [base, short], LINE).notes
+    )
+
+
+def test_a_misspelt_metric_is_refused_beside_a_right_one(runs: Path) -> None:
+    base = opened(runs, "base0")[0]
+    right = next(m.name for m in base.resolved.workloads[0].metrics if m.primary)
+    with pytest.raises(UllageError) as refusal:
+        judge(base, [base], LINE, metrics=[right, f"{right}s"])
+    assert refusal.value.kind is errors.GATE_NO_METRIC
+    assert refusal.value.hint == f"did you mean {right}?"
+
+
+def test_looks_share_the_error_rate(monkeypatch: pytest.MonkeyPatch, runs: Path) -> None:
+    """Under no difference the chances to fail at any of the looks add up to that of one look.
+
+    At each look p is a uniform number, the worst case being that the looks are independent.
+    """
+    random = np.random.default_rng(1)
+    campaigns, failed, passed = 20_000, 0, 0
+    for _ in range(campaigns):
+        chances = [1 / (k * (k + 1)) for k in range(1, MOST_LOOKS + 1)]
+        outcomes_seen = {
+            gate_module._outcome(float(p), float(q), spent)
+            for spent, p, q in zip(chances, random.random(8), random.random(8), strict=True)
+        }
+        failed += "worse" in outcomes_seen
+        passed += "within" in outcomes_seen
+    assert failed / campaigns <= WRONG_FAIL + 4 * math.sqrt(WRONG_FAIL / campaigns)
+    assert passed / campaigns <= WRONG_PASS + 4 * math.sqrt(WRONG_PASS / campaigns)
+    spent: list[float] = []
+    judged = gate_module._judged
+
+    def watched(drafts: Sequence[Any], share: float) -> list[GateFigure]:
+        spent.append(share)
+        return judged(drafts, share)
+
+    monkeypatch.setattr(gate_module, "_judged", watched)
+    base = opened(runs, "base0")
+    for look in (0, 1, 2, MOST_LOOKS):
+        judge(base[0], base, LINE, look=look)
+    assert spent == [1.0, 1 / 2, 1 / 6, 1 / 72]
 
 
 def test_an_unchanged_program_fails_once_in_a_hundred(tmp_path: Path) -> None:
@@ -181,7 +301,7 @@ def test_inconclusive_is_what_one_chooses(
         (("base0", "same", "--inconclusive", "extend"), "--inconclusive"),
         (("base0", "same", "--allow", "all"), "--allow"),
         (("base0", "nothing"), "run-not-found"),
-        (("base0", "same", "--metric", "nothing"), errors.GATE_NOTHING.code),
+        (("base0", "same", "--metric", "nothing"), errors.GATE_NO_METRIC.code),
     ],
 )
 def test_bad_input(

@@ -46,6 +46,16 @@ def test_programs_are_told_by_their_bytes(tmp_path: Path) -> None:
     assert programs([tmp_path / "one", tmp_path / "two"]) == {"one": empty, "two": empty}
 
 
+def test_a_run_with_figures_of_its_own_goes_on(places_of_its_own: None, tmp_path: Path) -> None:
+    """Fields of a plan with another name in the code are recorded by the plan's."""
+    figure = "{took: {unit: s, better: lower, from: stdout, json: $.took}}"
+    work = f"name: command, argv: [echo, '{{\"took\": 1.0}}'], metrics: {figure}"
+    first = engine(tmp_path, [work], blocks=3)
+    cut(first, 2)
+    asyncio.run(resumed(first).run())
+    assert len(RunFolder.open(first.folder).complete_blocks) == 3
+
+
 def test_a_run_goes_on_with_another_agent_and_says_so(
     places_of_its_own: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

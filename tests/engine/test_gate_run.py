@@ -11,17 +11,20 @@ import pytest
 from tests.support import commandkit
 from tests.support.commandkit import Done
 from ullage.common import errors
+from ullage.runs.reader import RunFolder
 
 PLAN = """\
-name: sleeper
+name: printer
 baseline: native
 image: host
 environments:
   native: {{provider: native}}
   other: {{provider: native}}
 workloads:
-  - {{name: command, argv: [sleep, "{seconds}"]}}
-blocks: {{min: 6, max: 6}}
+  - name: command
+    argv: [echo, "took {seconds} s"]
+    metrics: {{took: {{unit: s, better: lower, primary: true, regex: 'took ([0-9.]+) s'}}}}
+blocks: {{min: {blocks}, max: {blocks}}}
 """
 gate = commandkit.in_this_process("gate")
 pytestmark = pytest.mark.root
@@ -29,7 +32,7 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
-    (tmp_path / "plan.yaml").write_text(PLAN.format(seconds=0.1))
+    (tmp_path / "plan.yaml").write_text(PLAN.format(seconds=1.0, blocks=6))
     done = commandkit.ullage("run", "plan.yaml", cwd=tmp_path)
     assert done.code == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
@@ -44,7 +47,7 @@ def test_it_passes_and_fails_by_what_is_run(
     same = gate("run", str(plan), *line)
     document = json.loads(same.stdout)
     assert (same.code, document["outcome"]) == (0, "within"), same.stderr
-    plan.write_text(PLAN.format(seconds=0.4))
+    plan.write_text(PLAN.format(seconds=4.0, blocks=6))
     refused = gate("run", str(plan), *line)
     assert refused.code == 2
     assert errors.GATE_NOT_ALIKE.code in refused.stderr
@@ -58,8 +61,46 @@ def test_it_passes_and_fails_by_what_is_run(
 def test_more_blocks_are_made_while_nothing_is_shown(
     tmp_path: Path, baseline: Path, gate: Callable[..., Done]
 ) -> None:
-    """A line of a tenth of a per mille is never shown; the baseline's own blocks are the limit."""
-    policy = ("--inconclusive", "extend", "--extend", "20s", "--worse-than", "0.01%")
-    done = gate("run", str(tmp_path / "plan.yaml"), "--baseline", str(baseline), *policy)
-    assert done.code == 1
-    assert "are shown to be neither" in done.stdout or "shown to be more than" in done.stdout
+    """Three blocks show nothing; six of a figure that never moves do."""
+    plan = tmp_path / "short.yaml"
+    plan.write_text(PLAN.format(seconds=1.0, blocks=3))
+    line = ("--baseline", str(baseline), "--worse-than", "3%", "--allow", "plan", "--json")
+    short = gate("run", str(plan), *line)
+    assert (short.code, json.loads(short.stdout)["outcome"]) == (1, "inconclusive")
+    longer = gate("run", str(plan), *line, "--inconclusive", "extend", "--extend", "10m")
+    document = json.loads(longer.stdout)
+    assert (longer.code, document["outcome"]) == (0, "within"), longer.stderr
+    folder = RunFolder.open(tmp_path / "runs" / document["new"])
+    assert len(folder.complete_blocks) == 6
+
+
+@pytest.mark.parametrize(
+    ("plan", "arguments", "says"),
+    [
+        (PLAN, ("--label", "BAD NAME=x"), "--label: up to 16 names"),
+        (
+            PLAN.replace("other: {{provider", "other: {{resources: {{cpus: 0.5}}, provider"),
+            ("--allow", "plan"),
+            errors.PARITY_UNEQUAL.code,
+        ),
+        (
+            PLAN.replace("max: {blocks}", "max: {blocks}, until: {{half_width: 5%}}"),
+            ("--inconclusive", "extend"),
+            "`until:` may end the run",
+        ),
+    ],
+)
+def test_what_run_refuses_it_refuses(
+    tmp_path: Path,
+    baseline: Path,
+    gate: Callable[..., Done],
+    plan: str,
+    arguments: tuple[str, ...],
+    says: str,
+) -> None:
+    (tmp_path / "plan.yaml").write_text(plan.format(seconds=1.0, blocks=6))
+    line = ("--baseline", str(baseline), "--worse-than", "90%", *arguments)
+    refused = gate("run", str(tmp_path / "plan.yaml"), *line)
+    assert refused.code == 2
+    assert says in refused.stderr
+    assert len(list((tmp_path / "runs").iterdir())) == 1

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from ullage.analysis.comparison.estimates import Interval
-from ullage.common.errors import GATE_NO_REFERENCE, GATE_NOTHING, UllageError
+from ullage.common.errors import GATE_NO_METRIC, GATE_NO_REFERENCE, GATE_NOTHING, UllageError
 from ullage.common.quantities import many
+from ullage.common.text import nearest
 from ullage.runs.pairs import Cells, values
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric, Record, WorkloadRecord
@@ -93,10 +94,27 @@ class _Series:
     blocks: int
     trials: int
     lost: int
+    """Trials without the figure."""
+    unrelated: int
+    """Trials that have it where the reference has none."""
+    without_ratio: int
+    """Trials in which it is 0 or below."""
+    best: bool
+    """It is 0 in all trials, and none can be better."""
 
     @property
     def failing(self) -> bool:
         return self.lost > MOST_FAILURES * self.trials
+
+    def why_few(self) -> str | None:
+        """What keeps too many of its values out of the comparison, and is no fault of it."""
+        most = MOST_FAILURES * self.trials
+        if self.unrelated > most:
+            lost = f"{self.unrelated} of {many(self.trials, 'trial')}"
+            return f"in {lost} the reference gave no figure"
+        if self.without_ratio > most:
+            return f"{self.without_ratio} of {many(self.trials, 'value')} are not above 0"
+        return None
 
 
 def judge(
@@ -106,15 +124,17 @@ def judge(
     *,
     metrics: Sequence[str] = (),
     reference: str | None = None,
-    look: int = 1,
+    look: int = 0,
 ) -> Gate:
     """Judge the new run's primary figures, or those of these names.
 
     worse_than: the line as a fraction above 0. reference: a workload's name in both plans, to
     whose figure of the same block all others are related. look: this is the k-th look at a run
-    that goes on; its error rates are spent as 1/(k(k+1)). GATE_NO_REFERENCE, GATE_NOTHING.
+    that may go on; of the error rates it may spend 1/(k(k+1)), which all together is 1. 0: the only
+    look. GATE_NO_REFERENCE, GATE_NO_METRIC, GATE_NOTHING.
     """
-    spent = 1 / (look * (look + 1)) if look > 1 else 1.0
+    spent = 1 / (look * (look + 1)) if look else 1.0
+    _check_metrics(new, metrics)
     now = _series(new, metrics, reference)
     before = [_series(folder, metrics, reference) for folder in baselines]
     shared = [key for key in now if all(key in series for series in before)]
@@ -138,8 +158,23 @@ def judge(
         outcome=worst,
         labels=new.resolved.labels,
         figures=tuple(figures),
-        notes=(*_notes(new, baselines, now, shared), *_limits(figures)),
+        notes=(*_notes(new, baselines, now, before), *_limits(figures)),
     )
+
+
+def _check_metrics(new: RunFolder, metrics: Sequence[str]) -> None:
+    """GATE_NO_METRIC for a name that none of the run's figures has."""
+    figures = (m for w in new.resolved.workloads for m in w.metrics if m.coordinate is None)
+    names = list(dict.fromkeys(metric.name for metric in figures))
+    for name in metrics:
+        if name not in names:
+            raise UllageError(
+                GATE_NO_METRIC,
+                run=new.path,
+                found=repr(name),
+                allowed=", ".join(names) or "none",
+                suggestion=nearest(name, names),
+            )
 
 
 def _limits(figures: Iterable[GateFigure]) -> Iterable[str]:
@@ -191,27 +226,30 @@ def _series(folder: RunFolder, metrics: Sequence[str], reference: str | None) ->
     for environment in resolved.environments:
         if environment.again_of is not None:
             continue
-        logs: list[tuple[WorkloadRecord, str, list[int], list[float]]] = []
+        logs: list[tuple[WorkloadRecord, str, _Values]] = []
         courses = Courses()
         for workload in resolved.workloads:
             if unit is not None and workload.key == unit[0].key:
                 continue
             for metric in _chosen(workload, metrics):
-                blocks, slowness = _slowness(cells, environment.key, workload, metric, unit)
-                logs.append((workload, metric.name, blocks, slowness))
-                courses.add(environment.key, workload.key, course(slowness))
+                measured = _slowness(cells, environment.key, workload, metric, unit)
+                logs.append((workload, metric.name, measured))
+                courses.add(environment.key, workload.key, course(measured.slowness))
         factor = courses.factors().get(environment.key, 1.0)
-        for workload, name, blocks, slowness in logs:
+        for workload, name, measured in logs:
             trials = cells.series(environment.key, workload.key)
-            generations = [trials[block].generation for block in blocks]
-            units = collapse(slowness, generations) if slowness else np.empty(0)
+            generations = [trials[block].generation for block in measured.blocks]
+            units = collapse(measured.slowness, generations) if generations else np.empty(0)
             series[environment.key, workload.key, name] = _Series(
                 environment_label=environment.label,
                 workload_title=workload.title,
                 moments=moments(units, factor) if len(units) > 1 else None,
                 blocks=len(units),
                 trials=len(trials),
-                lost=len(trials) - len(slowness),
+                lost=measured.lost,
+                unrelated=measured.unrelated,
+                without_ratio=measured.without_ratio,
+                best=measured.best == len(trials) > 0,
             )
     return series
 
@@ -235,26 +273,47 @@ def _chosen(workload: WorkloadRecord, metrics: Sequence[str]) -> list[Metric]:
     ]
 
 
+@dataclass
+class _Values:
+    """The log of how slow each trial was, and why others have none."""
+
+    blocks: list[int] = field(default_factory=list)
+    slowness: list[float] = field(default_factory=list)
+    lost: int = 0
+    unrelated: int = 0
+    without_ratio: int = 0
+    best: int = 0
+    """Of `without_ratio` those that are 0 where lower is better."""
+
+
 def _slowness(
     cells: Cells,
     environment: str,
     workload: WorkloadRecord,
     metric: Metric,
     unit: tuple[WorkloadRecord, Metric] | None,
-) -> tuple[list[int], list[float]]:
-    """Blocks, and the log of how slow each was; of a figure that is not positive there is none."""
-    blocks, slowness = [], []
+) -> _Values:
+    measured = _Values()
     beside = cells.series(environment, unit[0].key) if unit else {}
     for block, trial in sorted(cells.series(environment, workload.key).items()):
-        value = _log(values(trial, metric.name), metric)
-        if unit is not None and value is not None:
-            related = beside.get(block)
-            own = None if related is None else _log(values(related, unit[1].name), unit[1])
-            value = None if own is None else value - own
-        if value is not None:
-            blocks.append(block)
-            slowness.append(value)
-    return blocks, slowness
+        value = values(trial, metric.name)
+        own = _log(value, metric)
+        related = 0.0
+        if unit is not None:
+            reference = beside.get(block)
+            log = None if reference is None else _log(values(reference, unit[1].name), unit[1])
+            related = math.nan if log is None else log
+        if not isinstance(value, int | float):
+            measured.lost += 1
+        elif own is None:
+            measured.without_ratio += 1
+            measured.best += value == 0 and metric.better == "lower"
+        elif math.isnan(related):
+            measured.unrelated += 1
+        else:
+            measured.blocks.append(block)
+            measured.slowness.append(own - related)
+    return measured
 
 
 def _log(value: object, metric: Metric) -> float | None:
@@ -282,25 +341,43 @@ def _draft(key: Key, now: _Series, before: Sequence[_Series], worse_than: float)
         ratio=None,
         outcome="inconclusive",
     )
-    if now.failing:
-        lost = f"{now.lost} of {many(now.trials, 'trial')} gave no figure"
-        if any(series.failing for series in before):
-            return _Draft(figure.model_copy(update={"reason": f"{lost}, as before"}))
-        return _Draft(figure.model_copy(update={"outcome": "failed", "reason": lost}))
+    if settled := _settled(now, before):
+        return _Draft(figure.model_copy(update=settled))
     then = _baseline([series.moments for series in before])
+    few = min(series.blocks for series in before)
+    figure = figure.model_copy(update={"baseline_limits": then is None or few < LEAST_PAIRS})
     if now.moments is None or then is None:
-        return _Draft(figure.model_copy(update={"reason": "under two values on a side"}))
+        why = next((why for series in (now, *before) if (why := series.why_few())), None)
+        reason = why or "under two values on a side"
+        return _Draft(figure.model_copy(update={"reason": reason}))
     of = difference(now.moments, then)
     line = math.log1p(worse_than)
     figure = figure.model_copy(update={"ratio": _interval(of)})
-    fewest = min(now.blocks, *(series.blocks for series in before))
-    if fewest < LEAST_PAIRS:
-        few = f"{many(fewest, 'block')}, and at least {LEAST_PAIRS} are needed"
-        return _Draft(figure.model_copy(update={"reason": few}))
+    if too_few := _too_few(now, few):
+        return _Draft(figure.model_copy(update={"reason": too_few}))
     best = difference(replace(now.moments, error=0.0), then)
     hopeless = _above(best, line) > WRONG_FAIL and _above(best, line, -1) > WRONG_PASS
     figure = figure.model_copy(update={"baseline_limits": hopeless})
     return _Draft(figure, _above(of, line), _above(of, line, -1))
+
+
+def _settled(now: _Series, before: Sequence[_Series]) -> dict[str, object]:
+    """What needs no comparison: a figure that is lost, or that cannot be better."""
+    if now.failing:
+        lost = f"{now.lost} of {many(now.trials, 'trial')} gave no figure"
+        if any(series.failing for series in before):
+            return {"reason": f"{lost}, as before", "baseline_limits": True}
+        return {"outcome": "failed", "reason": lost}
+    if now.best and now.trials >= LEAST_PAIRS:
+        return {"outcome": "within", "reason": "it is 0 in every trial: none can be better"}
+    return {}
+
+
+def _too_few(now: _Series, few: int) -> str | None:
+    fewest = min(now.blocks, few)
+    if fewest < LEAST_PAIRS:
+        return now.why_few() or f"{many(fewest, 'block')}, and at least {LEAST_PAIRS} are needed"
+    return now.why_few()
 
 
 def _baseline(runs: Sequence[Moments | None]) -> Moments | None:
@@ -366,7 +443,7 @@ def _notes(
     new: RunFolder,
     baselines: Sequence[RunFolder],
     now: Mapping[Key, _Series],
-    shared: Sequence[Key],
+    before: Sequence[Mapping[Key, _Series]],
 ) -> Iterable[str]:
     for word, reason in unlike(new, baselines).items():
         yield f"the {word} of a baseline: {reason}"
@@ -375,6 +452,8 @@ def _notes(
             f"{many(len(baselines), 'baseline run')}: what one run differs from the next without a "
             f"cause is not in the test; {ENOUGH_RUNS} or more would show it"
         )
-    for key in now:
-        if key not in shared:
-            yield f"{key[0]} in {key[1]}, {key[2]}: only in the new run"
+    everywhere = [now, *before]
+    for key in dict.fromkeys(key for series in everywhere for key in series):
+        if not all(key in series for series in everywhere):
+            where = "not in every baseline" if key in now else "only in a baseline"
+            yield f"{key[2]} of {key[1]} in {key[0]} is not judged: {where}"

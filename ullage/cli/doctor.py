@@ -38,7 +38,7 @@ async def examine() -> list[Finding]:
     """Look at the host; nothing is changed, and a small guest may be booted to try KVM."""
     findings = [_root(), _cpus(), _agent(), _clock(), _cgroups()]
     findings.append(_program("mmdebstrap", "the image"))
-    for provider in environments.PROVIDERS:
+    for provider in environments.without_options():
         findings.append(await _provider(provider))
     findings += [await _runtime(runtime) for runtime in WITH_STORE]
     findings.append(await asyncio.to_thread(_energy))

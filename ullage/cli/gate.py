@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 import typer
 
 from ullage.cli.guarded import reads_folder
-from ullage.cli.options import Json, RunsOption, pairs, share
+from ullage.cli.options import Json, RunsOption, labelled, share
 from ullage.common.console import print_json, stderr
 from ullage.common.errors import GATE_NOT_ALIKE, ExitCode, UllageError
 from ullage.common.text import nearest
@@ -26,7 +26,7 @@ ALLOWED: Final = ("machine", "image", "plan")
 class Question(Protocol):
     """The line, and what is asked of runs by it."""
 
-    def __call__(self, new: RunFolder, before: Sequence[RunFolder], look: int = 1, /) -> Gate: ...
+    def __call__(self, new: RunFolder, before: Sequence[RunFolder], look: int = 0, /) -> Gate: ...
 
 
 gate_app = typer.Typer(rich_markup_mode=None)
@@ -151,14 +151,13 @@ def run_command(
         return question(new, before, look)
 
     same = () if "plan" in (allow or ()) else before
-    labels = pairs("--label", label, "NAME=TEXT")
-    gate = _run(plan, labels, runs, same, judged=judged, within_s=within_s)
+    gate = _run(plan, label, runs, same, judged=judged, within_s=within_s)
     _end(gate, inconclusive, markdown, junit, as_json=as_json)
 
 
 def _run(
     plan: Path,
-    labels: dict[str, str],
+    labels: list[str] | None,
     runs: Path,
     same: Sequence[RunFolder],
     *,
@@ -168,16 +167,21 @@ def _run(
     """same: runs that must be of the plan's work."""
     from ullage.cli.live.terminal import RunProgress
     from ullage.common.files import put
+    from ullage.experiments import preflight
     from ullage.experiments.gate import extended, other_work
     from ullage.experiments.run import run_plan
     from ullage.plan import matrix, schema
-    from ullage.plan.instances import Needs
     from ullage.runs import parquet, writer
     from ullage.runs.reader import RunFolder
     from ullage.runs.records import PLAN
 
     checked, document = schema.load(plan)
-    checked = schema.labelled(checked, labels)
+    checked = labelled(checked, labels)
+    if within_s > 0 and checked.blocks.until is not None:
+        raise typer.BadParameter(
+            "--inconclusive extend: the plan's `until:` may end the run before the gate is sure,"
+            " and a run's stop rule does not change: leave it out, or say pass or fail"
+        )
     cells = matrix.resolve(checked, document)
     for baseline in same:
         if other_work(cells, baseline):
@@ -185,7 +189,7 @@ def _run(
             raise UllageError(
                 GATE_NOT_ALIKE, base=baseline.path, new=plan, reason=reason, word="plan"
             )
-    Needs(cells).check()
+    preflight.refuse(checked, cells)
     folder = writer.new_folder(runs, checked.name)
     put(folder / PLAN, plan.read_bytes())
     with RunProgress(checked.blocks.max) as progress:
@@ -202,7 +206,7 @@ def _run(
 def _question(worse_than: str, metric: list[str] | None, reference: str | None) -> Question:
     line = share("--worse-than", worse_than, "3%")
 
-    def question(new: RunFolder, before: Sequence[RunFolder], look: int = 1) -> Gate:
+    def question(new: RunFolder, before: Sequence[RunFolder], look: int = 0) -> Gate:
         from ullage.analysis.gate import judge
 
         return judge(new, before, line, metrics=metric or (), reference=reference, look=look)

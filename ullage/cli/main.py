@@ -7,7 +7,6 @@ command that needs it, and help is plain: rich's boxes take longer than all the 
 import errno
 import io
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +21,7 @@ from ullage.cli.attempt import try_command
 from ullage.cli.clean import clean_command
 from ullage.cli.compare import compare_command
 from ullage.cli.guarded import reads_folder
-from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption, pairs
+from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption, labelled
 from ullage.cli.profile import profile_command
 from ullage.cli.results import RESULTS
 from ullage.cli.weigh import weigh_command
@@ -308,7 +307,6 @@ def run_command(
     """Run a plan, environments and workloads in interleaved blocks."""
     from ullage.common.files import put
     from ullage.plan import matrix, schema
-    from ullage.plan.instances import Needs
     from ullage.runs import writer
     from ullage.runs.reader import RunFolder, begun, named
     from ullage.runs.records import PLAN
@@ -322,7 +320,7 @@ def run_command(
     resume = None if resume is None else begun(named(resume, runs))
     source = file if file is not None else Path(resume or "") / PLAN
     checked, document = schema.load(source)
-    checked = _labelled(checked, pairs("--label", label, "NAME=TEXT"))
+    checked = labelled(checked, label)
     cells = matrix.resolve(checked, document)
     if dry_run:
         from ullage.cli.output import dryrun
@@ -336,8 +334,7 @@ def run_command(
     from ullage.experiments import preflight
     from ullage.experiments.run import conclude, run_plan
 
-    Needs(cells).check()
-    preflight.check_parity(checked, cells)
+    preflight.refuse(checked, cells)
     if resume is not None:
         folder = resume
     else:
@@ -356,20 +353,6 @@ def run_command(
             raise typer.Exit(ExitCode.INTERRUPTED)
     if code := conclude(outcome, as_json=as_json):
         raise typer.Exit(code)
-
-
-def _labelled(checked: "Plan", labels: Mapping[str, str]) -> "Plan":
-    from pydantic import ValidationError
-
-    from ullage.plan import schema
-
-    try:
-        return schema.labelled(checked, labels)
-    except ValidationError:
-        raise typer.BadParameter(
-            "--label: up to 16 names of small letters, digits, _ and -, each with a line of up to"
-            " 200 plain characters"
-        ) from None
 
 
 def _warn_of_this_host(checked: "Plan", cells: "Matrix") -> None:

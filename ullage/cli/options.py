@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ullage.plan.schema import Plan
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunArgument = Annotated[
@@ -48,6 +51,21 @@ def pairs(option: str, texts: Iterable[str] | None, form: str) -> dict[str, str]
             raise typer.BadParameter(f"{option}: {text!r} is not {form}")
         values[name] = value
     return values
+
+
+def labelled(plan: Plan, texts: Iterable[str] | None) -> Plan:
+    """With the labels of `--label`."""
+    from pydantic import ValidationError
+
+    from ullage.plan import schema
+
+    try:
+        return schema.labelled(plan, pairs("--label", texts, "NAME=TEXT"))
+    except ValidationError:
+        raise typer.BadParameter(
+            "--label: up to 16 names of small letters, digits, _ and -, each with a line of up to"
+            " 200 plain characters"
+        ) from None
 
 
 def share(option: str, text: str, example: str, above: float = 0) -> float:

@@ -75,6 +75,11 @@ _ONCE = Repeat().model_dump()
 """What the plan's `repeat` was for runs that do not have it yet."""
 
 
+def parameters(case: Case) -> dict[str, Any]:
+    """A workload's parameters, as a record has them: by the names that a plan has."""
+    return case.parameters.model_dump(mode="json", by_alias=True)
+
+
 def workload(case: Case) -> WorkloadRecord:
     """A workload, with the definitions of its metrics: an old run reads right for ever."""
     return WorkloadRecord(
@@ -83,7 +88,7 @@ def workload(case: Case) -> WorkloadRecord:
         workload=case.workload.name,
         resource=case.workload.resource,
         title=case.title,
-        parameters=case.parameters.model_dump(mode="json", by_alias=True),
+        parameters=parameters(case),
         factors=dict(case.factors),
         metrics=case.metrics,
         scaling=case.workload.scaling,
@@ -188,10 +193,7 @@ def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
             for e in matrix.environments
         ]
         or [(w.key, w.workload, w.parameters) for w in old.workloads]
-        != [
-            (case.key, case.workload.name, case.parameters.model_dump(mode="json"))
-            for case in matrix.cases
-        ]
+        != [(case.key, case.workload.name, parameters(case)) for case in matrix.cases]
     )
 
 

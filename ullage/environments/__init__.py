@@ -59,12 +59,22 @@ __all__ = [
     "Provider",
     "get",
     "names",
+    "without_options",
 ]
 
 
 def names() -> tuple[str, ...]:
     """The names that a plan may use."""
     return tuple(provider.name for provider in PROVIDERS)
+
+
+def without_options() -> tuple[type[Provider], ...]:
+    """Those of which a plan need say nothing more."""
+    return tuple(
+        provider
+        for provider in PROVIDERS
+        if not any(field.is_required() for field in provider.options_model.model_fields.values())
+    )
 
 
 def get(name: str) -> type[Provider]:

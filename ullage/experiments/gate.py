@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.analysis.gate import Gate
+from ullage.engine import resolved
 from ullage.engine.progress import Progress
 from ullage.experiments.run import run_plan
 from ullage.plan.matrix import Matrix
@@ -20,10 +21,7 @@ MOST_LOOKS: Final = 8
 
 def other_work(cells: Matrix, baseline: RunFolder) -> bool:
     """Whether a plan is of other work than a run was: told before anything is started."""
-    planned = [
-        (case.key, case.workload.name, case.parameters.model_dump(mode="json"))
-        for case in cells.cases
-    ]
+    planned = [(case.key, case.workload.name, resolved.parameters(case)) for case in cells.cases]
     recorded = [(w.key, w.workload, w.parameters) for w in baseline.resolved.workloads]
     return planned != recorded or [(e.key, e.provider.name) for e in cells.environments] != [
         (e.key, e.provider) for e in baseline.resolved.environments
@@ -41,16 +39,17 @@ def extended(
 ) -> Gate | None:
     """What the run in `folder` shows, gone on with until it shows something or the time is over.
 
-    judged: of a run, at the k-th look. within_s: of all that is added. None: it was interrupted.
+    judged: of a run, at the k-th look; 0: the only one. within_s: of all that is added. None: it
+    was interrupted.
     """
     ends = time.monotonic() + within_s
-    gate = judged(RunFolder.open(folder), 1)
+    gate = judged(RunFolder.open(folder), 1 if within_s > 0 else 0)
     for look in range(2, MOST_LOOKS + 1):
         left_s = ends - time.monotonic()
         undecided = [f for f in gate.figures if f.outcome == "inconclusive"]
         if gate.outcome != "inconclusive" or left_s <= 0:
             break
-        if all(figure.baseline_limits or figure.reason for figure in undecided):
+        if all(figure.baseline_limits for figure in undecided):
             break
         run = RunFolder.open(folder)
         longer = {

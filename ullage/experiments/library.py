@@ -135,9 +135,9 @@ def run(plan: Path | str | Mapping[str, Any], *, runs: Path | str = RUNS) -> Run
     """
     # They measure; who only reads runs does not load them.
     from ullage.common.files import put  # noqa: PLC0415
+    from ullage.experiments import preflight  # noqa: PLC0415
     from ullage.experiments.run import run_plan  # noqa: PLC0415
     from ullage.plan import matrix, schema  # noqa: PLC0415
-    from ullage.plan.instances import Needs  # noqa: PLC0415
     from ullage.runs import writer  # noqa: PLC0415
     from ullage.runs.records import PLAN  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def run(plan: Path | str | Mapping[str, Any], *, runs: Path | str = RUNS) -> Run
         text = Path(plan).read_text(encoding="utf-8")
     checked, document = schema.loads(text, str(plan) if isinstance(plan, str | Path) else "plan")
     cells = matrix.resolve(checked, document)
-    Needs(cells).check()
+    preflight.refuse(checked, cells)
     folder = writer.new_folder(Path(runs), checked.name)
     put(folder / PLAN, text.encode())
     if run_plan(checked, cells, folder, _Silent(), resume=False) is None:

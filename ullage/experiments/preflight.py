@@ -39,6 +39,12 @@ def _check_room(_plan: Plan, cells: Matrix) -> None:
     Needs(cells).check()
 
 
+def refuse(plan: Plan, cells: Matrix) -> None:
+    """Raise what is certain to refuse the run, before anything is built for it."""
+    _check_room(plan, cells)
+    check_parity(plan, cells)
+
+
 def check_parity(plan: Plan, cells: Matrix) -> None:
     """PARITY_UNEQUAL for what the plan itself makes unequal and does not allow."""
     nuisances = {

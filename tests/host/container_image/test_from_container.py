@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import shutil
 import subprocess
 import tarfile
@@ -43,7 +44,7 @@ def refused(reference: str, kind: ErrorKind, reason: str, cache: Path) -> None:
     with pytest.raises(UllageError) as caught:
         unpacked(reference)
     assert caught.value.kind is kind
-    assert reason in str(caught.value)
+    assert re.search(reason, str(caught.value))
     assert [path for path in cache.rglob("*") if path.is_dir() and path.name != "images"] == []
 
 
@@ -149,7 +150,7 @@ def test_none(cache: Path, reference: str, reason: str, monkeypatch: pytest.Monk
     with pytest.raises(UllageError) as caught:
         unpacked(reference)
     assert caught.value.kind is errors.IMAGE_NOT_FOUND
-    assert reason in str(caught.value)
+    assert re.search(reason, str(caught.value))
     assert not list(cache.rglob(".new-*"))
 
 
@@ -168,7 +169,9 @@ def test_an_archive_with_a_negative_size(tmp_path: Path, cache: Path) -> None:
     info.size = -512
     path = tmp_path / "app.tar"
     path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
-    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "has -512 bytes", cache)
+    refused(
+        f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "has -512 bytes|invalid offset", cache
+    )
 
 
 def test_files_of_a_plan_do_not_leave_the_image_by_a_link_of_another(tmp_path: Path) -> None:

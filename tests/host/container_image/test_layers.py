@@ -96,7 +96,8 @@ def test_a_damaged_later_header_is_no_end() -> None:
 def test_a_negative_size_is_refused() -> None:
     info = tarfile.TarInfo("a")
     info.size = -512
-    with pytest.raises(LayerError, match="has -512 bytes"):
+    # Debian's Python has the mend of CVE-2025-8194, and refuses it first.
+    with pytest.raises(LayerError, match=r"has -512 bytes|invalid offset"):
         Tree().add(io.BytesIO(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048)))
 
 

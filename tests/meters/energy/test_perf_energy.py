@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.perf import Perf, PerfOptions, parse_line
 
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="needs linux-perf")
-NO_ENERGY = not Path("/sys/bus/event_source/devices/power").exists()
+NO_ENERGY = not Path("/sys/bus/event_source/devices/power/events/energy-pkg").exists()
+"""Some hosts have the unit, with no counter but that of the whole platform, which stands at 0."""
 
 TWO_SOCKETS = """
 n = 0
@@ -50,7 +52,7 @@ def fault(perf: Perf) -> FaultError:
 def test_real_perf_says_why_there_is_none() -> None:
     error = refused(Perf(PerfOptions()))
     assert error.kind is errors.ENERGY_METER_ABSENT
-    assert "Cannot find PMU `power'" in error.message
+    assert re.search("Cannot find PMU `power'|unknown term 'energy-pkg'", error.message)
 
 
 @needs_perf

@@ -60,6 +60,11 @@ GATE_NO_REFERENCE: Final = ErrorKind(
     "{run} has no workload {found} with a primary figure",
     "`--reference` names a workload of the plan that no change of yours touches, as sysbench-cpu",
 )
+GATE_NO_METRIC: Final = ErrorKind(
+    "gate-no-metric",
+    "{run} has no metric {found} that a gate can judge; it has {allowed}",
+    "{suggestion}",
+)
 GATE_NOTHING: Final = ErrorKind(
     "gate-nothing",
     "{new} and {base} share no figure that a gate can judge",
