@@ -24,8 +24,9 @@ from ullage.analysis.gate import WRONG_FAIL, WRONG_PASS, Gate, GateFigure, judge
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.gate import MOST_LOOKS
-from ullage.runs.events import Event, Trial
+from ullage.runs.events import Event, Reason, Trial
 from ullage.runs.reader import RunFolder
+from ullage.workloads.base import GeneratorError
 
 LINE = 0.1
 CELL = ("container", "iperf3")
@@ -177,6 +178,21 @@ def test_a_lost_reference_is_not_the_programs_fault(runs: Path) -> None:
     figure = figure_of(judge(lost, [base], LINE, reference=reference))
     assert figure.outcome == "inconclusive"
     assert figure.reason == "in 24 of 24 trials the reference gave no figure"
+
+
+def test_a_late_generator_is_not_the_programs_fault(runs: Path) -> None:
+    base, same = opened(runs, "base0", "same")
+    late = Reason(code=GeneratorError.code, message="the generator was 0.02 s late")
+    events = tuple(
+        event.model_copy(update={"status": "invalid", "reason": late})
+        if isinstance(event, Trial) and (event.environment, event.workload) == CELL
+        else event
+        for event in same.events
+    )
+    figure = figure_of(judge(replace(same, events=events), [base], LINE))
+    assert figure.outcome == "inconclusive"
+    assert figure.reason is not None
+    assert figure.reason.startswith("in 24 of 24 trials the generator of the load was late")
 
 
 def test_what_a_baseline_lacks_is_said_to_limit(runs: Path) -> None:

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 STORY: Final = Path(__file__).parents[2] / "docs/plans/your-application"
-PATIENT: Final = "deadline_s: 60\n    late_limit_s: 5\n    rate:"
+PATIENT: Final = "deadline_s: 60\n    late_limit_s: 5 "
 """This machine may be busy: what counts here is who wins, and by far."""
 SLEEP: Final = "my $price = 0;\n            select undef, undef, undef, 0.2;"
 
@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "app"
     shutil.copytree(STORY, folder)
     for plan in folder.glob("*.yaml"):
-        plan.write_text(plan.read_text().replace("rate:", PATIENT))
+        plan.write_text(plan.read_text().replace("late_limit_s: 0.5", PATIENT))
     debian = asyncio.run(build(())).tar
     with daemon(tmp_path):
         subprocess.run(["docker", "import", debian, "debian:bookworm"], check=True)

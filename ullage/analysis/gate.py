@@ -38,6 +38,8 @@ WRONG_FAIL: Final = 0.01
 """Chance that any figure of an unchanged program is called worse."""
 WRONG_PASS: Final = 0.05
 """Chance that a figure which is at the line is called within."""
+GENERATOR: Final = "generator"
+"""The code of a trial whose load was not as it was to be: no fault of the program's."""
 ENOUGH_RUNS: Final = 3
 """Baseline runs from which on what differs between runs is in the test."""
 _HOST: Final = ("hostname", "cpu_model", "cpus", "memory_bytes")
@@ -95,6 +97,8 @@ class _Series:
     trials: int
     lost: int
     """Trials without the figure."""
+    unmeasured: int
+    """Trials without it because the machine was too busy for the generator of the load."""
     unrelated: int
     """Trials that have it where the reference has none."""
     without_ratio: int
@@ -109,6 +113,9 @@ class _Series:
     def why_few(self) -> str | None:
         """What keeps too many of its values out of the comparison, and is no fault of it."""
         most = MOST_FAILURES * self.trials
+        if self.unmeasured > most:
+            late = f"{self.unmeasured} of {many(self.trials, 'trial')}"
+            return f"in {late} the generator of the load was late: the machine was too busy"
         if self.unrelated > most:
             lost = f"{self.unrelated} of {many(self.trials, 'trial')}"
             return f"in {lost} the reference gave no figure"
@@ -247,6 +254,7 @@ def _series(folder: RunFolder, metrics: Sequence[str], reference: str | None) ->
                 blocks=len(units),
                 trials=len(trials),
                 lost=measured.lost,
+                unmeasured=measured.unmeasured,
                 unrelated=measured.unrelated,
                 without_ratio=measured.without_ratio,
                 best=measured.best == len(trials) > 0,
@@ -280,6 +288,7 @@ class _Values:
     blocks: list[int] = field(default_factory=list)
     slowness: list[float] = field(default_factory=list)
     lost: int = 0
+    unmeasured: int = 0
     unrelated: int = 0
     without_ratio: int = 0
     best: int = 0
@@ -303,7 +312,9 @@ def _slowness(
             reference = beside.get(block)
             log = None if reference is None else _log(values(reference, unit[1].name), unit[1])
             related = math.nan if log is None else log
-        if not isinstance(value, int | float):
+        if trial.reason is not None and trial.reason.code == GENERATOR:
+            measured.unmeasured += 1
+        elif not isinstance(value, int | float):
             measured.lost += 1
         elif own is None:
             measured.without_ratio += 1

@@ -170,7 +170,7 @@ def _blamed(*attempts: Attempt) -> Iterator[None]:
     except TrialFailedError as error:
         blame = "failed", error.reason.code, error.reason.message
     except InvalidTrialError as error:
-        blame = "invalid", "not-valid", str(error)
+        blame = "invalid", error.code, str(error)
     except UllageError as error:
         if error.kind is RUN_DISK_FULL:
             raise

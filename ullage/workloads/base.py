@@ -147,6 +147,15 @@ Figures: TypeAlias = dict[str, Scalar | Curve]
 class InvalidTrialError(Exception):
     """The program ran, but its figures must not be used. The text says why."""
 
+    code: ClassVar[str] = "not-valid"
+    """Stands beside the text in the trial's record."""
+
+
+class GeneratorError(InvalidTrialError):
+    """The generator of the load was not as good as it has to be: no fault of what it loads."""
+
+    code: ClassVar[str] = "generator"
+
 
 class Workload(ABC, Generic[P]):
     """One thing to run and measure.

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from ullage.runs.records import Curve
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import GeneratorError, InvalidTrialError
 from ullage.workloads.output import SAMPLES_ABOVE, Count, ReportPart, quoted
 
 PROGRAM: Final = "ullage-load"
@@ -47,9 +47,9 @@ class LoadReport(ReportPart):
 
 
 def check_valid(report: LoadReport) -> None:
-    """Raise InvalidTrialError when the generator itself was not as good as it has to be."""
+    """Raise GeneratorError when the generator itself was not as good as it has to be."""
     if not report.valid or report.reason is not None:
-        raise InvalidTrialError(quoted(report.reason or "it does not say why it is not valid"))
+        raise GeneratorError(quoted(report.reason or "it does not say why it is not valid"))
 
 
 def check_distribution(name: str, distribution: Distribution | None, events: int) -> Distribution:
