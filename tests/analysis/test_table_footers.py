@@ -51,7 +51,7 @@ def test_a_walk_without_an_end_is_ended(parquet: Path, monkeypatch: pytest.Monke
         while True:
             signal.pause()  # Python's own handlers would let it go on
 
-    monkeypatch.setattr(footer.pq, "read_metadata", stuck)
+    monkeypatch.setattr(pq, "read_metadata", stuck)
     monkeypatch.setattr(footer, "LIMIT_S", 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
     try:
