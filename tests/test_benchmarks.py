@@ -62,6 +62,7 @@ PROGRAMS = {
     "statistics.injection": ("sysbench", "iperf3"),
     "workloads.connections": ("wrk", "httperf", "nginx"),
     "workloads.flood_ping": ("ping",),
+    "workloads.open_loop": ("gcc", "h2load", "httperf", "wrk"),
     "workloads.pipelines": ("zstd",),
 }
 """Programs and peers that are not ours; without one a benchmark is skipped, with its name."""

@@ -1,8 +1,9 @@
-"""From the wheel to the first answer: `pip install`, then `ullage try` of openssl's SHA-256.
+"""From the wheel to the first answer: installed, then `ullage try` of openssl's SHA-256.
 
-Once on the host's own files, in native and a container, and once from an image that is not there
-yet, in LXC too, with a new cache, as on the first day. Beside hyperfine, which times the command in
-one environment. Packages are there; the registry and pip's cache are as they stand.
+By pip and by `uv tool install`. On the host's own files, in native and a container, and once from
+an image that is not there yet, in LXC too, with a new cache, as on the first day. Beside hyperfine,
+which times the command in one environment. Packages are there; the registry and pip's cache are as
+they stand, uv's cache is new.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,36 +30,62 @@ FAILED: Final = 3
 """Exit status of a run with trials that have no figures; its answer is there."""
 
 
+@dataclass(frozen=True)
+class Installed:
+    """An empty environment with the wheel."""
+
+    by: str
+    seconds: float
+    program: Path
+
+
 def measure(quick: bool) -> Iterator[Figure]:
-    """Install, try twice, and time the peer. `quick`: less time for each."""
+    """Install by both, try in each, and time the peer. `quick`: less time for each."""
     with tempfile.TemporaryDirectory(prefix="ullage-bench-") as name:
         work = Path(name)
         file = wheel.make(wheel.ROOT / "ullage", work)
-        installing_s = timed(sys.executable, "-m", "venv", str(work / "venv"))
-        pip = (str(work / "venv/bin/pip"), "--quiet", "--disable-pip-version-check")
-        installing_s += timed(*pip, "install", str(file))
-        yield Figure("first answer: pip install of the wheel", installing_s, "s")
+        pip, uv = by_pip(file, work), by_uv(file, work)
+        for way in (pip, uv):
+            yield Figure(f"first answer: {way.by} of the wheel", way.seconds, "s")
         peer_s = timed("hyperfine", "--export-json", str(work / "peer.json"), " ".join(COMMAND))
         runs = len(json.loads((work / "peer.json").read_text())["results"][0]["times"])
-        for way in (("--image", "host"), ()):
-            seconds, compared = _try(work, way, "20s" if quick else "30s")
-            words = " ".join(("ullage try", *way))
+        for way, image in ((uv, ("--image", "host")), (pip, ("--image", "host")), (uv, ())):
+            seconds, compared = _try(work, way, image, "20s" if quick else "30s")
+            total_s = way.seconds + seconds
             yield Figure(
-                f"first answer: pip install, {words}",
-                installing_s + seconds,
+                f"first answer: {way.by}, {' '.join(('ullage try', *image))}",
+                total_s,
                 "s",
                 peer="hyperfine (is installed)",
                 peer_value=peer_s,
                 reach=f"at most {LIMIT_S:g} s",
-                holds=installing_s + seconds <= LIMIT_S,
+                holds=total_s <= LIMIT_S,
                 note=f"{seconds:.0f} s of it `try`, in {compared}; hyperfine: {runs} runs in one",
             )
 
 
-def _try(work: Path, way: tuple[str, ...], within: str) -> tuple[float, str]:
+def by_pip(file: Path, work: Path) -> Installed:
+    """Into an environment of `venv`'s, which is counted."""
+    seconds = timed(sys.executable, "-m", "venv", str(work / "venv"))
+    pip = (str(work / "venv/bin/pip"), "--quiet", "--disable-pip-version-check")
+    return Installed(
+        "pip install", seconds + timed(*pip, "install", str(file)), work / "venv/bin/ullage"
+    )
+
+
+def by_uv(file: Path, work: Path) -> Installed:
+    """As a tool, from an empty cache: it compiles nothing, so the first start does."""
+    places = {"UV_CACHE_DIR": "uv", "UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin"}
+    environment = {**os.environ, **{name: str(work / place) for name, place in places.items()}}
+    uv = str(Path(sys.executable).with_name("uv"))
+    install = (uv, "tool", "install", "--quiet", "--python", sys.executable, str(file))
+    return Installed("uv tool install", timed(*install, also=environment), work / "bin/ullage")
+
+
+def _try(work: Path, way: Installed, image: tuple[str, ...], within: str) -> tuple[float, str]:
     """Seconds that it took, and the environments that it compared."""
-    runs = work / ("runs" + "-".join(way))
-    ullage = (str(work / "venv/bin/ullage"), "try", *way, "--within", within, "--metric", METRIC)
+    runs = work / "-".join(("runs", *way.by.split(), *image))
+    ullage = (str(way.program), "try", *image, "--within", within, "--metric", METRIC)
     environment = {**os.environ, "ULLAGE_CACHE_DIR": str(work / "cache")}
     seconds = timed(*ullage, "--runs", str(runs), "--", *COMMAND, also=environment)
     (report,) = runs.glob("*/report.html")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.figures import main_of_all
-from benchmarks.workloads import connections, flood_ping, pipelines
+from benchmarks.workloads import connections, flood_ping, open_loop, pipelines
 
 BENCHMARKS = {
     "connections": connections.measure,
     "flood_ping": flood_ping.measure,
+    "open_loop": open_loop.measure,
     "pipelines": pipelines.measure,
 }
 

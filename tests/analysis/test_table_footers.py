@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,10 +40,24 @@ def test_a_footer_at_which_arrow_ends_the_process(parquet: Path) -> None:
     start = whole.index(HISTOGRAMS)
     for damaged in flips(whole, start, start + len(HISTOGRAMS)):
         parquet.write_bytes(damaged)
-        if not footer.is_safe(parquet):
+        if footer.fault(parquet) is not None:
             refused(errors.TABLE_NOT_READABLE, parquet, "its footer is damaged", "copy the file")
             dangers += 1
     assert dangers
+
+
+def test_a_walk_without_an_end_is_ended(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(_: Path) -> None:
+        while True:
+            signal.pause()  # Python's own handlers would let it go on
+
+    monkeypatch.setattr(pq, "read_metadata", stuck)
+    monkeypatch.setattr(footer, "LIMIT_S", 1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    try:
+        assert footer.fault(parquet) == "its footer could not be walked through in 1 s"
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
 
 
 def test_a_name_that_is_no_text(parquet: Path) -> None:

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ullage.common.signals import AGAIN_S
+from ullage.common.signals import AGAIN_S, interruptible
 
 # Work whose tear-down never ends, in one of three ways.
 CONTROLLER = """
@@ -77,6 +78,51 @@ def test_the_first_is_enough_where_nothing_hangs() -> None:
     assert output == "gone\n"
     assert "CancelledError" in messages
     assert "left" not in messages
+
+
+NOTEBOOK = """
+import asyncio
+from ullage.common.signals import interruptible
+
+async def work():
+    try:
+        print("working", flush=True)
+        await asyncio.sleep(1000)
+    finally:
+        print("gone", flush=True)
+
+async def cell():
+    try:
+        interruptible(work(), lambda: "nothing")
+    except asyncio.CancelledError:
+        print("told", flush=True)
+
+async def kernel():
+    await cell()
+    print("goes on", flush=True)
+
+asyncio.run(kernel())
+"""
+
+
+def test_where_a_loop_runs_the_first_cancels_the_work_and_the_loop_goes_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as kernel:
+        assert kernel.stdout is not None
+        assert kernel.stdout.readline() == "working\n"
+        kernel.send_signal(signal.SIGINT)
+        output, messages = kernel.communicate(timeout=60)
+    assert output.split("\n") == ["gone", "told", "goes on", ""], messages
+    assert kernel.returncode == 0
+
+
+def test_in_another_thread_it_runs_to_its_end() -> None:
+    async def work() -> str:
+        return "done"
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(interruptible, work(), lambda: "nothing").result() == "done"
 
 
 def test_what_was_abandoned_does_not_hold_the_process() -> None:

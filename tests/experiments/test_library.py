@@ -126,13 +126,12 @@ def test_a_bad_plan_is_an_error_of_the_catalogue(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_running_loop_is_told() -> None:
-    async def cell() -> None:
-        ullage.run(PLAN)
+@pytest.mark.root
+def test_a_plan_is_run_where_a_loop_runs_as_in_a_notebook(tmp_path: Path) -> None:
+    async def cell() -> ullage.Run:
+        return ullage.run(PLAN, runs=tmp_path / "runs")
 
-    with pytest.raises(errors.UllageError) as refusal:
-        asyncio.run(cell())
-    assert refusal.value.kind is errors.LIBRARY_IN_A_LOOP
+    assert asyncio.run(cell()).analysis.trials == 2 * 3
 
 
 def test_an_interrupted_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

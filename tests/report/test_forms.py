@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
@@ -21,6 +22,7 @@ from ullage.analysis.tables.forms import FormRow
 from ullage.common import errors
 from ullage.report import export, forms
 from ullage.runs.reader import RunFolder
+from ullage.runs.records import Metric, WorkloadRecord
 
 compare = commandkit.in_this_process("compare")
 exported = commandkit.in_this_process("export")
@@ -100,6 +102,66 @@ def test_other_figures_go_to_reframe_and_prometheus(tmp_path: Path) -> None:
     }
 
 
+PAINTED = WorkloadRecord(
+    key="paint",
+    workload="paint",
+    resource="cpu",
+    title="paints",
+    parameters={},
+    duration_s=1.0,
+    metrics=(
+        Metric(name="seconds", unit="s", better="lower", description="time", primary=True),
+        Metric(name="cpu_seconds", unit="s", better="lower", description="of CPUs"),
+    ),
+)
+LOST = [(1, "container", "paint"), (4, "container", "paint"), (2, "native", "paint")]
+
+
+@pytest.fixture
+def painted(tmp_path: Path) -> RunFolder:
+    """A run of times in which three trials failed."""
+    return RunFolder.open(make_run(tmp_path / "run", workloads=[PAINTED], failures=LOST))
+
+
+@pytest.mark.parametrize("form", (*TIMES, "reframe"))
+def test_a_trial_that_failed_is_not_dropped(painted: RunFolder, form: str, tmp_path: Path) -> None:
+    file = tmp_path / "times.json"
+    file.write_bytes(forms.write(painted, overhead.analyse(painted), form))
+    rows = readers.read(file)
+    assert len(rows) == len(painted.trials)
+    lost = sorted("container" in row.environment for row in rows if row.value is None)
+    assert lost == [False, True, True]
+    (reason,) = {t.reason.code for t in painted.trials if t.reason is not None}
+    assert file.read_text().count(reason) == len(LOST)
+
+
+def test_a_case_whose_trial_lacks_one_of_two_figures_keeps_the_other(painted: RunFolder) -> None:
+    first = next(trial for trial in painted.trials if trial.status == "ok")
+    whole = forms.Measured(
+        painted.resolved.environments[0], PAINTED, PAINTED.metrics[0], painted.trials
+    )
+    other = dataclasses.replace(whole, metric=PAINTED.metrics[1])
+    trial = first.model_copy(update={"metrics": {"seconds": 2.0}})
+    case = forms.reframe_case(trial, [whole, other])
+    assert (case["result"], case["fail_phase"]) == ("fail", "performance")
+    document = readers.Reframe.model_validate({"session_info": {}, "runs": [{"testcases": [case]}]})
+    assert {row.metric: row.value for row in document.rows()} == {
+        "seconds": 2.0,
+        "cpu_seconds": None,
+    }
+
+
+def test_time_of_the_cpu_is_the_program_s_or_nobody_s(timed: Path, painted: RunFolder) -> None:
+    folder = RunFolder.open(timed)
+    document = json.loads(forms.write(folder, overhead.analyse(folder), "google-benchmark"))
+    expected = sorted(trial.metrics["cpu_seconds"] for trial in folder.trials)
+    assert sorted(item["cpu_time"] for item in document["benchmarks"]) == expected
+    for trial in painted.trials:
+        trial.metrics.pop("cpu_seconds", None)
+    document = json.loads(forms.write(painted, overhead.analyse(painted), "google-benchmark"))
+    assert not any("cpu_time" in item for item in document["benchmarks"])
+
+
 @pytest.mark.parametrize("form", TIMES)
 def test_a_run_without_times_is_refused_by_name(tmp_path: Path, form: str) -> None:
     folder = RunFolder.open(make_run(tmp_path / "run", blocks=6))
@@ -139,7 +201,25 @@ REFRAME = {
                     "system": "here",
                     "environ": "gnu",
                     "perfvars": [{"name": "triad", "value": 9, "unit": "GB/s"}],
-                }
+                },
+                {
+                    "name": "stream",
+                    "system": "here",
+                    "environ": "gnu",
+                    "result": "fail",
+                    "fail_phase": "sanity",
+                    "perfvars": None,
+                },
+                {
+                    "name": "stream",
+                    "system": "here",
+                    "environ": "gnu",
+                    "result": "fail",
+                    "fail_phase": "performance",
+                    "perfvars": [{"name": "triad", "value": 2, "unit": "GB/s"}],
+                },
+                {"name": "skipped", "system": "here", "result": "skip"},
+                {"name": "never", "system": "here", "environ": "gnu", "result": "fail"},
             ]
         }
     ],
@@ -163,7 +243,15 @@ REFRAME = {
                 FormRow("BM_a", "benchmark", "time", None, "s", "lower"),
             ],
         ),
-        (REFRAME, [FormRow("here:gnu", "stream", "triad", 9, "GB/s", None)]),
+        (
+            REFRAME,
+            [
+                FormRow("here:gnu", "stream", "triad", 9, "GB/s", None),
+                FormRow("here:gnu", "stream", "triad", None, "GB/s", None),
+                FormRow("here:gnu", "stream", "triad", 2, "GB/s", None),
+                FormRow("here:gnu", "never", "performance", None, "", None),
+            ],
+        ),
     ],
 )
 def test_what_failed_has_no_value_and_aggregates_are_no_measurements(

@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any, Final, TypeVar
 
@@ -31,6 +32,8 @@ T = TypeVar("T")
 def interruptible(work: Coroutine[Any, Any, T], left: Callable[[], str]) -> T:
     """Run it so that Ctrl-C, SIGTERM and a hang-up cancel it once; it then tears down in order.
 
+    Only the main thread hears them; in another one nothing but the work's own end ends it.
+
     left: says what would be left were the process to end now, in one line.
     """
     wish = _Wish(left)
@@ -49,9 +52,19 @@ def interruptible(work: Coroutine[Any, Any, T], left: Callable[[], str]) -> T:
 
     with wish.heard():
         try:
-            return asyncio.run(guarded())
+            return run_here(guarded())
         finally:
             linger.cancel()
+
+
+def run_here(work: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`; where a loop runs already, as in a notebook, in a thread with its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 class _Wish:
@@ -67,7 +80,10 @@ class _Wish:
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
-        """Listen, not by the event loop: that may be what hangs."""
+        """Listen, not by the event loop: that may be what hangs, or in another thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else we run under `nohup`
             numbers.append(signal.SIGHUP)

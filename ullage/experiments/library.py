@@ -6,8 +6,6 @@ values; faults are `ullage.common.errors.UllageError`, each with a code and a hi
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +21,7 @@ from ullage.analysis.runchanges import Changes
 from ullage.analysis.tables import answer as tables
 from ullage.analysis.tables import table as sheets
 from ullage.analysis.tables.request import Criteria, Method, TableRequest
-from ullage.common.errors import LIBRARY_IN_A_LOOP, RUN_INTERRUPTED, UllageError
+from ullage.common.errors import RUN_INTERRUPTED, UllageError
 from ullage.common.text import clean
 from ullage.runs import RUNS, parquet
 from ullage.runs.events import Trial
@@ -130,8 +128,8 @@ def open_run(path: Path | str) -> Run:
 def run(plan: Path | str | Mapping[str, Any], *, runs: Path | str = RUNS) -> Run:
     """Run a plan to its end: a file, or the plan itself as a mapping.
 
-    runs: where the run folder is made. RUN_INTERRUPTED when it was stopped; LIBRARY_IN_A_LOOP where
-    an event loop runs already, as in a notebook. Needs what `ullage run` needs.
+    runs: where the run folder is made. RUN_INTERRUPTED when Ctrl-C, which only the main thread
+    hears, stopped it. Needs what `ullage run` needs; a notebook's cell waits for its end.
     """
     # They measure; who only reads runs does not load them.
     from ullage.common.files import put  # noqa: PLC0415
@@ -141,9 +139,6 @@ def run(plan: Path | str | Mapping[str, Any], *, runs: Path | str = RUNS) -> Run
     from ullage.runs import writer  # noqa: PLC0415
     from ullage.runs.records import PLAN  # noqa: PLC0415
 
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise UllageError(LIBRARY_IN_A_LOOP)
     if isinstance(plan, Mapping):
         text = yaml.safe_dump(dict(plan), sort_keys=False)
     else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from typing import Final
 
 from ullage.common.errors import HOST_NEEDS_ROOT, INSTANCE_NOT_LIMITED, UllageError
 from ullage.common.quantities import format_bytes, memory_bytes
+from ullage.common.signals import run_here
 from ullage.engine import resolved
 from ullage.environments.containers.oci import Oci
 from ullage.environments.native import Native
@@ -32,7 +32,7 @@ def faults(plan: Plan, cells: Matrix) -> list[UllageError]:
             check(plan, cells)
         except UllageError as error:
             errors.append(error)
-    return [*errors, *asyncio.run(_absent(cells))]
+    return [*errors, *run_here(_absent(cells))]
 
 
 def _check_room(_plan: Plan, cells: Matrix) -> None:

@@ -1,7 +1,8 @@
 """A run's single measurements as other tools write theirs, and its answer as Prometheus reads it.
 
-Times only where a tool has nothing but times; what it cannot hold is left out, and an export of
-which nothing is left is refused.
+Times only where a tool has nothing but times; curves are left out, and an export of which nothing
+is left is refused. A trial without the figure is never dropped: it stands there as that tool
+writes a failure, or where it has no way to, in `failed` beside its list of results.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ullage import __version__
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.errors import EXPORT_NOTHING_FITS, UllageError
 from ullage.common.text import clean
+from ullage.runs.events import Trial
 from ullage.runs.listing import first_instant
 from ullage.runs.pairs import values
 from ullage.runs.reader import RunFolder
@@ -28,38 +30,74 @@ from ullage.stats.quantiles import quantile
 
 @dataclass(frozen=True)
 class Measured:
-    """The values of one figure in one environment, trial by trial."""
+    """One figure in one environment, trial by trial."""
 
     environment: EnvironmentRecord
     workload: WorkloadRecord
     metric: Metric
-    values: Sequence[float]
+    trials: Sequence[Trial]
 
     @property
     def name(self) -> str:
         """Of all three, as other tools name a benchmark."""
         return clean(f"{self.environment.key}/{self.workload.key}/{self.metric.name}", 400)
 
+    def value(self, trial: Trial) -> float | None:
+        """None: it failed, or has no such figure."""
+        figure = values(trial, self.metric.name)
+        return None if isinstance(figure, list) else figure
+
+    @property
+    def values(self) -> list[float]:
+        """Of the trials that have one."""
+        return [value for trial in self.trials if (value := self.value(trial)) is not None]
+
+    @property
+    def failed(self) -> list[Trial]:
+        """The others."""
+        return [trial for trial in self.trials if self.value(trial) is None]
+
 
 def _measured(folder: RunFolder, unit: str | None = None) -> list[Measured]:
     """The primary figures, curves left out; with `unit` only those in it."""
-    series: dict[tuple[str, str, str], list[float]] = {}
+    trials: dict[tuple[str, str], list[Trial]] = {}
     for trial in folder.trials:
-        for metric, figure in trial.metrics.items():
-            if values(trial, metric) is not None and isinstance(figure, int | float):
-                series.setdefault((trial.environment, trial.workload, metric), []).append(figure)
+        trials.setdefault((trial.environment, trial.workload), []).append(trial)
     return [
-        Measured(environment, workload, metric, series[key])
+        Measured(environment, workload, metric, trials[cell])
         for workload in folder.resolved.workloads
         for metric in workload.metrics
-        if metric.primary and unit in (None, metric.unit)
+        if metric.primary and metric.coordinate is None and unit in (None, metric.unit)
         for environment in folder.resolved.environments
-        if (key := (environment.key, workload.key, metric.name)) in series
+        if (cell := (environment.key, workload.key)) in trials
+    ]
+
+
+def _why(trial: Trial) -> str:
+    """A trial has no figure."""
+    reason = trial.reason
+    if reason is None:
+        return "it has no such figure"
+    return clean(f"{trial.status}: {reason.code}: {reason.message}", 400)
+
+
+def _failures(measured: Iterable[Measured]) -> list[dict[str, str]]:
+    """For tools that have no place for one."""
+    return [
+        {
+            "name": item.name,
+            "group": item.workload.key,
+            "trial": trial.trial,
+            "reason": _why(trial),
+        }
+        for item in measured
+        for trial in item.failed
     ]
 
 
 def _hyperfine(folder: RunFolder, analysis: Analysis) -> Any:
     """`hyperfine --export-json`; the commands are the environments."""
+    measured = _measured(folder, "s")
     return {
         "results": [
             {
@@ -69,11 +107,13 @@ def _hyperfine(folder: RunFolder, analysis: Analysis) -> Any:
                 "median": statistics.median(item.values),
                 "min": min(item.values),
                 "max": max(item.values),
-                "times": list(item.values),
+                "times": item.values,
                 "exit_codes": [0] * len(item.values),
             }
-            for item in _measured(folder, "s")
-        ]
+            for item in measured
+            if item.values
+        ],
+        "failed": _failures(measured),
     }
 
 
@@ -84,6 +124,7 @@ def _deviation(sample: Sequence[float]) -> float | None:
 def _pytest_benchmark(folder: RunFolder, analysis: Analysis) -> Any:
     """`pytest --benchmark-json`; a group is a workload."""
     host = folder.resolved.host
+    measured = _measured(folder, "s")
     return {
         "machine_info": {
             "node": host.get("hostname"),
@@ -93,7 +134,8 @@ def _pytest_benchmark(folder: RunFolder, analysis: Analysis) -> Any:
             "cpu": {"brand_raw": host.get("cpu_model"), "count": host.get("cpus")},
         },
         "commit_info": {"id": folder.resolved.labels.get("commit")},
-        "benchmarks": [_pytest_item(item) for item in _measured(folder, "s")],
+        "benchmarks": [_pytest_item(item) for item in measured if item.values],
+        "failed": _failures(measured),
         "datetime": first_instant(folder.events),
         "version": "5.1.0",
     }
@@ -133,7 +175,7 @@ def _pytest_item(item: Measured) -> dict[str, Any]:
             "ops": 1 / mean if mean else 0.0,
             "total": sum(sample),
             "iterations": 1,
-            "data": list(item.values),
+            "data": item.values,
         },
     }
 
@@ -147,30 +189,46 @@ def _google_benchmark(folder: RunFolder, analysis: Analysis) -> Any:
             "host_name": host.get("hostname"),
             "executable": f"ullage {__version__}",
             "num_cpus": host.get("cpus"),
-            "library_build_type": "release",
         },
         "benchmarks": [
             {
                 "name": item.name,
                 "run_name": item.name,
                 "run_type": "iteration",
-                "repetitions": len(item.values),
+                "repetitions": len(item.trials),
                 "repetition_index": number,
                 "threads": 1,
                 "iterations": 1,
-                "real_time": value,
-                "cpu_time": value,
+                **_google_times(item, trial),
                 "time_unit": "s",
             }
             for item in _measured(folder, "s")
-            for number, value in enumerate(item.values)
+            for number, trial in enumerate(item.trials)
         ],
     }
 
 
+def _google_times(item: Measured, trial: Trial) -> dict[str, Any]:
+    """Of the CPU only where the program's own was measured beside its time."""
+    value = item.value(trial)
+    if value is None:
+        return {"error_occurred": True, "error_message": _why(trial)}
+    cpu_s = values(trial, "cpu_seconds") if item.metric.name == "seconds" else None
+    return {"real_time": value} | ({} if cpu_s is None else {"cpu_time": cpu_s})
+
+
 def _reframe(folder: RunFolder, analysis: Analysis) -> Any:
-    """`reframe --report-file`: the performance variables of each test, by the median."""
+    """`reframe --report-file`, as of `--reruns`: a run is a block, a test case is a trial."""
     host = folder.resolved.host
+    figures: dict[tuple[str, str], list[Measured]] = {}
+    for item in _measured(folder):
+        figures.setdefault((item.environment.key, item.workload.key), []).append(item)
+    blocks: dict[int, list[dict[str, Any]]] = {}
+    for trial in folder.trials:
+        if items := figures.get((trial.environment, trial.workload)):
+            blocks.setdefault(trial.block, []).append(
+                reframe_case(trial, items) | {"system": host.get("hostname")}
+            )
     return {
         "session_info": {
             "data_version": "4.0",
@@ -179,31 +237,35 @@ def _reframe(folder: RunFolder, analysis: Analysis) -> Any:
             "version": f"ullage {__version__}",
         },
         "runs": [
-            {
-                "run_index": 0,
-                "testcases": [
-                    {
-                        "name": item.workload.key,
-                        "display_name": item.name,
-                        "system": host.get("hostname"),
-                        "environ": item.environment.key,
-                        "result": "pass",
-                        "perfvars": [
-                            {
-                                "name": item.metric.name,
-                                "value": statistics.median(item.values),
-                                "unit": item.metric.unit,
-                                "reference": 0,
-                                "thres_low": None,
-                                "thres_high": None,
-                            }
-                        ],
-                    }
-                    for item in _measured(folder)
-                ],
-            }
+            {"run_index": block, "testcases": cases} for block, cases in sorted(blocks.items())
         ],
     }
+
+
+def reframe_case(trial: Trial, figures: Sequence[Measured]) -> dict[str, Any]:
+    """A figure that it lacks fails the case, as one that it cannot extract does in ReFrame."""
+    lacking = [item for item in figures if item.value(trial) is None]
+    case = {
+        "name": trial.workload,
+        "display_name": clean(f"{trial.environment}/{trial.workload}", 400),
+        "environ": trial.environment,
+        "result": "fail" if lacking else "pass",
+        "perfvars": [
+            {
+                "name": item.metric.name,
+                "value": item.value(trial),
+                "unit": item.metric.unit,
+                "reference": 0,
+                "thres_low": None,
+                "thres_high": None,
+            }
+            for item in figures
+        ],
+    }
+    if not lacking:
+        return case
+    phase = {"failed": "run", "invalid": "sanity", "ok": "performance"}[trial.status]
+    return case | {"fail_phase": phase, "fail_reason": _why(trial)}
 
 
 LABELS: Final = ("environment", "baseline", "workload", "metric")

@@ -188,8 +188,8 @@ def _ragged(file: Path, row: Any, delimiter: str) -> UllageError:
 
 
 def _parquet(file: Path, names: Mapping[str, str]) -> dict[str, Any]:
-    if not footer.is_safe(file):
-        raise _unreadable(file, "its footer is damaged", "copy the file again, or write it anew")
+    if (fault := footer.fault(file)) is not None:
+        raise _unreadable(file, fault, "copy the file again, or write it anew")
     try:
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()

@@ -23,6 +23,8 @@ MOST_BYTES: Final = 16 << 20
 """Of a file: JSON takes a hundred bytes of memory for some of its characters."""
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e300, le=1e300)]
 Name = Annotated[str, Field(max_length=10_000)]
+NO_VARIABLE: Final = "performance"
+"""Of a test of ReFrame that failed each time: what it would have measured stands nowhere."""
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -46,6 +48,12 @@ class Form(BaseModel):
         """Its measurements; ValueError where two lists of them do not match."""
 
 
+class _Failure(BaseModel):
+    """What an export of a run adds where the tool itself has no place for it."""
+
+    name: Name
+
+
 class _HyperfineResult(BaseModel):
     command: Name
     times: list[Number]
@@ -56,6 +64,7 @@ class Hyperfine(Form):
     """`hyperfine --export-json`: each command is an environment."""
 
     results: list[_HyperfineResult] = Field(min_length=1)
+    failed: list[_Failure] = []
 
     def rows(self) -> Iterable[FormRow]:
         for result in self.results:
@@ -63,6 +72,8 @@ class Hyperfine(Form):
             for seconds, code in zip(result.times, codes, strict=True):
                 value = seconds if code == 0 else None
                 yield FormRow(result.command, "command", "time", value, "s", "lower")
+        for failure in self.failed:
+            yield FormRow(failure.name, "command", "time", None, "s", "lower")
 
 
 class _PytestStats(BaseModel):
@@ -75,17 +86,25 @@ class _PytestBenchmark(BaseModel):
     stats: _PytestStats
 
 
+class _PytestFailure(_Failure):
+    group: Name | None = None
+
+
 class PytestBenchmark(Form):
     """`pytest --benchmark-json`: each benchmark is an environment, a group is a workload."""
 
     machine_info: dict[str, Any]
     benchmarks: list[_PytestBenchmark] = Field(min_length=1)
+    failed: list[_PytestFailure] = []
 
     def rows(self) -> Iterable[FormRow]:
         for benchmark in self.benchmarks:
             for seconds in benchmark.stats.data:
                 group = benchmark.group or "benchmark"
                 yield FormRow(benchmark.fullname, group, "time", seconds, "s", "lower")
+        for failure in self.failed:
+            group = failure.group or "benchmark"
+            yield FormRow(failure.name, group, "time", None, "s", "lower")
 
 
 class _GoogleResult(BaseModel):
@@ -114,15 +133,22 @@ class GoogleBenchmark(Form):
 
 class _ReframeVariable(BaseModel):
     name: Name
-    value: Number
+    value: Number | None
     unit: Name | None = None
 
 
 class _ReframeCase(BaseModel):
     name: Name
-    system: Name = ""
+    system: Name | None = None
     environ: Name | None = None
+    result: Name = "pass"
+    fail_phase: Name | None = None
     perfvars: list[_ReframeVariable] | None = None
+
+    @property
+    def lost(self) -> bool:
+        """It failed; but one that is only off its reference was measured."""
+        return self.result not in ("pass", "skip") and self.fail_phase != "performance"
 
 
 class _ReframeRun(BaseModel):
@@ -130,17 +156,27 @@ class _ReframeRun(BaseModel):
 
 
 class Reframe(Form):
-    """`reframe --report-file`: a system with its environment is one here, a test is a workload."""
+    """`reframe --report-file`: a system with its environment is one here, a test is a workload.
+
+    A case that failed has no value of any variable that the others of its test have.
+    """
 
     session_info: dict[str, Any]
     runs: list[_ReframeRun] = Field(min_length=1)
 
     def rows(self) -> Iterable[FormRow]:
-        for case in (case for run in self.runs for case in run.testcases):
-            environment = f"{case.system}:{case.environ or ''}".strip(":")
-            for variable in case.perfvars or ():
-                unit = variable.unit or ""
-                yield FormRow(environment, case.name, variable.name, variable.value, unit, None)
+        cases = [case for run in self.runs for case in run.testcases]
+        units: dict[str, dict[str, str]] = {case.name: {} for case in cases}
+        for case in cases:
+            units[case.name] |= {v.name: v.unit or "" for v in case.perfvars or ()}
+        for case in cases:
+            environment = f"{case.system or ''}:{case.environ or ''}".strip(":")
+            values = {v.name: v.value for v in case.perfvars or ()}
+            if case.lost:
+                values = dict.fromkeys(units[case.name] or (NO_VARIABLE,))
+            for name, value in values.items():
+                unit = units[case.name].get(name, "")
+                yield FormRow(environment, case.name, name, value, unit, None)
 
 
 FORMS: Final[Mapping[str, type[Form]]] = {

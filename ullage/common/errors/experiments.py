@@ -283,11 +283,6 @@ TRY_TOO_SHORT: Final = ErrorKind(
 
 # Errors of ullage as a library.
 
-LIBRARY_IN_A_LOOP: Final = ErrorKind(
-    "library-in-a-loop",
-    "an event loop runs here already, as in a notebook",
-    "run it by `!ullage run PLAN` in a cell of its own, then `ullage.open_run(FOLDER)`",
-)
 RUN_INTERRUPTED: Final = ErrorKind(
     "run-interrupted", "{path} was interrupted", "`ullage run --resume {path}` goes on"
 )
