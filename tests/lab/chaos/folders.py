@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import gc
 import io
 import json
 import os
@@ -28,9 +29,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
+
+from typer.main import get_command
 
 from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.cli import main
@@ -201,6 +205,12 @@ def _nowhere() -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(), "utf-8", errors="replace")
 
 
+@cache
+def _command_line() -> Any:
+    """The whole of it, which Typer else builds anew for each call."""
+    return get_command(main.app)
+
+
 def called(argv: Sequence[str]) -> str | None:
     """What is wrong with how the command ended; None: nothing."""
 
@@ -211,7 +221,7 @@ def called(argv: Sequence[str]) -> str | None:
     signal.alarm(PATIENCE_S)
     try:
         with contextlib.redirect_stdout(_nowhere()), contextlib.redirect_stderr(_nowhere()):
-            main.app(list(argv), standalone_mode=False)
+            _command_line().main(list(argv), standalone_mode=False)
     except TooLong:
         return f"{argv[0]} takes longer than {PATIENCE_S} s"
     except (UllageError, OSError, SystemExit):
@@ -229,7 +239,8 @@ def called(argv: Sequence[str]) -> str | None:
 def go(first: int, count: int, step: int = 1) -> list[Fault]:
     """Changes `first`, `first + step`, …; each is made by its number alone."""
     faults: list[Fault] = []
-    with tempfile.TemporaryDirectory(prefix="ullage-folders-") as name:
+    gc.freeze()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         work = Path(name)
         runs = {kind: make(kind, work) for kind in KINDS}
         for number in range(first, first + count * step, step):

@@ -1,17 +1,19 @@
-"""Campaigns that are programs of their own, slice by slice: changed journals, changed folders."""
+"""Slices of two campaigns that also are programs of their own: changed journals and folders."""
 
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Final
 
+from tests.lab.chaos import folders
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError, numbered
 
 _FLIPS: Final = 10_000
-_CHANGES: Final = 50
+_CHANGES: Final = 250
 _NUMBER: Final = r"([\d,]+)"
 
 
@@ -31,16 +33,19 @@ def _journal(case: Case) -> None:
 
 
 def _folder_cases(seed: int) -> Iterable[str]:
-    return numbered("changes", 2000)
+    return numbered("changes", 400)
 
 
 def _folders(case: Case) -> None:
     """Values changed in a folder's JSON; the number of the slice says which."""
     first = (case.seed * 1_000_000) + int(case.name.rpartition("-")[2]) * _CHANGES
-    argv = ["--first", str(first), "--count", str(_CHANGES), "--workers", "1"]
-    case.counts["changes"] += sum(
-        _counts(rf"folders: {_NUMBER} changes", _said(case, "tests.lab.chaos.folders", *argv))
-    )
+    faults = folders.go(first, _CHANGES)
+    case.counts["changes"] += _CHANGES
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    case.most("most_memory_mb", peak * 1024 / 1e6)
+    if faults:
+        whole = "\n".join(f"--first {fault.number} --count 1: {fault}" for fault in faults)
+        raise FaultFoundError(whole)
 
 
 def _said(case: Case, module: str, *argv: str) -> str:

@@ -16,7 +16,7 @@ from tests.lab.chaos.ledger import Ledger, Played, table
 CASES = {
     "kills": ("native-0",),
     "surroundings": ("told-native-0", "clock-native-0"),
-    "lying-agents": ("exit-twice", "exit-first"),
+    "lying-agents": ("native/exit-twice", "oci/exit-first", "lxc/exit-flip"),
 }
 MUTATIONS = 300
 
@@ -37,11 +37,11 @@ def test_a_few_cases(campaign: str, tmp_path: Path, agent_binary: Path) -> None:
 
 def test_a_fault_prints_what_repeats_it(tmp_path: Path) -> None:
     """There is no such lie, so the case fails."""
-    argv = ("--seed", "5", "--only", "lying-agents", "--case", "no-such-lie")
+    argv = ("--seed", "5", "--only", "lying-agents", "--case", "native/no-such-lie")
     played = chaos(tmp_path / "ledger", *argv)
     assert played.returncode == 1
     assert f"-m tests.lab.chaos {' '.join(argv)}" in played.stdout
-    assert played.stdout.rstrip().endswith("| 1 of 271 cases | 1 |")
+    assert played.stdout.rstrip().endswith("| 1 of 813 cases | 1 |")
 
 
 def test_the_table_adds_up_what_was_done(tmp_path: Path) -> None:

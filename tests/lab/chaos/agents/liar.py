@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An agent that lies: the real one behind it, and a rule by which its words are changed.
 
-`ULLAGE_LIE` is the rule's file, `ULLAGE_HONEST_AGENT` the real agent. Only the standard library: it
-starts in an instant.
+`ULLAGE_LIE` is the rule's file, `ULLAGE_HONEST_AGENT` the real agent; without one, the arguments
+are the program at whose other end an agent is. Only the standard library: it starts in an instant.
 """
 
 from __future__ import annotations
@@ -56,9 +56,14 @@ class Liar:
             self.seen += 1
             at = self.rule.get("at", 1)
             if self.seen == at or (self.seen > at and self.rule.get("always", False)):
-                getattr(self, f"lie_{self.rule['lie']}")(kind, body, fields)
+                self.lie(kind, body, fields)
                 return
         self.say(frame(kind, body))
+
+    def lie(self, kind: int, body: bytes, fields: dict[str, Any]) -> None:
+        """Do what the rule says; that it was done is seen by a file."""
+        Path(f"{os.environ['ULLAGE_LIE']}.done").touch()
+        getattr(self, f"lie_{self.rule['lie']}")(kind, body, fields)
 
     def _about(self, kind: int, fields: dict[str, Any]) -> bool:
         about = self.rule["about"]
@@ -170,7 +175,8 @@ class Liar:
 
 def main() -> None:
     rule = json.loads(Path(os.environ["ULLAGE_LIE"]).read_bytes())
-    argv = [os.environ["ULLAGE_HONEST_AGENT"], *sys.argv[1:]]
+    honest = os.environ.get("ULLAGE_HONEST_AGENT")
+    argv = [honest, *sys.argv[1:]] if honest else sys.argv[1:]
     agent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert agent.stdin is not None and agent.stdout is not None
     liar = Liar(rule, sys.stdout.buffer)
@@ -179,7 +185,9 @@ def main() -> None:
     magic = agent.stdout.readline()
     if rule["about"] == "magic":
         liar.rule["about"] = "nothing"
-        getattr(liar, f"lie_{rule['lie']}")(0, b"", {})
+        liar.lie(0, b"", {})
+    if "magic" in rule:
+        Path(f"{os.environ['ULLAGE_LIE']}.done").touch()
     liar.say(bytes.fromhex(rule["magic"]) if "magic" in rule else magic)
     while header := agent.stdout.read(HEADER.size):
         _, kind, _, length = HEADER.unpack(header)

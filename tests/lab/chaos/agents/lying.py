@@ -1,4 +1,7 @@
-"""Lying agents in the place of the real one, through the whole of `ullage run`."""
+"""Lying agents in the place of the real one, through the whole of `ullage run`.
+
+A native agent is the liar itself; what comes out of a container passes through it on the way.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import os
 import random
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +18,7 @@ from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError
 from tests.lab.chaos.controller import GONE_S, Controller
 from tests.lab.chaos.subjects import Attacked, Subject, check_words, told
 from ullage.environments.agent import client
+from ullage.environments.agent.transport import Transport
 
 DEADLINE_S: Final = 180.0
 """Two trials, each with a start of 10 s, and 30 s of patience for the answers in it."""
@@ -22,33 +26,35 @@ MEMORY_BYTES: Final = 500_000_000
 _LIAR: Final = Path(__file__).with_name("liar.py")
 _PLAN: Final = """\
 name: lied-to
-baseline: native
-image: host
-resources: {cpus: 1, memory: 256MiB}
+baseline: {name}
+{image}resources: {{cpus: 1, memory: 256MiB}}
 environments:
-  native: {provider: native}
+  {name}: {{provider: {name}}}
 workloads:
-  - {name: command, argv: [sh, -c, "sleep 0.01; echo 42"], timeout_s: 3}
-blocks: {min: 1, max: 1}
+  - {{name: command, argv: [sh, -c, "sleep 0.01; echo 42"], timeout_s: 3}}
+blocks: {{min: 1, max: 1}}
 seed: 3
 """
-_SUBJECT: Final = Subject("lied-to", _PLAN, finished=2)
+SUBJECTS: Final = {
+    name: Subject("lied-to", _PLAN.format(name=name, image=image), finished=2)
+    for name, image in (("native", "image: host\n"), ("oci", ""), ("lxc", ""))
+}
 
 
 def _cases(seed: int) -> Iterable[str]:
     names = list(LIES)
     random.Random(seed).shuffle(names)
-    return names
+    return [f"{kind}/{name}" for name in names for kind in SUBJECTS]
 
 
 def play(case: Case) -> None:
     """One run with one lie; then what it left is read and cleaned away."""
-    attacked = Attacked(case, _SUBJECT)
-    os.environ["ULLAGE_HONEST_AGENT"] = str(client.binary())
-    os.environ["ULLAGE_AGENT"] = str(_LIAR)
+    kind, _, name = case.name.partition("/")
+    attacked = Attacked(case, SUBJECTS[kind])
     rule = case.place / "lie.json"
-    rule.write_text(json.dumps(LIES[case.name]), encoding="utf-8")
+    rule.write_text(json.dumps(LIES[name]), encoding="utf-8")
     os.environ["ULLAGE_LIE"] = str(rule)
+    _put_liar_before(kind)
     controller = attacked.start()
     in_time = controller.gone(DEADLINE_S)
     if not in_time:
@@ -58,13 +64,30 @@ def play(case: Case) -> None:
     _check_terminal(controller)
     _check_figures(attacked)
     _check_shown(attacked)
-    case.counts["runs"] += 1
+    case.counts[f"{kind}_runs"] += 1
+    case.counts[f"{kind}_lies"] += rule.with_suffix(".json.done").exists()
     case.most("most_memory_mb", controller.max_rss_bytes / 1e6)
     attacked.check_nothing_left("after the run")
     if controller.max_rss_bytes > MEMORY_BYTES:
         raise FaultFoundError(f"it took {controller.max_rss_bytes / 1e6:.0f} MB")
     if not in_time:
         raise FaultFoundError(f"not at its end after {DEADLINE_S:g} s: {controller.stderr[-300:]}")
+
+
+def _put_liar_before(kind: str) -> None:
+    """Of all that this process and the controllers that it forks start as an agent."""
+    if kind == "native":
+        os.environ["ULLAGE_HONEST_AGENT"] = str(client.binary())
+        os.environ["ULLAGE_AGENT"] = str(_LIAR)
+        return
+    start = Transport.start
+
+    async def lying(
+        argv: Sequence[str], stderr: Path | None, env: Mapping[str, str] | None, name: str
+    ) -> Transport:
+        return await start([str(_LIAR), *argv], stderr, env, name)
+
+    Transport.start = lying  # type: ignore[method-assign]
 
 
 def _check_terminal(controller: Controller) -> None:

@@ -13,8 +13,8 @@ from typing import Final
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError
 from tests.lab.chaos.fuzz.parsers import PARSERS
 
-SLICES: Final = 10
-INPUTS: Final = 100_000
+SLICES: Final = 2
+INPUTS: Final = 500_000
 """Of a slice: a full campaign gives each parser 10⁶."""
 _LONGEST: Final = 4096
 """Bytes of an input."""
