@@ -28,7 +28,7 @@ from ullage.analysis.comparison.energy_model import Energy
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words
 from ullage.analysis.energy.integral import Missing
-from ullage.analysis.energy.trials import TrialEnergy
+from ullage.analysis.energy.trials import IdlePower, TrialEnergy
 from ullage.analysis.energy.trials import metered as energies_of
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -393,3 +393,9 @@ def test_an_accuracy_that_nobody_states_is_not_zero(tmp_path: Path, accuracy: fl
     for energy in analysis.energy:
         stated = energy.relative_u_accuracy
         assert stated == (None if accuracy is None else pytest.approx(0.02 / 3**0.5, rel=0.01))
+
+
+@pytest.mark.parametrize(("joules", "above"), [(0.3, 0.0), (0.4, 0.1), (0.2, -0.1)])
+def test_an_idle_host_s_energy_above_idle_is_no_rounding_error(joules: float, above: float) -> None:
+    energy = TrialEnergy(joules, 0.01, 0.0, 0.0, 3.0, IdlePower(0.1, 0.01))
+    assert energy.above_idle == (above if not above else pytest.approx(above))

@@ -39,6 +39,7 @@ def test_the_same_packages_give_the_same_digest(
     assert (root / "data").is_dir()
     assert not list((root / "etc/apt/sources.list.d").iterdir())
     assert not (root / "etc/apt/apt.conf.d/99mmdebstrap").exists()
+    assert not (root / "etc/dpkg/dpkg.cfg.d/99mmdebstrap").exists()
     assert (root / "etc/hostname").read_text() == "ullage\n"
     assert not (root / "etc/machine-id").exists() or not (root / "etc/machine-id").read_text()
     assert [p.name for p in (tmp_path / "one/images").glob(".new-*")] == []

@@ -19,6 +19,8 @@ SHARED: Final = "shared"
 """Code of what is missing in a duet."""
 _EDGES: Final = frozenset({"before", "after", "not-recorded"})
 """Say less than any other reason."""
+_ROUNDING: Final = 1e-12
+"""Of sums and products of doubles, generously; no meter comes near it."""
 
 
 @dataclass(frozen=True, order=True)
@@ -58,8 +60,11 @@ class TrialEnergy:
 
     @property
     def above_idle(self) -> float | None:
-        """Energy less that of the idle host, J."""
-        return None if self.idle is None else self.joules - self.idle.watts * self.window_s
+        """Energy less that of the idle host, J; what is left of equal ones by rounding is none."""
+        if self.idle is None:
+            return None
+        above = self.joules - self.idle.watts * self.window_s
+        return above if abs(above) > _ROUNDING * abs(self.joules) else 0.0
 
     @property
     def standard(self) -> float:
