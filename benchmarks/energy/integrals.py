@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.figures import Figure, main
 from ullage.analysis.energy.integral import Integral, integrate
 from ullage.analysis.energy.series import ChannelSeries
-from ullage.runs.readings import Channel, Kind, Opened
+from ullage.runs.readings import Channel, Measurand, Opened
 
 Floats = NDArray[np.float64]
 CASES: Final = 10_000
@@ -32,7 +32,7 @@ LATE: Final = 0.1
 """Of an interval: a reading is so late at most, and knows it."""
 WITHIN_S: Final = 0.02
 """The value is of so much earlier or later than its instant, and nobody knows."""
-KINDS: Final[tuple[Kind, ...]] = ("power", "energy")
+KINDS: Final[tuple[Measurand, ...]] = ("power", "energy")
 COVERED, WIDEST = 0.95, 2.0
 
 
@@ -180,7 +180,7 @@ class Cases:
         return float(np.mean(self.stated) / np.mean(np.quantile(np.abs(self.errors), 0.95, axis=1)))
 
 
-def study(make: Maker, kind: Kind, signals: int, seed: int) -> Cases:
+def study(make: Maker, kind: Measurand, signals: int, seed: int) -> Cases:
     """So many signals of a class, each with a window of its own, each read `READ` times."""
     rng = np.random.default_rng(seed)
     rows = [_read(rng, make, kind) for _ in range(signals)]
@@ -188,7 +188,9 @@ def study(make: Maker, kind: Kind, signals: int, seed: int) -> Cases:
     return Cases(errors, stated, summed)
 
 
-def _read(rng: np.random.Generator, make: Maker, kind: Kind) -> list[tuple[float, float, float]]:
+def _read(
+    rng: np.random.Generator, make: Maker, kind: Measurand
+) -> list[tuple[float, float, float]]:
     every = rng.uniform(*EVERY_S)
     signal = make(rng, every)
     window = _spread(rng, *WINDOW_S)
@@ -197,7 +199,11 @@ def _read(rng: np.random.Generator, make: Maker, kind: Kind) -> list[tuple[float
 
 
 def _case(
-    rng: np.random.Generator, signal: Signal, kind: Kind, every: float, window: tuple[float, float]
+    rng: np.random.Generator,
+    signal: Signal,
+    kind: Measurand,
+    every: float,
+    window: tuple[float, float],
 ) -> tuple[float, float, float]:
     at = np.arange(rng.uniform(0.1, 1.1) * every, SPAN_S, every)
     at += rng.uniform(0, LATE * every, at.size)
@@ -211,7 +217,7 @@ def _case(
     return integral.joules - (last - first), integral.expanded, summed - (last - first)
 
 
-def _series(kind: Kind, every: float, at: Floats, read: Floats) -> ChannelSeries:
+def _series(kind: Measurand, every: float, at: Floats, read: Floats) -> ChannelSeries:
     channel = Channel(
         name="wall", kind=kind, method="measured", scope="wall", observer="host", resolution=0
     )

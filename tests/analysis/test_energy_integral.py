@@ -14,7 +14,7 @@ from benchmarks.energy import integrals
 from tests.analysis.energykit import S, channel, counter, fault, opened, reading, series_of
 from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import Stretch, series
-from ullage.runs.records import Kind
+from ullage.runs.records import Measurand
 
 WALL = channel()
 
@@ -27,7 +27,7 @@ def _energy(energy: Integral | Missing) -> Integral:
 @pytest.mark.parametrize("kind", integrals.KINDS)
 @pytest.mark.parametrize("make", integrals.CLASSES, ids=lambda make: make.__name__)
 def test_the_stated_uncertainty_covers_the_error_and_is_not_much_larger(
-    make: integrals.Maker, kind: Kind
+    make: integrals.Maker, kind: Measurand
 ) -> None:
     """The quick form of `benchmarks.energy.integrals`, whose full one asks for 0.95 and 2."""
     study = integrals.study(make, kind, 24, seed=7)

@@ -15,7 +15,7 @@ from ullage.common.errors import UllageError
 from ullage.environments.base import Provider
 from ullage.environments.containers import runtimes
 from ullage.environments.containers.oci import Oci, OciOptions
-from ullage.environments.containers.runtimes import Kind, Runtime
+from ullage.environments.containers.runtimes import Runtime, RuntimeKind
 
 
 def program(folder: Path, printed: str) -> str:
@@ -67,7 +67,7 @@ def test_one_that_debian_lacks_is_told_with_where_it_is(monkeypatch: pytest.Monk
         ("runsc", True, ["--platform=kvm", "--overlay2=none", "--rootless", "--ignore-cgroups"]),
     ],
 )
-def test_command_lines(kind: Kind, rootless: bool, options: list[str]) -> None:
+def test_command_lines(kind: RuntimeKind, rootless: bool, options: list[str]) -> None:
     runtime = Runtime(kind, "/bin/it", "1", "kvm")
     argv = runtime.command(Path("/run/x"), rootless=rootless)
     assert argv == ["/bin/it", "--root", "/run/x", *options]

@@ -12,7 +12,7 @@ from typing import Any
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.agent.frames import Kind, encode_clock, encode_data, encode_message
+from ullage.environments.agent.frames import FrameKind, encode_clock, encode_data, encode_message
 from ullage.host import clock
 
 MAGIC = b"ULLAGE-AGENT 2\n"
@@ -45,7 +45,7 @@ class Peer:
     def send(self, op: str, **fields: object) -> None:
         self.writer.write(encode_message(op, **fields))
 
-    def data(self, kind: Kind, number: int, data: bytes) -> None:
+    def data(self, kind: FrameKind, number: int, data: bytes) -> None:
         self.writer.write(encode_data(kind, number, data))
 
     async def take(self) -> tuple[int, Any]:
@@ -72,7 +72,7 @@ class Peer:
     async def tell_time(self, ahead_ns: int = 0, *, fast_ppb: int = 0) -> bytes:
         """Answer a request for the time: this process's own, so much ahead of its own."""
         kind, message = await self.take()
-        assert kind == Kind.CLOCK
+        assert kind == FrameKind.CLOCK
         ns = clock.ordered_ns() + ahead_ns
         ns += ns * fast_ppb // 1_000_000_000
         pending = self.server.receive(message, ns)

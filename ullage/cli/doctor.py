@@ -20,7 +20,7 @@ from ullage.host import cgroups, clock, facts
 from ullage.meters import energy
 from ullage.meters.energy import discovery
 
-State = Literal["ok", "missing", "limited"]
+Health = Literal["ok", "missing", "limited"]
 WITH_STORE: Final[tuple[Literal["docker", "podman"], ...]] = ("docker", "podman")
 
 
@@ -29,7 +29,7 @@ class Finding:
     """One line of the doctor's answer."""
 
     what: str
-    state: State
+    state: Health
     detail: str
     hint: str = ""
 

@@ -307,7 +307,7 @@ def verify_command(run: RunArgument = None, runs: RunsOption = RUNS, as_json: Js
     """
     from ullage.common.quantities import many
     from ullage.runs.reader import named, newest_run
-    from ullage.runs.verify import State, verify
+    from ullage.runs.verify import Integrity, verify
 
     path = newest_run(runs) if run is None else named(run, runs)
     checked = verify(path)
@@ -319,7 +319,9 @@ def verify_command(run: RunArgument = None, runs: RunsOption = RUNS, as_json: Js
                 detail = f": {file.detail}" if file.detail else ""
                 stdout.print(escape(f"{file.state} {file.file}{detail}"), soft_wrap=True)
         count = Counter(file.state for file in checked)
-        counts = ", ".join(f"{count[state]} {state}" for state in get_args(State) if count[state])
+        counts = ", ".join(
+            f"{count[state]} {state}" for state in get_args(Integrity) if count[state]
+        )
         stderr.print(f"{many(len(checked), 'file')}: {counts}")
     if any(file.state in ("changed", "missing") for file in checked):
         raise typer.Exit(ExitCode.GATE_FAILED)

@@ -27,7 +27,7 @@ from ullage.host.image import Image
 from ullage.host.network import Network
 from ullage.host.paths import data_dir, state_dir
 from ullage.meters.perf.sampler import Sampler, started
-from ullage.plan.instances import HOST, Kind, Needs
+from ullage.plan.instances import HOST, InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised, Trial
@@ -417,7 +417,7 @@ class Fleet:
     async def _destroy(self, key: str) -> None:
         await asyncio.gather(*(self._put_away(instance) for instance in self._instances[key]))
 
-    def _copies_of(self, environment: Environment) -> dict[Kind, list[Instance]]:
+    def _copies_of(self, environment: Environment) -> dict[InstanceKind, list[Instance]]:
         """Kind → the instances of that kind."""
         remaining = iter(self._instances[environment.key])
         copies = self.needs.copies(environment)

@@ -22,7 +22,7 @@ from typing import Final, Literal
 from ullage.common.errors import UllageError
 from ullage.host import cgroups, claims, disks, image, paths, user_commands
 
-Kind = Literal[
+LeftoverKind = Literal[
     "crun",
     "lxc",
     "docker",
@@ -53,7 +53,7 @@ _LXC_NOT_RUNNING: Final = frozenset({2})
 class Leftover:
     """One thing that carries a tag."""
 
-    kind: Kind
+    kind: LeftoverKind
     name: str
     tag: str
     """Empty for what belongs to no run: a half-built image."""
@@ -417,7 +417,7 @@ _FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
     _find_data,
     _find_builds,
 )
-_REMOVERS: Final[dict[Kind, Callable[[Leftover], None]]] = {
+_REMOVERS: Final[dict[LeftoverKind, Callable[[Leftover], None]]] = {
     "crun": _remove_crun,
     "lxc": _remove_lxc,
     "docker": _remove_daemon,

@@ -19,7 +19,7 @@ from ullage.plan.neighbours import NEIGHBOUR
 HOST: Final = "host"
 """Key of the native endpoints that stand for `the host` in network workloads."""
 
-Kind = Literal["instance", "side", "second", "away", "spare"]
+InstanceKind = Literal["instance", "side", "second", "away", "spare"]
 """What an instance is for: under test; the other side of a duet; a second endpoint on the same
 node, or on another; the other end of a workload that another environment runs."""
 
@@ -57,9 +57,9 @@ class Needs:
         baseline = self.matrix.environment(self.matrix.baseline)
         return Environment(HOST, HOST, Native(Options()), {}, baseline.resources, self._most)
 
-    def copies(self, environment: Environment) -> dict[Kind, int]:
+    def copies(self, environment: Environment) -> dict[InstanceKind, int]:
         """Kind → number of its instances of that kind, in their order."""
-        counts: dict[Kind, int] = {"instance": environment.instances}
+        counts: dict[InstanceKind, int] = {"instance": environment.instances}
         if environment.key not in self.matrix.keys:
             return counts
         if self.duet:
@@ -89,11 +89,11 @@ class Needs:
                 self.place(environment, 0)  # where one finds a place, all do
         return placement.check(list(self.counts()), self.matrix.design)
 
-    def kind(self, environment: Environment, index: int) -> Kind:
+    def kind(self, environment: Environment, index: int) -> InstanceKind:
         """What the instance with that number is for."""
         return self._kinds(environment)[index]
 
-    def _kinds(self, environment: Environment) -> list[Kind]:
+    def _kinds(self, environment: Environment) -> list[InstanceKind]:
         """The kind of each of its instances, in their order."""
         return [kind for kind, count in self.copies(environment).items() for _ in range(count)]
 
@@ -137,7 +137,7 @@ class Needs:
                 used |= self._cpus_of(self.environment(partner), "spare", teams)
         return used
 
-    def _cpus_of(self, environment: Environment, kind: Kind, count: int) -> set[int]:
+    def _cpus_of(self, environment: Environment, kind: InstanceKind, count: int) -> set[int]:
         """CPUs of its first `count` instances of that kind."""
         numbers = [i for i, its_kind in enumerate(self._kinds(environment)) if its_kind == kind]
         return {cpu for i in numbers[:count] for cpu in self.place(environment, i)[0]}

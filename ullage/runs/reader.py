@@ -81,7 +81,7 @@ class Lines(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Kind(Generic[R, E]):
+class FolderKind(Generic[R, E]):
     """A kind of run: what stands in its folders, and how they are found, checked and read."""
 
     name: KindName
@@ -239,7 +239,7 @@ class Kind(Generic[R, E]):
         return os.path.lexists(path / RESOLVED) and not elastic
 
 
-ORDINARY: Final = Kind("ordinary", FORMAT, Resolved, TypeAdapter[Event](Event), TRIALS)
+ORDINARY: Final = FolderKind("ordinary", FORMAT, Resolved, TypeAdapter[Event](Event), TRIALS)
 begun, chosen = ORDINARY.begun, ORDINARY.chosen
 find_runs, newest_run = ORDINARY.find, ORDINARY.newest
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 # A figure at the wall is never taken for one of a package, nor an estimate for a measurement.
-Kind = Literal["power", "energy"]
+Measurand = Literal["power", "energy"]
 """A power in W at the instant of the reading; or an energy in J that only grows, until it wraps."""
 Method = Literal["measured", "attributed", "estimated"]
 """By an instrument; divided among several by their use; or from a model."""
@@ -38,7 +38,7 @@ class Channel(BaseModel):
 
     name: Label
     """Unique in its meter: `wall`, `package-0`, `memory-1`."""
-    kind: Kind
+    kind: Measurand
     method: Method
     scope: Scope
     observer: Observer

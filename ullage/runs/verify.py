@@ -18,7 +18,7 @@ from ullage.common.regular import digest, open_regular, read_lines, read_regular
 from ullage.common.sums import BrokenSumError, Chain
 from ullage.runs.records import JOURNAL, RESOLVED, TRIALS, Record
 
-State = Literal["holds", "changed", "missing", "unverified"]
+Integrity = Literal["holds", "changed", "missing", "unverified"]
 _TABLES: Final = "tables.json"
 
 
@@ -27,7 +27,7 @@ class Checked(Record):
 
     file: str
     """Relative to the run folder."""
-    state: State
+    state: Integrity
     """`unverified`: nothing tells what it was; so are all files of older runs."""
     detail: str = ""
 
@@ -129,7 +129,7 @@ def _lines(run: Path, name: str) -> tuple[Checked, dict[str, object]]:
         details.append(f"{bare:,} of {number:,} lines have no checksum")
     if torn:
         details.append("the last line was cut off while it was written")
-    state: State = "unverified" if bare else "holds"
+    state: Integrity = "unverified" if bare else "holds"
     return Checked(file=name, state=state, detail="; ".join(details)), known
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.peer import RUSAGE, Peer, lost, play
 from ullage.common.errors import UllageError
 from ullage.environments.agent.client import AgentClient, Command
-from ullage.environments.agent.frames import CREDIT, Kind, encode_clock
+from ullage.environments.agent.frames import CREDIT, FrameKind, encode_clock
 
 TRUE = Command(("true",))
 
@@ -36,11 +36,11 @@ def answer_to_nothing(peer: Peer, number: int) -> None:
 
 
 def data_to_nothing(peer: Peer, number: int) -> None:
-    peer.data(Kind.STDOUT, number + 1000, b"x")
+    peer.data(FrameKind.STDOUT, number + 1000, b"x")
 
 
 def file_data(peer: Peer, number: int) -> None:
-    peer.data(Kind.FILE, number, b"x")
+    peer.data(FrameKind.FILE, number, b"x")
 
 
 def no_id(peer: Peer, number: int) -> None:
@@ -101,8 +101,8 @@ def blame(peer: Peer, number: int) -> None:
 
 def more_than_credit(peer: Peer, number: int) -> None:
     # One frame larger than the rest of the credit, so that none can be given back before it.
-    peer.data(Kind.STDOUT, number, b"x" * 200_000)
-    peer.data(Kind.STDOUT, number, b"x" * (CREDIT - 200_000))
+    peer.data(FrameKind.STDOUT, number, b"x" * 200_000)
+    peer.data(FrameKind.STDOUT, number, b"x" * (CREDIT - 200_000))
 
 
 def end_of_file(peer: Peer, number: int) -> None:

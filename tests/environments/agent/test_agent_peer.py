@@ -16,7 +16,7 @@ from ullage.environments.agent import channel, files
 from ullage.environments.agent import clock as agent_clock
 from ullage.environments.agent import process as agentprocess
 from ullage.environments.agent.client import AgentClient, AgentError, Command
-from ullage.environments.agent.frames import CREDIT, Kind, encode_clock
+from ullage.environments.agent.frames import CREDIT, FrameKind, encode_clock
 from ullage.host import clock
 
 TRUE = Command(("true",))
@@ -275,7 +275,7 @@ def test_a_byte_now_and_then_is_not_for_ever(op: str, monkeypatch: pytest.Monkey
             if op == "put":
                 peer.send("credit", bytes=1)
             else:
-                peer.data(Kind.FILE, number, b"x")
+                peer.data(FrameKind.FILE, number, b"x")
 
     async def use(client: AgentClient) -> None:
         size = CREDIT + 1000
@@ -309,7 +309,7 @@ def test_a_file_that_changes_on_the_way_out(size: int, data: bytes) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         number = await peer.request("get")
-        peer.data(Kind.FILE, number, data)
+        peer.data(FrameKind.FILE, number, data)
         peer.send("done", id=number, size=size, sha256=hashlib.sha256(b"data").hexdigest())
 
     async def use(client: AgentClient) -> None:
@@ -323,7 +323,7 @@ def test_a_file_that_changes_on_the_way_out(size: int, data: bytes) -> None:
 def test_more_than_was_asked_for() -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
-        peer.data(Kind.FILE, await peer.request("get"), b"12345")
+        peer.data(FrameKind.FILE, await peer.request("get"), b"12345")
 
     async def use(client: AgentClient) -> None:
         with pytest.raises(UllageError) as caught:
@@ -339,9 +339,9 @@ def test_a_flood_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     async def script(peer: Peer) -> None:
         await peer.greet()
         number = await peer.spawned()
-        peer.data(Kind.STDOUT, number, b"x" * 100_001)
+        peer.data(FrameKind.STDOUT, number, b"x" * 100_001)
         kill = await peer.request("kill")
-        peer.data(Kind.STDOUT, number, b"x" * 50_000)
+        peer.data(FrameKind.STDOUT, number, b"x" * 50_000)
         peer.exit(number, status=None, signal=9)
         peer.send("done", id=kill)
 
@@ -359,7 +359,7 @@ def test_a_full_disk_fails_the_program_not_the_channel() -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
         number = await peer.spawned()
-        peer.data(Kind.STDOUT, number, b"x")
+        peer.data(FrameKind.STDOUT, number, b"x")
         peer.send("done", id=await peer.request("kill"))
         peer.exit(number)
 

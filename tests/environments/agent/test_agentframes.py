@@ -16,8 +16,8 @@ from ullage.environments.agent.frames import (
     Data,
     Frame,
     FrameError,
+    FrameKind,
     FrameReader,
-    Kind,
     Message,
     encode_clock,
     encode_data,
@@ -42,7 +42,7 @@ messages = st.builds(
 )
 pieces = st.builds(
     Data,
-    st.sampled_from([Kind.STDOUT, Kind.STDERR, Kind.FILE]),
+    st.sampled_from([FrameKind.STDOUT, FrameKind.STDERR, FrameKind.FILE]),
     st.integers(0, 2**32 - 1),
     st.binary(),
 )

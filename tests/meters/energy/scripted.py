@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from ullage.common.errors import UllageError
 from ullage.common.sums import Chain
 from ullage.meters.energy.base import EnergyMeter, FaultError, MeterOptions
-from ullage.runs.readings import Channel, Kind, Line
+from ullage.runs.readings import Channel, Line, Measurand
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
@@ -71,7 +71,7 @@ class Scripted(EnergyMeter):
         kind.closes += 1
 
 
-def channel(name: str = "wall", kind: Kind = "power") -> Channel:
+def channel(name: str = "wall", kind: Measurand = "power") -> Channel:
     return Channel(
         name=name, kind=kind, method="measured", scope="wall", observer="host", resolution=0.1
     )

@@ -17,8 +17,8 @@ from ullage.environments.agent.frames import (
     Data,
     Frame,
     FrameError,
+    FrameKind,
     FrameReader,
-    Kind,
     Message,
     encode_clock,
     encode_data,
@@ -179,7 +179,7 @@ class Channel:
 
     async def send_data(self, number: int, data: bytes | memoryview) -> None:
         """Send file data for a request, when there is credit for it."""
-        frame = encode_data(Kind.FILE, number, data)
+        frame = encode_data(FrameKind.FILE, number, data)
         cost = len(data) + 4
         while self._credit < cost and self.failure is None:
             waiter: asyncio.Future[None] = quiet_future()

@@ -13,7 +13,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import exact_bytes
 from ullage.environments.agent.channel import AgentError, Call, Channel, Exchange, quiet_future
-from ullage.environments.agent.frames import Data, FrameError, Kind, Message
+from ullage.environments.agent.frames import Data, FrameError, FrameKind, Message
 
 Piece = bytes | memoryview
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class _Get(Exchange):
 
     def on_data(self, frame: Data) -> None:
         """Take a piece of the file."""
-        if frame.kind is not Kind.FILE or len(self.data) + len(frame.data) > self._limit:
+        if frame.kind is not FrameKind.FILE or len(self.data) + len(frame.data) > self._limit:
             raise FrameError("more than was asked for in answer to get")
         self.data += frame.data
         self._digest.update(frame.data)

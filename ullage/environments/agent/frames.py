@@ -32,7 +32,7 @@ _MIN_INT: Final = -(2**63)
 _MAX_INT: Final = 2**64 - 1
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a body holds."""
 
     JSON = 0
@@ -42,8 +42,8 @@ class Kind(IntEnum):
     CLOCK = 4
 
 
-_MOST: Final = {Kind.JSON: MAX_JSON, Kind.CLOCK: CLOCK_LENGTH}
-_WITH_ID: Final = (Kind.STDOUT, Kind.STDERR, Kind.FILE)
+_MOST: Final = {FrameKind.JSON: MAX_JSON, FrameKind.CLOCK: CLOCK_LENGTH}
+_WITH_ID: Final = (FrameKind.STDOUT, FrameKind.STDERR, FrameKind.FILE)
 
 
 class FrameError(Exception):
@@ -85,7 +85,7 @@ class Message:
 class Data:
     """A frame of raw bytes that belongs to a request."""
 
-    kind: Kind
+    kind: FrameKind
     id: int
     data: bytes
 
@@ -110,17 +110,17 @@ def encode_message(op: str, **fields: object) -> bytes:
     body = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
     if len(body) > MAX_JSON:
         raise ValueError(f"{op}: a request of {len(body)} bytes; at most {MAX_JSON} are allowed")
-    return _HEADER.pack(_MARK, Kind.JSON, 0, len(body)) + body
+    return _HEADER.pack(_MARK, FrameKind.JSON, 0, len(body)) + body
 
 
-def encode_data(kind: Kind, request: int, data: bytes | memoryview) -> bytes:
+def encode_data(kind: FrameKind, request: int, data: bytes | memoryview) -> bytes:
     """A frame of raw bytes."""
     return b"".join((_HEADER.pack(_MARK, kind, 0, _ID.size + len(data)), _ID.pack(request), data))
 
 
 def encode_clock(message: bytes) -> bytes:
     """A frame with a message of RGAP."""
-    return _HEADER.pack(_MARK, Kind.CLOCK, 0, len(message)) + message
+    return _HEADER.pack(_MARK, FrameKind.CLOCK, 0, len(message)) + message
 
 
 class FrameReader:
@@ -180,23 +180,23 @@ class FrameReader:
             body = bytes(view[_HEADER.size : end])
         del self._buffer[:end]
         self._answered = True
-        if kind is Kind.JSON:
+        if kind is FrameKind.JSON:
             return _decode_message(body)
-        if kind is Kind.CLOCK:
+        if kind is FrameKind.CLOCK:
             return Clock(body)
         return Data(kind, _ID.unpack_from(body)[0], body[_ID.size :])
 
 
-def _check_header(buffer: bytearray) -> tuple[Kind, int]:
+def _check_header(buffer: bytearray) -> tuple[FrameKind, int]:
     mark, number, reserved, length = _HEADER.unpack_from(buffer)
     if mark != _MARK:
         raise FrameError(f"a frame that begins with {bytes(mark).hex()}")
-    if number not in Kind.__members__.values() or reserved:
+    if number not in FrameKind.__members__.values() or reserved:
         raise FrameError(f"a frame of unknown kind {number}.{reserved}")
-    kind = Kind(number)
+    kind = FrameKind(number)
     if length > _MOST.get(kind, MAX_BODY):
         raise FrameError(f"a frame of {length} bytes")
-    if kind is Kind.CLOCK and length != CLOCK_LENGTH:
+    if kind is FrameKind.CLOCK and length != CLOCK_LENGTH:
         raise FrameError(f"a clock frame of {length} bytes, not {CLOCK_LENGTH}")
     if kind in _WITH_ID and length < _ID.size:
         raise FrameError("a data frame without an id")

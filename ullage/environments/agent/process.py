@@ -23,7 +23,7 @@ from ullage.environments.agent.channel import (
     quiet_future,
 )
 from ullage.environments.agent.clock import ClockMap, Instant
-from ullage.environments.agent.frames import Data, FrameError, Kind, Message
+from ullage.environments.agent.frames import Data, FrameError, FrameKind, Message
 from ullage.host import clock
 from ullage.runs.events import Usage
 from ullage.runs.records import LATEST_NS, User
@@ -113,7 +113,7 @@ class Process(Exchange):
         self.command = command
         self._channel = channel
         self._clock_map = clock_map
-        self._outputs = {Kind.STDOUT: stdout, Kind.STDERR: stderr}
+        self._outputs = {FrameKind.STDOUT: stdout, FrameKind.STDERR: stderr}
         self._started: asyncio.Future[int] = quiet_future()
         self._finished: asyncio.Future[Finished] = quiet_future()
         self._trouble: Exception | None = None
@@ -143,12 +143,12 @@ class Process(Exchange):
     @property
     def stdout(self) -> bytes:
         """Standard output so far, as much of it as is kept."""
-        return bytes(self._outputs[Kind.STDOUT].head)
+        return bytes(self._outputs[FrameKind.STDOUT].head)
 
     @property
     def stderr(self) -> bytes:
         """Standard error so far, as much of it as is kept."""
-        return bytes(self._outputs[Kind.STDERR].head)
+        return bytes(self._outputs[FrameKind.STDERR].head)
 
     @property
     def complete(self) -> bool:
@@ -163,7 +163,7 @@ class Process(Exchange):
     @contextmanager
     def listen_stderr(self) -> Iterator[asyncio.Queue[bytes]]:
         """Every piece of its standard error: what is kept so far, and what comes meanwhile."""
-        listener, output = Listener(), self._outputs[Kind.STDERR]
+        listener, output = Listener(), self._outputs[FrameKind.STDERR]
         output.attend(listener)
         try:
             yield listener.pieces
@@ -245,7 +245,7 @@ class Process(Exchange):
 
     def on_data(self, frame: Data) -> None:
         """Take a piece of output."""
-        if frame.kind is Kind.FILE:
+        if frame.kind is FrameKind.FILE:
             raise FrameError("file data in answer to spawn")
         output = self._outputs[frame.kind]
         if self._trouble is not None:

@@ -17,7 +17,7 @@ from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import HOST_MISSING, HOST_NO_ANSWER, UllageError
 from ullage.common.packages import install_command
 
-Kind = Literal["crun", "runc", "youki", "runsc"]
+RuntimeKind = Literal["crun", "runc", "youki", "runsc"]
 Platform = Literal["systrap", "ptrace", "kvm"]
 """How gVisor catches the system calls of what runs in it."""
 
@@ -33,7 +33,7 @@ _VERSION: Final = re.compile(r"(crun|runc|youki|runsc) version:? *(\S+)")
 class Runtime:
     """A runtime of this host."""
 
-    kind: Kind
+    kind: RuntimeKind
     program: str
     """Its path."""
     version: str
@@ -73,14 +73,14 @@ async def find(name: str, platform: Platform) -> Runtime:
         ) from error
     version = _VERSION.match(printed)
     if version is None:
-        known = ", ".join(get_args(Kind))
+        known = ", ".join(get_args(RuntimeKind))
         raise UllageError(
             HOST_NO_ANSWER,
             what=name,
             reason=f"its --version names none of {known}",
             command="`runtime:` takes the path of one of these",
         )
-    kind = next(one for one in get_args(Kind) if one == version[1])
+    kind = next(one for one in get_args(RuntimeKind) if one == version[1])
     return Runtime(kind, program, version[2], platform)
 
 

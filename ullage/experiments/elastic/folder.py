@@ -26,7 +26,7 @@ from pydantic import Field, TypeAdapter
 
 from ullage.common.text import slug
 from ullage.runs.events import ClockSaid, Reason, Started, Warned
-from ullage.runs.reader import Kind, Lines
+from ullage.runs.reader import FolderKind, Lines
 from ullage.runs.records import (
     Count,
     Digests,
@@ -304,7 +304,7 @@ class Finished(Record):
 Event = Annotated[Started | RepetitionDone | Warned | Finished, Field(discriminator="event")]
 """A line of `journal.jsonl`."""
 
-ELASTIC: Final = Kind("elastic", FORMAT, Resolved, TypeAdapter[Event](Event), REPETITIONS)
+ELASTIC: Final = FolderKind("elastic", FORMAT, Resolved, TypeAdapter[Event](Event), REPETITIONS)
 begun, chosen, find, newest = ELASTIC.begun, ELASTIC.chosen, ELASTIC.find, ELASTIC.newest
 read_events, read_resolved = ELASTIC.read_events, ELASTIC.read_resolved
 

@@ -84,7 +84,7 @@ def _value(text: str) -> Any:
     return text if parsed is None else parsed
 
 
-State = Literal["readable", "ask", "absent", "denied"]
+Access = Literal["readable", "ask", "absent", "denied"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class LocalMeter:
 
     name: str
     summary: str
-    state: State
+    state: Access
     """`ask`: it must be told where to look."""
     detail: str
     hint: str
@@ -116,7 +116,7 @@ def _look(kind: type[EnergyMeter]) -> LocalMeter:
     summary = (getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
     fields = {n: f.description or "" for n, f in kind.Options.model_fields.items()}
 
-    def local(state: State, detail: str, hint: str = "") -> LocalMeter:
+    def local(state: Access, detail: str, hint: str = "") -> LocalMeter:
         return LocalMeter(kind.name, summary, state, detail, hint, fields)
 
     try:
