@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.support.commandkit import ullage
 from ullage.cli.attempt import service
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.environments.qemu import probe
 from ullage.experiments import attempt
 from ullage.plan import schema
 from ullage.workloads.web.service import ServiceParameters
@@ -57,6 +59,18 @@ def test_an_image_of_ones_own_says_what_runs(tmp_path: Path) -> None:
     assert "container (crun)" in done.stdout
     mute = ullage(*own, "docker-archive:mute.tar", cwd=tmp_path)
     assert f"error[{errors.IMAGE_NO_ENTRY.code}]" in mute.stderr
+
+
+def test_no_kernel_is_fetched_for_a_vm_that_could_only_be_emulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetched(*_: object) -> None:
+        raise AssertionError("a guest's kernel was fetched")
+
+    monkeypatch.setattr("ullage.environments.qemu.provider.guest_kernel", fetched)
+    monkeypatch.setattr(probe, "DEVICE", tmp_path / "kvm")
+    request = attempt.Request({"name": "command", "argv": ["true"]}, 60.0, "try-true")
+    assert "no KVM here" in asyncio.run(attempt.choose(request)).absent["vm"]
 
 
 @pytest.mark.parametrize(

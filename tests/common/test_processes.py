@@ -43,6 +43,7 @@ def test_who_does_not_die_in_time_is_told(monkeypatch: pytest.MonkeyPatch) -> No
             with pytest.raises(UllageError, match="although it was killed") as caught:
                 await processes.end(process)
         assert caught.value.kind is errors.PROCESS_STUCK
-        assert await processes.end(process) == -9
+        # 255 where asyncio's transport, as it is closed, reaps it before asyncio's watcher does.
+        assert await processes.end(process) in (-9, 255)
 
     asyncio.run(scenario())

@@ -29,6 +29,7 @@ from ullage.common.errors import (
 from ullage.common.quantities import format_seconds
 from ullage.engine.engine import Engine
 from ullage.engine.progress import Progress
+from ullage.environments.qemu import probe
 from ullage.plan import matrix, schema
 from ullage.runs.reader import RunFolder
 from ullage.stats import LEAST_PAIRS
@@ -84,6 +85,10 @@ async def choose(request: Request) -> Choice:
         if request.image == HOST and not provider.host_image:
             absent[name] = "it cannot run from the host's own files"
             continue
+        emulated = f"no KVM here; `--in native,{name}` has it emulated, slowly"
+        if name == "vm" and not request.environments and probe.no_device():
+            absent[name] = emulated  # its check would fetch a guest's kernel first
+            continue
         one = provider(provider.options_model())
         try:
             await one.check()
@@ -92,7 +97,7 @@ async def choose(request: Request) -> Choice:
             if request.environments:
                 raise
         if one.emulated and not request.environments:
-            absent[name] = f"no KVM here; `--in native,{name}` has it emulated, slowly"
+            absent[name] = emulated
     names = tuple(n for n in request.environments or ENVIRONMENTS if n not in absent)
     if len(names) < 2:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())

@@ -47,14 +47,20 @@ async def qemu_version() -> str:
     return printed.partition("version ")[2].split()[0]
 
 
+def no_device() -> str | None:
+    """Why no guest here can have KVM, as far as that is seen without one; None: it may."""
+    if os.access(DEVICE, os.R_OK | os.W_OK):
+        return None
+    return f"{DEVICE} cannot be opened" if DEVICE.exists() else f"there is no {DEVICE}"
+
+
 async def kvm(kernel: GuestKernel, deadline_s: float = DEADLINE_S) -> Probe:
     """Boot a guest of 256 MiB with KVM, once for each boot of the host, kernel and QEMU.
 
     That `/dev/kvm` opens is not enough: on some hosts every guest then hangs.
     """
-    if not os.access(DEVICE, os.R_OK | os.W_OK):
-        device = DEVICE.exists()
-        return Probe(False, f"{DEVICE} cannot be opened" if device else f"there is no {DEVICE}")
+    if (closed := no_device()) is not None:
+        return Probe(False, closed)
     circumstances = (
         boot_id(),
         kernel.package,
