@@ -221,6 +221,14 @@ def test_figures_of_one_side_are_named(runs: Path) -> None:
     )
 
 
+def test_runs_that_share_no_figure_are_refused(runs: Path) -> None:
+    base, same = opened(runs, "base0", "same")
+    others = replace(same, resolved=same.resolved.model_copy(update={"environments": ()}))
+    with pytest.raises(UllageError) as refusal:
+        judge(base, [others], LINE)
+    assert refusal.value.kind is errors.GATE_NOTHING
+
+
 def test_a_misspelt_metric_is_refused_beside_a_right_one(runs: Path) -> None:
     base = opened(runs, "base0")[0]
     right = next(m.name for m in base.resolved.workloads[0].metrics if m.primary)
