@@ -40,6 +40,14 @@ def test_it_is_known_by_its_version(tmp_path: Path, printed: str, kind: str, ver
     assert (runtime.kind, runtime.program, runtime.version) == (kind, path, version)
 
 
+def test_one_that_was_not_asked_yet_has_a_name_all_the_same() -> None:
+    """A run that is taken up is told from another by its providers, before they are checked."""
+    provider = Oci(OciOptions(runtime="/opt/runsc", platform="ptrace"))
+    assert "gVisor, ptrace" in provider.label()
+    assert provider.treatments()["runtime"] == "runsc unknown"
+    assert Oci(OciOptions(runtime="/opt/mine")).treatments()["runtime"] == "runc unknown"
+
+
 def test_what_is_no_runtime_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UllageError) as caught:
         asyncio.run(runtimes.find(program(tmp_path, "true (GNU coreutils) 9.1"), "systrap"))

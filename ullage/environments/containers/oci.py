@@ -34,7 +34,7 @@ from ullage.environments.containers.base import (
     thaw_if_there,
 )
 from ullage.environments.containers.docker import Docker
-from ullage.environments.containers.runtimes import Platform, Runtime
+from ullage.environments.containers.runtimes import Platform
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits, cgroup_path
 from ullage.host.network import Endpoint
@@ -125,25 +125,18 @@ class Bundles:
     def __init__(self, name: str, platform: Platform) -> None:
         self._name = name
         self._platform = platform
-        self._runtime: Runtime | None = None
+        self.runtime = runtimes.expected(name, platform)
+        """What it is taken for by its name; after `check` what it is."""
         self._seccomp: dict[str, Any] | None = None
-
-    @property
-    def runtime(self) -> Runtime:
-        """Valid after `check`."""
-        if self._runtime is None:
-            raise ValueError("not known before `check`")
-        return self._runtime
 
     @property
     def label(self) -> str:
         """What stands in the brackets."""
-        title = self._name if self._runtime is None else self._runtime.title
-        return f"{title}, rootless" if _rootless() else title
+        return f"{self.runtime.title}, rootless" if _rootless() else self.runtime.title
 
     async def check(self) -> None:
         """HOST_MISSING when the runtime is not there, HOST_NO_ANSWER when it is none."""
-        self._runtime = await runtimes.find(self._name, self._platform)
+        self.runtime = await runtimes.find(self._name, self._platform)
         self._seccomp = await asyncio.to_thread(seccomp.load, oci_spec.CAPABILITIES)
 
     def treatments(self) -> dict[str, str]:

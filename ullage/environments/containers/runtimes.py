@@ -62,6 +62,13 @@ class Runtime:
         return argv
 
 
+def expected(name: str, platform: Platform) -> Runtime:
+    """What a name or path is taken for before it was asked; of an unknown one runc's twin."""
+    base = Path(name).name
+    kind = next((one for one in get_args(RuntimeKind) if one == base), "runc")
+    return Runtime(kind, name, "unknown", platform)
+
+
 async def find(name: str, platform: Platform) -> Runtime:
     """The runtime of that name or path. HOST_MISSING, HOST_NO_ANSWER."""
     program = name if name.startswith("/") else _program(name)
