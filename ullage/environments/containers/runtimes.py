@@ -65,7 +65,8 @@ class Runtime:
 def expected(name: str, platform: Platform) -> Runtime:
     """What a name or path is taken for before it was asked; of an unknown one runc's twin."""
     base = Path(name).name
-    kind = next((one for one in get_args(RuntimeKind) if one == base), "runc")
+    kinds: tuple[RuntimeKind, ...] = get_args(RuntimeKind)
+    kind: RuntimeKind = next((one for one in kinds if one == base), "runc")
     return Runtime(kind, name, "unknown", platform)
 
 
