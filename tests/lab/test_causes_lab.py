@@ -6,8 +6,7 @@ import pytest
 
 from tests.lab.runkit import ran
 from ullage.analysis import overhead
-from ullage.common import sums
-from ullage.meters.perf.sampler import FILE
+from ullage.analysis.causes import symbols
 from ullage.report import page
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
@@ -34,22 +33,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def table(folder: RunFolder, trial: Trial) -> Symbols:
-    sealed = folder.raw(f"trials/{trial.trial}/{FILE}").read_bytes()
-    return Symbols.model_validate_json(sums.opened(sealed))
+    stored = symbols.read(folder, trial)
+    assert stored is not None
+    return stored
 
 
 def test_every_trial_has_its_samples(folder: RunFolder) -> None:
     """At its own start and end; the vCPU's CPU time is what the threads' account says too."""
     assert not [w for w in folder.warnings if w.code.startswith("perf-")]
     for trial in folder.trials:
-        symbols = table(folder, trial)
-        assert (symbols.start_ns, symbols.end_ns) == (trial.start_ns, trial.end_ns)
+        samples = table(folder, trial)
+        assert (samples.start_ns, samples.end_ns) == (trial.start_ns, trial.end_ns)
     for environment, group in (("vm", "vcpu"), ("native", "programs"), ("container", "programs")):
         trials = [trial for trial in folder.trials if trial.environment == environment]
         sampled = accounted = 0.0
         for trial in trials:
-            symbols = table(folder, trial)
-            sampled += sum(row.samples for row in symbols.rows if row.group == group) / symbols.hz
+            samples = table(folder, trial)
+            sampled += sum(row.samples for row in samples.rows if row.group == group) / samples.hz
             threads = trial.meters["threads"]
             accounted += threads[group] * threads["window"]
         assert sampled == pytest.approx(accounted, rel=0.3), environment

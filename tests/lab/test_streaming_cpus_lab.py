@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.lab.runkit import ran
-from ullage.meters.perf.sampler import FILE
+from ullage.analysis.causes import symbols
 from ullage.runs.reader import RunFolder
 from ullage.runs.symbols import OTHER_END, Symbols, of_kernel
 
@@ -41,9 +41,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 def tables(folder: RunFolder) -> list[Symbols]:
     assert not [warning for warning in folder.warnings if warning.code.startswith("perf-")]
-    files = [folder.raw(f"trials/{trial.trial}/{FILE}") for trial in folder.trials]
-    assert len(files) == 2
-    return [Symbols.model_validate_json(file.read_bytes()) for file in files]
+    stored = [symbols.read(folder, trial) for trial in folder.trials]
+    whole = [table for table in stored if table is not None]
+    assert len(whole) == len(stored) == 2
+    return whole
 
 
 def test_functions_of_the_server_the_viewers_and_the_kernel(folder: RunFolder) -> None:
