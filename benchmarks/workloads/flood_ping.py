@@ -25,7 +25,7 @@ from contextlib import contextmanager
 
 from benchmarks.figures import Figure, main
 from ullage.host import binaries
-from ullage.host.iproute import NETNS_DIR, within
+from ullage.host.network.iproute import NETNS_DIR, within
 from ullage.stats.interval import t_interval
 
 SIZES = (16, 56)

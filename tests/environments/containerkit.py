@@ -23,10 +23,11 @@ from ullage.common import errors
 from ullage.environments.agent import client
 from ullage.environments.agent.client import Command, Finished
 from ullage.environments.base import Instance, InstanceSpec, Provider
-from ullage.host import cgroups, claims, network, paths
+from ullage.host import cgroups, claims, paths
 from ullage.host.image import Image, build
-from ullage.host.iproute import within
-from ullage.host.network import Network
+from ullage.host.network import bridge
+from ullage.host.network.bridge import Network
+from ullage.host.network.iproute import within
 
 MIB = 1 << 20
 BUSY = ("sh", "-c", "while :; do :; done")
@@ -161,7 +162,7 @@ async def clean(tag: str) -> None:
     group = cgroups.Group.find(tag)
     await group.kill_all()
     await group.remove()
-    await network.remove(tag)
+    await bridge.remove(tag)
     for directory in (paths.state_dir(tag), paths.data_dir(tag)):
         shutil.rmtree(directory)
 

@@ -22,7 +22,7 @@ from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native, NativeOptions
 from ullage.host import cgroups, claims, leftovers, paths
 from ullage.host.image import Image
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 
 NOBODY = 65534
 

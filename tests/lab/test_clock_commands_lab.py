@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from ullage.experiments.clock.ntp.outcome import NtpReport
-from ullage.host.iproute import NETNS_DIR
+from ullage.host.network.iproute import NETNS_DIR
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 

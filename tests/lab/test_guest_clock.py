@@ -13,7 +13,7 @@ from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
 from ullage.host import claims, clock, image, paths
 from ullage.host.cgroups import Group
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 TRIALS = 12

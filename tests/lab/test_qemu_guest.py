@@ -20,7 +20,7 @@ from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.provider import Qemu
 from ullage.host import claims, guest_kernel, image, paths
 from ullage.host.cgroups import Group
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 GIB = 1 << 30

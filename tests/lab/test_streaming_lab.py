@@ -12,7 +12,7 @@ from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from ullage.cli.main import app
 from ullage.common.commands import run as command
-from ullage.host.network import NamespaceEndpoint, Network
+from ullage.host.network.bridge import NamespaceEndpoint, Network
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 

@@ -220,6 +220,7 @@ def _work(folder: RunFolder) -> object:
         sorted((w.key, w.workload, str(sorted(w.parameters.items()))) for w in resolved.workloads),
         sorted((e.key, e.provider, str(sorted(e.options.items()))) for e in resolved.environments),
         resolved.resources,
+        resolved.network,
         resolved.design,
     )
 

@@ -269,6 +269,7 @@ def _differs(before: Run, run: Run) -> Iterable[str]:
         ("image", old.image and old.image.digest, new.image and new.image.digest),
         ("version of ullage", old.ullage, new.ullage),
         ("share of the machine", old.resources, new.resources),
+        ("network's links", old.network, new.network),
         *((f"host's {n}", old.host.get(n), new.host.get(n)) for n in _HOST),
     ]
     for subject, then, now in pairs:

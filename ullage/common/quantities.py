@@ -1,4 +1,4 @@
-"""Types of plan fields that carry a unit: percent, durations, sizes. SI base units inside."""
+"""Types of plan fields that carry a unit: shares, durations, sizes, rates. SI base units inside."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pydantic import BeforeValidator, ByteSize, Field
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
 _DURATION: Final = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit}(?!s))?" for unit in _UNITS))
+
+_BIT_PREFIXES: Final = {"k": 1e3, "M": 1e6, "G": 1e9}
+_BIT_RATE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([kMG])bit(?:/s)?")
 
 
 def _fraction(value: object) -> object:
@@ -31,6 +34,16 @@ def _seconds(value: object) -> object:
             raise ValueError("a duration such as 500ms, 90s, 10m or 1h30m")
         parts = zip(match.groups(), _UNITS.values(), strict=True)
         return sum(float(part) * unit for part, unit in parts if part)
+    return value
+
+
+def _bit_rate(value: object) -> object:
+    """`1Gbit`, `2.5Gbit/s`, `100Mbit` → bit/s; a number is bit/s."""
+    if isinstance(value, str):
+        match = _BIT_RATE.fullmatch(value.strip())
+        if not match:
+            raise ValueError("a rate such as 100Mbit, 1Gbit or 2.5Gbit/s")
+        return float(match[1]) * _BIT_PREFIXES[match[2]]
     return value
 
 
@@ -65,6 +78,13 @@ Delay = Annotated[
     Field(ge=0, allow_inf_nan=False),
 ]
 """The same, but it may be none: 0."""
+
+BitRate = Annotated[
+    float,
+    BeforeValidator(_bit_rate, json_schema_input_type=str | float),
+    Field(gt=0, allow_inf_nan=False),
+]
+"""Bits in a second: `100Mbit`, `1Gbit`, `2.5Gbit/s` or a number. Prefixes are decimal."""
 
 Bytes = ByteSize
 """A size in bytes: `1GiB`, `512MiB`, `16KiB`."""

@@ -380,6 +380,7 @@ class Engine(Session):
             confidence=self.plan.confidence,
             margin=self.plan.margin,
             resources=self.plan.resources.model_dump(),
+            network=self.plan.network and self.plan.network.model_dump(),
             blocks=self.plan.blocks.model_dump(),
             repeat=self.plan.repeat.model_dump(),
             design=self.plan.design,

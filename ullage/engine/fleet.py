@@ -24,7 +24,7 @@ from ullage.environments import Instance, InstanceSpec, placement
 from ullage.environments.placement import Side
 from ullage.environments.provisioning.allocate import Node
 from ullage.host.image import Image
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 from ullage.host.paths import data_dir, state_dir
 from ullage.meters.perf.sampler import Sampler, started
 from ullage.plan.instances import HOST, InstanceKind, Needs
@@ -133,7 +133,7 @@ class Fleet:
                     what="a workload between two endpoints",
                     otherwise="leave network workloads out",
                 )
-            self.network = await Network.create(self.tag)
+            self.network = await Network.create(self.tag, self.matrix.link)
             await self.network.check_forwarding()
             if "away" in self.needs.places:
                 self.away = await self.network.neighbour()

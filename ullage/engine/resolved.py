@@ -161,6 +161,7 @@ def _fixed(record: Resolved) -> dict[str, object]:
 
 _SETTINGS: Final = {
     "resources": "resources",
+    "network": "the network's links",
     "confidence": "confidence",
     "margin": "margin",
     "design": "the design",

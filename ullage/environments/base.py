@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient
     from ullage.host.cgroups import Group, Limits
     from ullage.host.image import Image
-    from ullage.host.network import Network
+    from ullage.host.network.bridge import Network
 
 
 class Options(BaseModel):
@@ -157,6 +157,11 @@ class Provider(ABC):
     def own_copy(self) -> str | None:
         """Why an instance cannot run from a copy of the image of its own; None: it can."""
         return None
+
+    @property
+    def on_network(self) -> bool:
+        """Do instances stand on the run's network, where a plan has one?"""
+        return True
 
     @property
     def emulated(self) -> bool:

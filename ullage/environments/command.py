@@ -146,6 +146,11 @@ class UserCommand(Provider):
         """Of no instance in particular: it has no words."""
         return _filled(self._options.list, {})
 
+    @property
+    def on_network(self) -> bool:
+        """Its network is the user's own."""
+        return False
+
     def label(self) -> str:
         """What the plan says."""
         return printable(self._options.label, 60)

@@ -19,6 +19,7 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
+from ullage.host.network.links import Link
 from ullage.meters.energy.base import PlannedMeter
 from ullage.plan import meters, schedule
 from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, key_of, merge, refuse_twins
@@ -103,6 +104,8 @@ class Matrix:
     design: Design = "solo"
     meters: tuple[PlannedMeter, ...] = ()
     """Of energy or power, read during the whole run."""
+    link: Link | None = None
+    """What joins each instance to the run's network; None: nothing slows it."""
 
     @property
     def keys(self) -> list[str]:
@@ -147,8 +150,9 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     _check_each(plan, planned, cases, document)
     _check_memory(plan, planned, cases, document)
     _check_entry_points(plan, cases, document)
+    _check_link(plan, planned, cases, document)
     planned_meters = meters.resolve(plan, document)
-    matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, planned_meters)
+    matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, planned_meters, plan.network)
     if matrix.cells > MAX_CELLS:
         raise impossible(
             document,
@@ -260,6 +264,29 @@ def _check_entry_points(plan: Plan, cases: Sequence[Case], document: YamlFile) -
                 _path(plan, case),
                 f"{case.key} says no `argv`, and only an image of yours has an entry point",
                 "write `argv: [PROGRAM, ARGUMENT]`, or `image: {oci: NAME}` in the plan",
+            )
+
+
+def _check_link(
+    plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
+) -> None:
+    """A link that nothing uses would be a promise that no figure keeps."""
+    if plan.network is None:
+        return
+    if all(case.places == {"instance"} for case in cases):
+        raise impossible(
+            document,
+            ("network",),
+            "no workload of the plan uses the run's network, so its links would slow nothing",
+            "leave out `network`, or add a workload between two endpoints, such as iperf3",
+        )
+    for environment in planned:
+        if not environment.provider.on_network:
+            raise impossible(
+                document,
+                ("network",),
+                f"{environment.key} has a network of its own, which no link of the run slows",
+                "leave out `network`, or the environment",
             )
 
 

@@ -40,6 +40,7 @@ from ullage.common.fields import (
 from ullage.common.quantities import Bytes, Delay, Fraction, Seconds, Share
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
+from ullage.host.network.links import Link
 from ullage.runs.records import Correction, Design, Price
 from ullage.runs.room import OUTPUTS
 from ullage.stats.unseen import trials_to_see, unseen
@@ -323,6 +324,11 @@ class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")
+    network: Link | None = Field(
+        None,
+        description="each instance's link to the others, `{rate: 1Gbit}`, the same for every"
+        " environment; absent: as fast as this host moves packets",
+    )
     image: Literal["built", "host"] | OwnImage = Field(
         "built",
         description="what everything runs from: `built`, Debian with what the workloads need;"

@@ -118,11 +118,18 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         *_precision(analysis),
         *_race(folder),
         ("resources", _plain(r.resources)),
+        *([("network", _link(r.network))] if r.network else []),
         ("image", _image(r.image) if r.image else "none"),
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
     return [(name, clean(value, 400)) for name, value in facts]
+
+
+def _link(network: Mapping[str, Any]) -> str:
+    rate = rounding.quantity(network["rate"], "bit/s")
+    queue = rounding.quantity(network["queue"], "s")
+    return f"each instance's link carries {rate} each way; at most {queue} wait for it"
 
 
 def _image(image: ImageRecord) -> str:

@@ -304,6 +304,9 @@ class Resolved(Record):
     confidence: Share
     margin: Share
     resources: dict[str, Any]
+    network: dict[str, Any] | None = None
+    """What joins each instance to the others: `rate` in bit/s, `queue` in seconds; None: nothing
+    slows it."""
     blocks: dict[str, Any]
     repeat: dict[str, Any] = {}
     design: Design = "solo"

@@ -22,7 +22,7 @@ from ullage.common.commands import run
 from ullage.environments.base import Instance, InstanceSpec, Options
 from ullage.experiments.profile import disk
 from ullage.host import cgroups, paths
-from ullage.host.network import INSIDE
+from ullage.host.network.bridge import INSIDE
 
 BURST_BYTES: Final = 256 << 10
 QUEUE_BYTES: Final = 8 << 20

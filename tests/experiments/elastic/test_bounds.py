@@ -21,7 +21,7 @@ from ullage.experiments.elastic.run.front import Front
 from ullage.experiments.elastic.run.repetition import Repetition, RunSetup, front_settings
 from ullage.experiments.elastic.run.viewers import Viewers
 from ullage.host import paths
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 from ullage.workloads.web.clip import Clip
 
 PLAN = """\

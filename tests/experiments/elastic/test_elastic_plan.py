@@ -23,7 +23,7 @@ from ullage.experiments.elastic.run.repetition import (
     front_settings,
     seed_of,
 )
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 from ullage.plan import schema as ordinary
 from ullage.workloads.web.clip import Clip
 

@@ -63,6 +63,8 @@ def _show_cells(forecast: Forecast) -> None:
     several = {e.key: f" ({e.instances} instances)" for e in matrix.environments if e.instances > 1}
     keys = ", ".join(e.key + several.get(e.key, "") for e in matrix.environments)
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)
+    if matrix.link:
+        stdout.print(f"  each instance's link: {matrix.link} each way")
     for case in matrix.cases:
         stdout.print(f"  {escape(case.key)}: {escape(case.workload.title(case.parameters))}")
     drawn = "" if plan.seed is not None else " (the seed is drawn at the start; this is seed 0's)"
@@ -283,6 +285,7 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
         ],
         "idle_s": idle_s(forecast.plan),
         "seed": forecast.plan.seed,
+        "network": forecast.plan.network and forecast.plan.network.model_dump(),
         "outputs_bytes": forecast.plan.outputs,
         "order": [[slot.workload, slot.environment] for turn in forecast.order for slot in turn],
         "provision_s": time.provision_s,

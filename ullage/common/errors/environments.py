@@ -66,6 +66,11 @@ NETWORK_FAILED: Final = ErrorKind(
 NETWORK_FULL: Final = ErrorKind(
     "network-full", "{what} is in use on {where}", "use fewer instances, or end other runs first"
 )
+NETWORK_NO_RATE: Final = ErrorKind(
+    "network-no-rate",
+    "this host cannot hold a link to {rate}: {reason}",
+    "load the kernel's token bucket: `modprobe sch_tbf`; or leave out `network: rate`",
+)
 NETWORK_FILTERED: Final = ErrorKind(
     "network-filtered",
     "the host's packet filter drops frames between two ports of {bridge}",

@@ -32,8 +32,8 @@ from ullage.environments.containers.oci_spec import AGENT, PATH, PERIOD_US, cpu_
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits, cgroup_path, hierarchies
 from ullage.host.claims import boot_id_seen_by
-from ullage.host.iproute import disable_ipv6
-from ullage.host.network import INSIDE, Endpoint
+from ullage.host.network.bridge import INSIDE, Endpoint
+from ullage.host.network.iproute import disable_ipv6
 
 NAME: Final = "notify"
 _MOST: Final = 4096
@@ -155,7 +155,7 @@ class Lxc(Provider):
                 booted = await _systemd(spec, undo)
             endpoint = None
             if spec.network is not None:
-                endpoint = spec.network.reserve(spec.name)
+                endpoint = await spec.network.reserve(spec.name)
                 undo.push(spec.network.release, endpoint)
             undo.push(_stop, spec)
             # LXC makes its groups below this one's parents. It would make those too, but would

@@ -37,7 +37,7 @@ from ullage.environments.containers.docker import Docker
 from ullage.environments.containers.runtimes import Platform
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits, cgroup_path
-from ullage.host.network import Endpoint
+from ullage.host.network.bridge import Endpoint
 
 Store = Literal["docker", "podman"]
 

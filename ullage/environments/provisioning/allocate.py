@@ -28,7 +28,7 @@ from ullage.environments.provisioning.node import Node
 from ullage.environments.provisioning.probe import first_reply, introduce, watch_port
 from ullage.environments.provisioning.release import bounded, kill, unwind
 from ullage.host import clock, disks
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 from ullage.runs.allocations import Batch, InstanceSteps, Step
 
 __all__ = ["Allocated", "Application", "Node", "allocate", "release"]

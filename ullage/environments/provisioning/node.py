@@ -14,7 +14,7 @@ from ullage.environments import placement
 from ullage.environments.base import InstanceSpec, Provider
 from ullage.environments.placement import Resources
 from ullage.host.image import Image
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 from ullage.host.paths import data_dir, state_dir
 from ullage.runs.allocations import Copy
 

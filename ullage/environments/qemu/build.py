@@ -21,7 +21,7 @@ from ullage.environments.qemu.process import QemuProcess
 from ullage.host import clock, disks
 from ullage.host.cgroups import Group, Limits
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.network import TapEndpoint
+from ullage.host.network.bridge import TapEndpoint
 
 OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
     "kvm": 256 * MIB,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.environments.agent.process import Command
-from ullage.host.network import INSIDE
+from ullage.host.network.bridge import INSIDE
 
 if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient

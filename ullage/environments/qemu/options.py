@@ -10,7 +10,7 @@ from ullage.common.quantities import Bytes, Seconds
 from ullage.environments.base import Options
 from ullage.environments.qemu.command_line import Cache, Nic
 from ullage.host.disks import DiskFormat
-from ullage.host.network import MOST_LINKS
+from ullage.host.network.bridge import MOST_LINKS
 
 MIB: Final = 1 << 20
 

@@ -89,6 +89,11 @@ class Qemu(Provider):
         self._fallback = probe.reason
         return "tcg"
 
+    @property
+    def on_network(self) -> bool:
+        """By a tap, not by QEMU's own closed network."""
+        return self._options.network != "user"
+
     def packages(self) -> tuple[str, ...]:
         """systemd, when the VM boots with it."""
         return ("systemd-sysv",) if self._options.boot == "systemd" else ()

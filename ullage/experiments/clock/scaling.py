@@ -33,7 +33,7 @@ from ullage.experiments.clock.outcomes import (
 from ullage.experiments.clock.reports import NetworkScaling, RealNodes, ScalingReport, name
 from ullage.experiments.clock.view import Chart, Section, View, table
 from ullage.host import claims, paths
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 
 if TYPE_CHECKING:
     from ullage.report.charts.lanes import Drawing

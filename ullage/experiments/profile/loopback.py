@@ -12,8 +12,8 @@ from typing import Final
 
 from ullage.common.commands import CommandError, attempt, run
 from ullage.common.errors import NETWORK_FAILED, UllageError
-from ullage.host.iproute import NETNS_DIR
-from ullage.host.network import Endpoint, NamespaceEndpoint, Network
+from ullage.host.network.bridge import Endpoint, NamespaceEndpoint, Network
+from ullage.host.network.iproute import NETNS_DIR
 
 DEVICE: Final = "lo"
 BURST_BYTES: Final = 128 << 10

@@ -33,7 +33,7 @@ from ullage.environments.qemu.provider import Qemu
 from ullage.experiments.clock.ntp import sampler
 from ullage.experiments.clock.ntp.series import ClockExchange
 from ullage.host import claims, clock, image, leftovers, paths
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 
 GUEST: Final = "ntp-client"
 PACKAGES: Final = ("chrony", "python3")

@@ -37,7 +37,7 @@ from ullage.experiments.elastic.run.generators import Generators, Machines
 from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 from ullage.runs.events import Reason
 from ullage.runs.records import Metered
 from ullage.runs.writer import disk_full_as_error, now_ns

@@ -30,7 +30,7 @@ from ullage.experiments.elastic.run.generators import Machines
 from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
 from ullage.experiments.elastic.run.resolved import changes, resolved
 from ullage.host import binaries, image
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 from ullage.meters.energy.base import PlannedMeter
 from ullage.meters.energy.metering import Metering
 from ullage.plan import schedule

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.host import network as networks
 from ullage.host import paths
-from ullage.host.iproute import NETNS_DIR, within
-from ullage.host.network import CANDIDATES, Network, choose_subnet, remove
+from ullage.host.network import bridge as networks
+from ullage.host.network.bridge import CANDIDATES, Network, choose_subnet, remove
+from ullage.host.network.iproute import NETNS_DIR, within
 
 TAGS = st.from_regex(paths.TAG, fullmatch=True)
 ROUTES = st.lists(
@@ -101,20 +101,20 @@ def test_no_subnet_left_is_told() -> None:
 
 def test_places_are_distinct_and_the_last_one_is_told() -> None:
     network = Network("u0000000", ipaddress.IPv4Network("10.213.7.0/24"))
-    reserved = [network.reserve(f"c-{n}") for n in range(253)]
+    reserved = [asyncio.run(network.reserve(f"c-{n}")) for n in range(253)]
     assert len({endpoint.address for endpoint in reserved}) == 253
     assert len({endpoint.mac for endpoint in reserved}) == 253
     assert network.gateway not in {endpoint.address for endpoint in reserved}
     assert all(len(endpoint.device) <= 15 for endpoint in reserved)
     with pytest.raises(errors.UllageError) as caught:
-        network.reserve("one-more")
+        asyncio.run(network.reserve("one-more"))
     assert caught.value.kind is errors.NETWORK_FULL
 
 
 @pytest.mark.parametrize("name", ["", "../etc", "a b", "a\nlink delete eth0", "x" * 61])
 def test_a_name_is_never_more_than_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
-        Network("u0000000", CANDIDATES[0]).reserve(name)
+        asyncio.run(Network("u0000000", CANDIDATES[0]).reserve(name))
 
 
 def test_a_bridge_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +325,7 @@ FILTERED = """
 import asyncio, subprocess
 from ullage.host import paths
 from ullage.common.errors import UllageError
-from ullage.host.network import Network
+from ullage.host.network.bridge import Network
 
 async def main():
     net = await Network.create(paths.new_tag())

@@ -31,7 +31,9 @@ from ullage.common.errors import (
 )
 from ullage.common.files import file_lock
 from ullage.common.packages import install_command
-from ullage.host import iproute, paths
+from ullage.host import paths
+from ullage.host.network import iproute, links
+from ullage.host.network.links import Link
 
 INSIDE: Final = "eth0"
 """What an endpoint's own end is called."""
@@ -67,7 +69,7 @@ class Endpoint:
     address: str
     prefix: int
     link: str
-    """The bridge."""
+    """Where the device is plugged in: the bridge, or the endpoint's own switch before it."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class TapEndpoint(Endpoint):
     """A tap for a VM, or several; the guest sets MAC and address itself."""
 
     more: tuple[str, ...] = ()
-    """The host's ends of its other NICs, ports of the same bridge."""
+    """The host's ends of its other NICs; each has a link of its own."""
 
     @property
     def taps(self) -> tuple[tuple[str, str], ...]:
@@ -115,17 +117,20 @@ class Network:
         subnet: ipaddress.IPv4Network,
         bridge: str = "br",
         hosts: set[int] | None = None,
+        link: Link | None = None,
     ) -> None:
         self.tag = paths.check_tag(tag)
         self.bridge = f"{tag}-{bridge}"
         self.subnet = subnet
+        self.link = link
         self._hosts: set[int] = set() if hosts is None else hosts
 
     @classmethod
-    async def create(cls, tag: str) -> Network:
+    async def create(cls, tag: str, link: Link | None = None) -> Network:
         """Make the bridge, up, with the gateway's address on it.
 
-        Raises HOST_NEEDS_ROOT, HOST_MISSING (no iproute2), NETWORK_FULL.
+        link: what joins each endpoint to it; None: nothing slows it. Raises HOST_NEEDS_ROOT,
+        HOST_MISSING (no iproute2), NETWORK_FULL.
         """
         if os.geteuid() != 0:
             raise UllageError(
@@ -135,7 +140,7 @@ class Network:
             raise UllageError(HOST_MISSING, what="ip", command=install_command("iproute2"))
         async with contextlib.AsyncExitStack() as stack:
             await _choose_alone(stack)
-            network = cls(tag, choose_subnet(tag, await iproute.routes()))
+            network = cls(tag, choose_subnet(tag, await iproute.routes()), link=link)
             try:
                 await network._make_bridge()
             except BaseException:
@@ -146,9 +151,10 @@ class Network:
     async def neighbour(self) -> Network:
         """The bridge of another node, one cable away: a veth from this bridge to that one.
 
-        Same subnet, no address of its own. It goes when this network is destroyed.
+        Same subnet, no address of its own; the cable has no rate, unlike the endpoints' links. It
+        goes when this network is destroyed.
         """
-        away = Network(self.tag, self.subnet, "br2", self._hosts)
+        away = Network(self.tag, self.subnet, "br2", self._hosts, self.link)
         near_end, far_end = f"{self.tag}-up", f"{self.tag}-dn"
         kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         await iproute.batch(
@@ -178,9 +184,15 @@ class Network:
         """Of the endpoint that has the address: it is the same for the whole run."""
         return self._mac(int(ipaddress.IPv4Address(address)) & 0xFF)
 
-    def reserve(self, name: str) -> Endpoint:
-        """Address, MAC and device name for one who makes the veth himself (LXC)."""
-        return Endpoint(*self._place(name, "v"))
+    async def reserve(self, name: str) -> Endpoint:
+        """Address, MAC, device name and link for one who makes the veth himself (LXC)."""
+        endpoint = Endpoint(*self._place(name, "v"))
+        try:
+            await self._lay(endpoint.device)
+        except BaseException:
+            await self.release(endpoint)
+            raise
+        return endpoint
 
     async def namespace(self, name: str) -> NamespaceEndpoint:
         """A new network namespace on the bridge."""
@@ -212,10 +224,11 @@ class Network:
         endpoint = TapEndpoint(*place, more=more)
         try:
             for device, _ in endpoint.taps:
+                await self._lay(device)
                 await iproute.batch(
                     f"tuntap add dev {device} mode tap vnet_hdr",
                     f"link set dev {device} addrgenmode none",
-                    f"link set dev {device} master {self.bridge} up",
+                    f"link set dev {device} master {self._switch(device)} up",
                 )
                 iproute.disable_ipv6(device)
         except BaseException:
@@ -226,11 +239,14 @@ class Network:
     async def release(self, endpoint: Endpoint) -> None:
         """Remove an endpoint; does nothing when it is gone."""
         more = endpoint.more if isinstance(endpoint, TapEndpoint) else ()
-        for device in (endpoint.device, *more):
+        devices = [endpoint.device, *more]
+        if self.link:
+            devices += [name for end in tuple(devices) for name in self._cable(end)[:2]]
+        for device in devices:
             await attempt(["ip", "link", "delete", "dev", device])
         if isinstance(endpoint, NamespaceEndpoint):
             await attempt(["ip", "netns", "delete", endpoint.netns_path.name])
-        ends = [_DEVICES / device for device in (endpoint.device, *more)]
+        ends = [_DEVICES / device for device in devices]
         if isinstance(endpoint, NamespaceEndpoint):
             ends.append(endpoint.netns_path)
         remaining = [end.name for end in ends if end.exists()]
@@ -272,13 +288,14 @@ class Network:
     async def _join(self, endpoint: Endpoint, netns: Path) -> None:
         """A veth from the bridge into the namespace, the inner end configured and up."""
         device = endpoint.device
+        await self._lay(device)
         # `netns` of iproute2 takes a name or a process id, not a path; hence the two forms.
         target = netns.name if netns.parent == iproute.NETNS_DIR else netns.parts[2]
         await iproute.batch(
             f"link add name {device} type veth peer name {INSIDE} address {endpoint.mac}"
             f" netns {target}",
             f"link set dev {device} addrgenmode none",
-            f"link set dev {device} master {self.bridge} up",
+            f"link set dev {device} master {endpoint.link} up",
         )
         iproute.disable_ipv6(device)
         await asyncio.to_thread(iproute.within, netns, lambda: iproute.disable_ipv6("all"))
@@ -301,7 +318,22 @@ class Network:
             )
         self._hosts.add(host)
         device = f"{self.tag}-{kind}{host}"
-        return name, device, self._mac(host), str(self.subnet[host]), self.prefix, self.bridge
+        address = str(self.subnet[host])
+        return name, device, self._mac(host), address, self.prefix, self._switch(device)
+
+    async def _lay(self, device: str) -> None:
+        """The link that a device is to be plugged into, where it has one of its own."""
+        if self.link:
+            await links.lay(self.link, *self._cable(device), self.bridge)
+
+    def _switch(self, device: str) -> str:
+        """Where a device is plugged in."""
+        return self._cable(device)[0] if self.link else self.bridge
+
+    def _cable(self, device: str) -> tuple[str, str, str]:
+        """Of a device's own link: its switch, and the near and the far end of the cable."""
+        end = device.removeprefix(f"{self.tag}-")
+        return f"{self.tag}-c{end}", f"{self.tag}-n{end}", f"{self.tag}-f{end}"
 
     def _mac(self, host: int) -> str:
         """Locally administered, unicast, and the same for the same tag and place."""
