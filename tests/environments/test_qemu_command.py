@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from tests.environments.qemukit import MIB, machine, options, pairs
-from ullage.environments.qemu.command_line import Cache, Drive, Link, command_line
+from ullage.environments.native import NativeOptions
+from ullage.environments.qemu.command_line import Bus, Cache, Drive, Link, Nic, command_line
 from ullage.environments.qemu.process import QemuProcess
 
 
@@ -32,11 +33,30 @@ def test_the_plan_reads_well() -> None:
         {"cpu_model": "max\n"},
         {"net": "tap"},
         {"boot_deadline_s": 0},
+        {"nic": "e1000", "vhost": True},
+        {"nic": "e1000e", "queues": 2},
+        {"nic": "vmxnet3", "offloads": False},
+        {"network": "user", "vhost": True},
+        {"network": "user", "queues": 2},
+        {"queues": 0},
+        {"disk": {"aio": "native", "cache": "writeback"}},
+        {"disk": {"bus": "floppy"}},
+        {"disk": {"path": "relative/place"}},
     ],
 )
 def test_the_plan_is_checked(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         options(**fields)
+
+
+def test_what_came_later_stands_in_no_record_that_says_nothing_of_it() -> None:
+    """A run from before goes on, and is no other plan to a gate."""
+    before = options().model_dump(mode="json")
+    assert before["disk"] == {"format": "raw", "cache": "none", "size": None}
+    assert not {"queues", "offloads"} & before.keys()
+    now = options(queues=2, disk={"path": "/mnt/ssd", "bus": "nvme"}).model_dump(mode="json")
+    assert (now["queues"], now["disk"]["path"], now["disk"]["bus"]) == (2, "/mnt/ssd", "nvme")
+    assert "disk" not in NativeOptions().model_dump()
 
 
 def test_all_memory_of_a_host_is_not_rounded_up(tmp_path: Path) -> None:
@@ -88,13 +108,49 @@ def test_links(tmp_path: Path) -> None:
     assert ("-device", "virtio-net-pci,netdev=net1,mac=06:00:00:00:00:01,romfile=") in two
 
 
-def test_real_qemu_takes_every_option(tmp_path: Path) -> None:
+def test_queues_and_offloads(tmp_path: Path) -> None:
+    mac = "02:00:00:00:00:01"
+    several = Link("virtio", "u1-t2", mac, vhost=True, queues=4, offloads=False)
+    argv = " ".join(command_line(machine(tmp_path, links=(several,)), 3, 4))
+    assert "vhost=on,queues=4" in argv
+    assert "mq=on,vectors=10" in argv
+    assert ",csum=off,gso=off,host_tso4=off" in argv
+
+
+@pytest.mark.parametrize(
+    ("bus", "devices"),
+    [
+        ("virtio", ["virtio-blk-pci"]),
+        ("scsi", ["virtio-scsi-pci,id=disk0-bus", "scsi-hd,bus=disk0-bus.0"]),
+        ("sata", ["ich9-ahci,id=disk0-bus", "ide-hd,bus=disk0-bus.0"]),
+        ("nvme", ["nvme,serial=ullage-data"]),
+    ],
+)
+def test_buses(tmp_path: Path, bus: Bus, devices: list[str]) -> None:
+    drive = Drive(tmp_path / "data.raw", "raw", "none", aio="native", bus=bus)
+    argv = command_line(machine(tmp_path, drives=(drive,)), 3, 4)
+    file = json.loads(argv[argv.index("-blockdev") + 1])["file"]
+    assert file["aio"] == "native"
+    *controllers, disk = devices
+    expected = [*controllers, f"{disk},drive=disk0,write-cache=on"]
+    assert [word for option, word in pairs(argv) if option == "-device"][
+        -len(expected) :
+    ] == expected
+
+
+@pytest.mark.parametrize("nic", ["virtio", "e1000", "e1000e", "vmxnet3"])
+@pytest.mark.parametrize("bus", ["virtio", "scsi", "sata", "nvme"])
+def test_real_qemu_takes_every_option(tmp_path: Path, nic: Nic, bus: Bus) -> None:
     async def start() -> str:
-        raw = tmp_path / "a,b.raw"
-        raw.write_bytes(bytes(MIB))
-        drive = Drive(raw, "raw", "writethrough", read_only=True)
-        link = Link("e1000", None, "02:00:00:00:00:01")
-        vm = machine(tmp_path, machine="pc", vcpus=2, drives=(drive,), links=(link,))
+        raw, data = tmp_path / "a,b.raw", tmp_path / "data.raw"
+        for path in (raw, data):
+            path.write_bytes(bytes(MIB))
+        drives = (
+            Drive(raw, "raw", "writethrough", read_only=True),
+            Drive(data, "raw", "none", aio="threads", bus=bus),
+        )
+        link = Link(nic, None, "02:00:00:00:00:01", offloads=nic != "virtio")
+        vm = machine(tmp_path, machine="pc", vcpus=2, drives=drives, links=(link,))
         process = await QemuProcess.start(vm, tmp_path / "console.log", cpu_ids=(0,))
         try:
             status = Path(f"/proc/{process.pid}/status").read_text()

@@ -143,6 +143,8 @@ def test_nics_that_are_one(live: Live, mode: str, links: int, nic: str) -> None:
     [
         ("virtio", "virtio_net", {"format": "raw", "cache": "none"}),
         ("e1000", "e1000", {"format": "qcow2", "size": "2GiB", "cache": "writeback"}),
+        ("e1000e", "e1000e", {"bus": "nvme", "aio": "native"}),
+        ("vmxnet3", "vmxnet3", {"bus": "scsi", "aio": "io_uring"}),
     ],
 )
 def test_nics_and_disks(
@@ -167,6 +169,21 @@ def test_nics_and_disks(
         assert vm.agent.facts["cpus_online"] == 2
 
     live({"nic": nic, "disk": disk, "machine": machine}, 1, look)
+
+
+def test_several_queues_and_no_offloads(live: Live) -> None:
+    async def look(instances: list[Instance], network: Network) -> None:
+        (vm,) = instances
+        queues = await inside(vm.agent, "ls", "/sys/class/net/eth0/queues")
+        assert [name for name in queues.split() if name.startswith("rx")] == ["rx-0", "rx-1"]
+        features = await inside(vm.agent, "cat", "/sys/class/net/eth0/device/features")
+        # Bits 0 and 1, checksums left to the other side; 7 to 14, segmentation. Virtio 1.1, 5.1.3.
+        assert features[0:2] == "00"
+        assert "1" not in features[7:15]
+        assert features[22] == "1", "VIRTIO_NET_F_MQ"
+        await inside(vm.agent, "ping", "-nqc3", "-i0.2", "-W5", network.gateway)
+
+    live({"queues": 2, "offloads": False}, 1, look)
 
 
 def test_systemd_boots(live: Live) -> None:

@@ -21,11 +21,13 @@ from ullage.common.text import instance_name, printable
 from ullage.engine import trial_clocks
 from ullage.engine.team import Team, cannot_start, make_workspace, perform
 from ullage.environments import Instance, InstanceSpec, placement
+from ullage.environments.base import verify_data
 from ullage.environments.placement import Side
 from ullage.environments.provisioning.allocate import Node
+from ullage.host import storage
 from ullage.host.image import Image
 from ullage.host.network.bridge import Network
-from ullage.host.paths import data_dir, state_dir
+from ullage.host.paths import state_dir
 from ullage.meters.perf.sampler import Sampler, started
 from ullage.plan.instances import HOST, InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
@@ -374,9 +376,8 @@ class Fleet:
         environment = self.needs.environment(key)
         started = time.monotonic()
         count = self.needs.count(environment)
-        instances = await _all_or_none(
-            [environment.provider.create(self._spec(environment, i)) for i in range(count)]
-        )
+        specs = [self._spec(environment, i) for i in range(count)]
+        instances = await _all_or_none([environment.provider.create(spec) for spec in specs])
         self._instances[key] = instances
         for instance in instances:
             self._keys[instance.name] = key
@@ -393,6 +394,8 @@ class Fleet:
             )
         self._tell_clocks(instances)
         try:
+            if path := environment.provider.data_path:
+                await asyncio.gather(*(verify_data(instance, path) for instance in instances))
             await self._prepare(environment)
             await _all_at_once(instances, do=_freeze)
         except BaseException:
@@ -426,7 +429,8 @@ class Fleet:
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
         cpu_ids, quota = self.needs.place(environment, index)
-        state, data = state_dir(self.tag) / name, data_dir(self.tag) / name
+        data = storage.place(self.tag, name, environment.provider.data_path)
+        state = state_dir(self.tag) / name
         for directory in (state, data):
             directory.mkdir(parents=True, exist_ok=True)
         return InstanceSpec(

@@ -119,7 +119,7 @@ def environment(planned: Environment, matrix: Matrix, fleet: Fleet | None) -> En
         again_of=planned.again_of,
         price=planned.price,
         emulated=provider.emulated,
-        treatments={**provider.treatments(), **_neighbour(planned)},
+        treatments={**provider.treatments(), **provider.data_treatments(), **_neighbour(planned)},
         nuisances=dict(nuisances(planned, fleet)) if fleet and up else {},
         facts=dict(fleet.first(planned.key).agent.facts) if fleet and up else {},
     )

@@ -9,11 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+)
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import exact_bytes
+from ullage.host import storage
 
 if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient
@@ -22,10 +30,53 @@ if TYPE_CHECKING:
     from ullage.host.network.bridge import Network
 
 
-class Options(BaseModel):
-    """The fields of an environment in the plan that belong to its provider."""
+class Grown(BaseModel):
+    """Fields of a plan of which some came later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Left out of records while they have their default: so a run from before reads as the same."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        defaults = {name: self.__class__.model_fields[name].default for name in self.later}
+        return {
+            name: value
+            for name, value in whole(self).items()
+            if name not in defaults or getattr(self, name) != defaults[name]
+        }
+
+
+class Options(Grown):
+    """The fields of an environment in the plan that belong to its provider."""
+
+
+class DataDisk(Grown):
+    """Where `/data` stands."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"path"})
+
+    path: Path | None = Field(
+        None,
+        description="directory of this host on whose disk `/data` stands; left out: where ullage"
+        " keeps its own (`ULLAGE_DATA_DIR`)",
+    )
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_absolute():
+            raise ValueError("an absolute path, such as /mnt/ssd")
+        return path
+
+
+class DataOptions(Options):
+    """Of a provider whose `/data` is on a disk of this host."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"disk"})
+
+    disk: DataDisk = Field(DataDisk(), description="where `/data` stands: `{path: /mnt/ssd}`")
 
 
 Stage = Literal["copied", "booting", "addressed"]
@@ -159,6 +210,16 @@ class Provider(ABC):
         return None
 
     @property
+    def data_path(self) -> Path | None:
+        """Directory of this host that the plan chose for `/data`; None: ullage's own."""
+        return self.options.disk.path if isinstance(self.options, DataOptions) else None
+
+    def data_treatments(self) -> dict[str, str]:
+        """The disk of that directory, where the plan chose one. DISK_UNUSABLE."""
+        path = self.data_path
+        return {} if path is None else {"data on": f"{path}: {storage.disk(path)}"}
+
+    @property
     def on_network(self) -> bool:
         """Do instances stand on the run's network, where a plan has one?"""
         return True
@@ -173,6 +234,8 @@ class Provider(ABC):
         """What differs from native on purpose: device models, formats, cache modes …"""
 
 
+_DATA: Final = "/data"
+_LONGEST_MOUNTINFO: Final = 1 << 20
 _QUOTA_TOLERANCE: Final = 0.01
 _VM_MEMORY_LEAST: Final = 0.75
 """A guest's kernel and firmware keep some of its memory to themselves."""
@@ -193,6 +256,19 @@ def verify_limits(
         _verify_cpus(spec, facts)
         _verify_quota(spec, facts)
         _verify_memory(spec, facts)
+
+
+async def verify_data(instance: Instance, path: Path) -> None:
+    """LIMIT_NOT_APPLIED unless `/data` inside is on the disk of the directory.
+
+    A VM's is a disk of its own, whose file was made there.
+    """
+    if instance.own_kernel or instance.data != _DATA:
+        return
+    mounts = await instance.agent.get("/proc/self/mountinfo", _LONGEST_MOUNTINFO)
+    inside, chosen = dict(storage.mounted(mounts)).get(Path(_DATA)), storage.disk(path)
+    if inside is None or inside.number != chosen.number:
+        _refuse(instance.spec, f"{_DATA} on {chosen}", f"{inside or 'no mount of its own'}")
 
 
 def verify_group(spec: InstanceSpec, limits: Limits, group: Group, pid: int) -> None:

@@ -14,15 +14,22 @@ from ullage.common.cleanup import Undo
 from ullage.common.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
 from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
+from ullage.environments.base import (
+    DataOptions,
+    Instance,
+    InstanceSpec,
+    Options,
+    Provider,
+    verify_limits,
+)
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits
 
 _DEADLINE_S: Final = 10.0
 
 
-class NativeOptions(Options):
-    """Native has none: it is what the others are compared with."""
+class NativeOptions(DataOptions):
+    """Fields of a `native` environment in the plan."""
 
 
 class Native(Provider):

@@ -12,6 +12,7 @@ from ullage.common.signals import run_here
 from ullage.engine import resolved
 from ullage.environments.containers.oci import Oci
 from ullage.environments.native import Native
+from ullage.host import storage
 from ullage.host.cgroups import hierarchies
 from ullage.meters.host import HostReading
 from ullage.plan.instances import Needs
@@ -27,7 +28,7 @@ BUSY: Final = 0.1
 def faults(plan: Plan, cells: Matrix) -> list[UllageError]:
     """What would refuse the run on this host; nothing is made, fetched or booted."""
     errors: list[UllageError] = []
-    for check in (_check_room, check_parity, _check_root):
+    for check in (_check_room, check_parity, _check_disks, _check_root):
         try:
             check(plan, cells)
         except UllageError as error:
@@ -39,10 +40,17 @@ def _check_room(_plan: Plan, cells: Matrix) -> None:
     Needs(cells).check()
 
 
+def _check_disks(_plan: Plan, cells: Matrix) -> None:
+    """DISK_UNUSABLE, and DISK_SHARED where environments that differ in their disk do not."""
+    paths = {cell.key: cell.provider.data_path for cell in cells.environments}
+    storage.check({key: path for key, path in paths.items() if path is not None})
+
+
 def refuse(plan: Plan, cells: Matrix) -> None:
     """Raise what is certain to refuse the run, before anything is built for it."""
     _check_room(plan, cells)
     check_parity(plan, cells)
+    _check_disks(plan, cells)
 
 
 def check_parity(plan: Plan, cells: Matrix) -> None:

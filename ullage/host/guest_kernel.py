@@ -39,8 +39,20 @@ MODULES: Final = (
     "ext4",
 )
 BONDING: Final = "bonding"
-MORE_MODULES: Final = ("nfsv4", "nfsd", BONDING)
-"""Loaded by guests that ask for them alone: they make a boot by emulation seconds longer."""
+DISK_MODULES: Final = {
+    "virtio": (),
+    "scsi": ("virtio_scsi", "sd_mod"),
+    "sata": ("ahci", "sd_mod"),
+    "nvme": ("nvme",),
+}
+"""Bus of the data disk → what the guest's kernel needs for it."""
+NIC_MODULES: Final = {"e1000e": ("e1000e",), "vmxnet3": ("vmxnet3",)}
+MORE_MODULES: Final = (
+    *("nfsv4", "nfsd", BONDING),
+    *dict.fromkeys(name for names in DISK_MODULES.values() for name in names),
+    *(name for names in NIC_MODULES.values() for name in names),
+)
+"""Loaded by guests that need them alone: they make a boot by emulation seconds longer."""
 
 _FORMAT: Final = "2"
 _PATIENCE_S: Final = 300.0

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ullage.common.errors import UllageError
-from ullage.host import cgroups, claims, disks, image, paths, user_commands
+from ullage.host import cgroups, claims, disks, image, paths, storage, user_commands
 
 LeftoverKind = Literal[
     "crun",
@@ -271,11 +271,13 @@ def _remove_cgroup(leftover: Leftover) -> None:
 
 # --- mounts, network, directories -----------------------------------------------------------------
 def _find_mounts() -> Iterator[Leftover]:
-    roots = [*_tagged(paths.state_root()), *_tagged(paths.data_root())]
+    data = _tagged(paths.data_root())
+    roots = {root: root.name for root in (*_tagged(paths.state_root()), *data)}
+    roots |= {room: root.name for root in data for room in storage.rooms(root.name)}
     for path in reversed(disks.points()):  # what was mounted last goes first
-        for root in roots:
+        for root, tag in roots.items():
             if path.is_relative_to(root):
-                yield Leftover("mount", str(path), root.name, _owner(root))
+                yield Leftover("mount", str(path), tag, _owner(root))
 
 
 def _remove_mount(leftover: Leftover) -> None:
@@ -318,6 +320,10 @@ def _find_state() -> Iterator[Leftover]:
 
 
 def _find_data() -> Iterator[Leftover]:
+    for root in _tagged(paths.data_root()):
+        for room in storage.rooms(root.name):
+            if room.is_dir() and not room.is_symlink() and _owner(room) == _owner(root):
+                yield Leftover("data", str(room), root.name, _owner(root))
     yield from _directories("data", paths.data_root())
 
 

@@ -20,7 +20,7 @@ from ullage.common import errors
 from ullage.common.commands import CommandError
 from ullage.common.errors import UllageError
 from ullage.host import paths
-from ullage.host.network import links
+from ullage.host.network import bridge
 from ullage.host.network.bridge import NamespaceEndpoint, Network
 from ullage.host.network.iproute import within
 from ullage.host.network.links import Link
@@ -78,10 +78,10 @@ def test_a_kernel_without_token_buckets_is_told(monkeypatch: pytest.MonkeyPatch)
 
     async def nothing(*_: str, **__: object) -> None: ...
 
-    monkeypatch.setattr(links, "run", refused)
-    monkeypatch.setattr(links.iproute, "batch", nothing)
+    monkeypatch.setattr(bridge, "run", refused)
+    monkeypatch.setattr(bridge.iproute, "batch", nothing)
     with pytest.raises(UllageError, match="unknown") as caught:
-        asyncio.run(links.lay(SLOW, "switch", "near", "far", "bridge"))
+        asyncio.run(bridge._lay(SLOW, "switch", "near", "far", "bridge"))
     assert caught.value.kind is errors.NETWORK_NO_RATE
 
 

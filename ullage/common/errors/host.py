@@ -52,6 +52,16 @@ IMAGE_LACKS_PACKAGE: Final = ErrorKind(
 DISK_NOT_MADE: Final = ErrorKind(
     "disk-not-made", "cannot make the disk {path}: {reason}", "is there space left on that disk?"
 )
+DISK_UNUSABLE: Final = ErrorKind(
+    "disk-unusable",
+    "no data can stand in {path}: {reason}",
+    "`disk: path` is a directory that you may write to, on a file system that is mounted",
+)
+DISK_SHARED: Final = ErrorKind(
+    "disk-shared",
+    "{first} and {second} have different `disk: path`, and both stand on one disk: {disk}",
+    "name directories on different disks, or the same one for both",
+)
 GUEST_KERNEL_UNUSABLE: Final = ErrorKind(
     "guest-kernel-unusable",
     "no guest kernel from {package}: {reason}",

@@ -18,7 +18,14 @@ from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, INSTANCE_NOT_STA
 from ullage.common.packages import install_command
 from ullage.common.quantities import Seconds
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
+from ullage.environments.base import (
+    DataOptions,
+    Instance,
+    InstanceSpec,
+    Options,
+    Provider,
+    verify_limits,
+)
 from ullage.environments.containers.base import (
     START_DEADLINE_S,
     Container,
@@ -74,7 +81,7 @@ _NOTIFY: Final = "run/ullage-notify"
 _APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
 
 
-class LxcOptions(Options):
+class LxcOptions(DataOptions):
     """Fields of an `lxc` environment in the plan."""
 
     boot: Literal["agent", "systemd"] = Field(

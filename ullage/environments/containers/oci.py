@@ -16,6 +16,7 @@ from ullage.common.errors import INSTANCE_NOT_LIMITED, UllageError
 from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
+    DataOptions,
     Instance,
     InstanceSpec,
     Options,
@@ -45,7 +46,7 @@ _WITH_STORE: Final = frozenset(get_args(Store))
 _NO_CGROUP: Final = "a plain user has no cgroup to set limits in"
 
 
-class OciOptions(Options):
+class OciOptions(DataOptions):
     """Fields of an `oci` environment in the plan."""
 
     runtime: str = Field(

@@ -13,9 +13,10 @@ from ullage.common.quantities import format_bytes
 from ullage.environments import placement
 from ullage.environments.base import InstanceSpec, Provider
 from ullage.environments.placement import Resources
+from ullage.host import storage
 from ullage.host.image import Image
 from ullage.host.network.bridge import Network
-from ullage.host.paths import data_dir, state_dir
+from ullage.host.paths import state_dir
 from ullage.runs.allocations import Copy
 
 _MEMINFO: Final = Path("/proc/meminfo")
@@ -64,7 +65,7 @@ class Node:
             image=self.image,
             agent=self.agent,
             state_dir=state_dir(self.tag) / name,
-            data_dir=data_dir(self.tag) / name,
+            data_dir=storage.place(self.tag, name, self.provider.data_path),
             network=self.network,
         )
 

@@ -14,7 +14,14 @@ from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.agent.process import ITSELF
 from ullage.environments.base import InstanceSpec, StageListener, verify_group, verify_limits
 from ullage.environments.qemu import guest
-from ullage.environments.qemu.command_line import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
+from ullage.environments.qemu.command_line import (
+    DATA_NODES,
+    TCG_CACHE_MIB,
+    Accelerator,
+    Drive,
+    Link,
+    Machine,
+)
 from ullage.environments.qemu.guest import failed, inside
 from ullage.environments.qemu.options import MIB, QemuOptions
 from ullage.environments.qemu.process import QemuProcess
@@ -116,7 +123,7 @@ class Builder:
         if disk.format == "qcow2":
             await disks.convert(raw, path)
             raw.unlink()
-        return Drive(path, disk.format, disk.cache)
+        return Drive(path, disk.format, disk.cache, aio=disk.aio, bus=disk.bus)
 
     @property
     def _limits(self) -> Limits:
@@ -147,7 +154,9 @@ class Builder:
             raise UllageError(VM_NEEDS_NETWORK, instance=self.spec.name)
         if network is None or self.options.network == "user":
             return None
-        tap = await network.tap(self.spec.name, many.links if many else 1)
+        tap = await network.tap(
+            self.spec.name, many.links if many else 1, several_queues=self.options.queues > 1
+        )
         undo.push(network.release, tap)
         return tap
 
@@ -174,12 +183,22 @@ class Builder:
                 # Without udev a login on the console would be waited for in vain, for 90 s.
                 *_emulated_words(self.accelerator),
                 *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ("ullage.ro",)),
-                "ullage.data=/dev/vdb",
+                f"ullage.data={DATA_NODES[options.disk.bus]}",
                 f"ullage.hostname={spec.name}",
                 *self.words,
             ),
             drives=drives,
-            links=tuple(Link(options.nic, device, mac, options.vhost) for device, mac in taps),
+            links=tuple(
+                Link(
+                    options.nic,
+                    device,
+                    mac,
+                    options.vhost,
+                    options.queues if device else 1,
+                    options.offloads,
+                )
+                for device, mac in taps
+            ),
         )
 
 

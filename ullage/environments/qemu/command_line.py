@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 Accelerator = Literal["kvm", "tcg"]
 Cache = Literal["none", "writeback", "writethrough", "directsync", "unsafe"]
-Nic = Literal["virtio", "e1000"]
+Nic = Literal["virtio", "e1000", "e1000e", "vmxnet3"]
+Aio = Literal["threads", "native", "io_uring"]
+Bus = Literal["virtio", "scsi", "sata", "nvme"]
 
 AGENT_PORT: Final = "ullage.agent"
 """Name of the virtio-serial port that the agent serves on."""
@@ -23,7 +25,34 @@ TCG_CACHE_MIB: Final = 256
 _RAM_STEP: Final = 8192
 """QEMU rounds the guest's memory up to it: all of a host's would be more than the host has."""
 
-NIC_DEVICES: Final[dict[Nic, str]] = {"virtio": "virtio-net-pci", "e1000": "e1000"}
+NIC_DEVICES: Final[dict[Nic, str]] = {
+    "virtio": "virtio-net-pci",
+    "e1000": "e1000",
+    "e1000e": "e1000e",
+    "vmxnet3": "vmxnet3",
+}
+BUS_DEVICES: Final[dict[Bus, str]] = {
+    "virtio": "virtio-blk",
+    "scsi": "virtio-scsi",
+    "sata": "AHCI",
+    "nvme": "NVMe",
+}
+DATA_NODES: Final[dict[Bus, str]] = {
+    "virtio": "/dev/vdb",
+    "scsi": "/dev/sda",
+    "sata": "/dev/sda",
+    "nvme": "/dev/nvme0n1",
+}
+"""What the guest's kernel calls the data disk; the root is /dev/vda."""
+
+_NO_OFFLOADS: Final = ",".join(
+    f"{name}=off"
+    for name in (
+        *("csum", "gso", "host_tso4", "host_tso6", "host_ecn", "host_ufo"),
+        *("guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"),
+    )
+)
+"""virtio-net's features that let one side leave checksums and segmentation to the other."""
 
 # (direct, no-flush, write-cache): qemu(1), `cache=` of `-drive`.
 _CACHES: Final[dict[Cache, tuple[bool, bool, bool]]] = {
@@ -41,6 +70,9 @@ class Drive:
     format: DiskFormat
     cache: Cache
     read_only: bool = False
+    aio: Aio | None = None
+    """How QEMU asks the host's kernel; None: as QEMU chooses."""
+    bus: Bus = "virtio"
 
 
 @dataclass(frozen=True)
@@ -51,6 +83,8 @@ class Link:
     tap: str | None
     mac: str
     vhost: bool = False
+    queues: int = 1
+    offloads: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,6 +141,7 @@ def _drive(name: str, drive: Drive) -> list[str]:
         "filename": str(drive.path),
         "read-only": drive.read_only,
         "cache": cache,
+        **({"aio": drive.aio} if drive.aio else {}),
     }
     # JSON, so that nothing in a path can be read as an option.
     disk = {
@@ -116,8 +151,24 @@ def _drive(name: str, drive: Drive) -> list[str]:
         "read-only": drive.read_only,
         "cache": cache,
     }
-    device = f"virtio-blk-pci,drive={name},write-cache={'on' if write_cache else 'off'}"
-    return ["-blockdev", json.dumps(disk), "-device", device]
+    controller, device = _device(f"{name}-bus", drive.bus)
+    argv = ["-blockdev", json.dumps(disk)]
+    argv += ["-device", controller] if controller else []
+    write_cache_word = "on" if write_cache else "off"
+    return [*argv, "-device", f"{device},drive={name},write-cache={write_cache_word}"]
+
+
+def _device(controller: str, bus: Bus) -> tuple[str | None, str]:
+    """What a disk is attached to, where that is a device of its own, and the disk's device."""
+    match bus:
+        case "virtio":
+            return None, "virtio-blk-pci"
+        case "scsi":
+            return f"virtio-scsi-pci,id={controller}", f"scsi-hd,bus={controller}.0"
+        case "sata":
+            return f"ich9-ahci,id={controller}", f"ide-hd,bus={controller}.0"
+        case "nvme":
+            return None, "nvme,serial=ullage-data"
 
 
 def _link(name: str, link: Link) -> list[str]:
@@ -126,6 +177,10 @@ def _link(name: str, link: Link) -> list[str]:
     else:
         vhost = "on" if link.vhost else "off"
         backend = f"tap,id={name},ifname={link.tap},script=no,downscript=no,vhost={vhost}"
+        backend += f",queues={link.queues}" if link.queues > 1 else ""
     # No `romfile`: nobody boots from the network.
     device = f"{NIC_DEVICES[link.nic]},netdev={name},mac={link.mac},romfile="
+    if link.queues > 1:  # an interrupt for each queue either way, for control and for changes
+        device += f",mq=on,vectors={2 * link.queues + 2}"
+    device += "" if link.offloads else f",{_NO_OFFLOADS}"
     return ["-netdev", backend, "-device", device]

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ullage.common.quantities import Bytes, Seconds
-from ullage.environments.base import Options
-from ullage.environments.qemu.command_line import Cache, Nic
+from ullage.environments.base import DataDisk, DataOptions
+from ullage.environments.qemu.command_line import Aio, Bus, Cache, Nic
 from ullage.host.disks import DiskFormat
 from ullage.host.network.bridge import MOST_LINKS
 
 MIB: Final = 1 << 20
 
 
-class Disk(BaseModel):
+_DIRECT: Final = frozenset({"none", "directsync"})
+"""Cache modes that go past the host's own cache, as Linux's own asynchronous I/O must."""
+
+
+class Disk(DataDisk):
     """The data disk, `/data` inside."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    later: ClassVar[frozenset[str]] = frozenset({"path", "aio", "bus"})
 
     format: DiskFormat = Field("raw", description="format of the disk's file on the host")
     cache: Cache = Field("none", description="QEMU's cache mode; `none` goes past the host's")
     size: Annotated[Bytes, Field(ge=64 * MIB)] | None = Field(
         None, description="`8GiB`; left out: four times the memory, at least 4 GiB"
     )
+    aio: Aio | None = Field(
+        None,
+        description="how QEMU asks the host: `threads`, `native` (Linux AIO), `io_uring`;"
+        " left out: `threads`, as QEMU chooses",
+    )
+    bus: Bus = Field(
+        "virtio", description="`virtio`: virtio-blk; `scsi`: virtio-scsi; `sata`: AHCI; `nvme`"
+    )
+
+    @model_validator(mode="after")
+    def _native_goes_past_the_cache(self) -> Disk:
+        if self.aio == "native" and self.cache not in _DIRECT:
+            raise ValueError("`aio: native` needs `cache: none` or `directsync`")
+        return self
 
 
 class Aggregation(BaseModel):
@@ -42,8 +60,10 @@ class Aggregation(BaseModel):
     )
 
 
-class QemuOptions(Options):
+class QemuOptions(DataOptions):
     """What a plan may say of a VM."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"queues", "offloads"})
 
     accel: Literal["auto", "kvm", "tcg"] = Field(
         "auto", description="`auto`: KVM when a small guest really boots with it, else emulation"
@@ -60,6 +80,19 @@ class QemuOptions(Options):
         "auto", description="`tap`: on the run's bridge, as root; `user`: closed, for anybody"
     )
     vhost: bool = Field(False, description="let the host's kernel move the packets of a virtio NIC")
+    queues: int = Field(
+        1,
+        ge=1,
+        le=16,
+        strict=True,
+        description="pairs of queues of a virtio NIC; no more than CPUs",
+    )
+    offloads: bool = Field(
+        True,
+        strict=True,
+        description="false: a virtio NIC neither leaves checksums and segmentation to the host nor"
+        " takes them from it",
+    )
     aggregation: Aggregation | None = Field(
         None, description="several NICs that are one inside; left out: one NIC"
     )
@@ -71,6 +104,20 @@ class QemuOptions(Options):
         (), description="more kernel modules: `[nfsv4, nfsd]` for a folder shared by NFS"
     )
     boot_deadline_s: Seconds | None = Field(None, description="left out: 60 s, with systemd 300 s")
+
+    @model_validator(mode="after")
+    def _is_of_virtio(self) -> QemuOptions:
+        for name in ("vhost", "queues", "offloads"):
+            if (
+                self.nic != "virtio"
+                and getattr(self, name) != type(self).model_fields[name].default
+            ):
+                raise ValueError(f"`{name}` is of a virtio NIC, not of {self.nic}")
+        if self.network == "user" and (self.vhost or self.queues > 1):
+            raise ValueError(
+                "`vhost` and `queues` need a NIC on the run's bridge, not `network: user`"
+            )
+        return self
 
     @model_validator(mode="after")
     def _aggregation_needs_a_bridge(self) -> QemuOptions:

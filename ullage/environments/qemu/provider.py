@@ -15,10 +15,16 @@ from ullage.common.quantities import format_bytes
 from ullage.environments.agent.client import AgentError, binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
-from ullage.environments.qemu.command_line import NIC_DEVICES, Accelerator
+from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, Accelerator
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.probe import DEADLINE_S, kvm, qemu_version
-from ullage.host.guest_kernel import BONDING, GuestKernel, guest_kernel
+from ullage.host.guest_kernel import (
+    BONDING,
+    DISK_MODULES,
+    NIC_MODULES,
+    GuestKernel,
+    guest_kernel,
+)
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
 _ASKED_FOR_KVM_S: Final = 60.0
@@ -73,7 +79,12 @@ class Qemu(Provider):
         """HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, GUEST_KERNEL_UNUSABLE when it cannot be."""
         await self.check_at_once()
         options = self._options
-        more = (*options.modules, *((BONDING,) if options.aggregation else ()))
+        more = (
+            *options.modules,
+            *((BONDING,) if options.aggregation else ()),
+            *DISK_MODULES[options.disk.bus],
+            *NIC_MODULES.get(options.nic, ()),
+        )
         self._kernel = await guest_kernel(binary(), more)
         self._accelerator = await self._choose(self._kernel)
 
@@ -135,6 +146,9 @@ class Qemu(Provider):
         options, disk = self._options, self._options.disk
         emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
         vhost = ", vhost" if options.vhost else ""
+        vhost += f", {options.queues} queues" if options.queues > 1 else ""
+        vhost += "" if options.offloads else ", no offloads"
+        aio = f", {disk.aio}" if disk.aio else ""
         many = options.aggregation
         count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
@@ -145,7 +159,7 @@ class Qemu(Provider):
             "cpu model": self.cpu_model,
             "guest kernel": self.kernel.package,
             "nic": f"{count}{NIC_DEVICES[options.nic]}{vhost}{bond}",
-            "disk": f"virtio-blk, {disk.format}, cache {disk.cache}",
+            "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{aio}",
             "boot": options.boot,
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
             "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",

@@ -20,19 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage.common.commands import attempt
+from ullage.common.commands import CommandError, attempt, run
 from ullage.common.errors import (
     HOST_MISSING,
     HOST_NEEDS_ROOT,
     NETWORK_FAILED,
     NETWORK_FILTERED,
     NETWORK_FULL,
+    NETWORK_NO_RATE,
     UllageError,
 )
 from ullage.common.files import file_lock
 from ullage.common.packages import install_command
 from ullage.host import paths
-from ullage.host.network import iproute, links
+from ullage.host.network import iproute
 from ullage.host.network.links import Link
 
 INSIDE: Final = "eth0"
@@ -216,8 +217,12 @@ class Network:
             raise
         return endpoint
 
-    async def tap(self, name: str, links: int = 1) -> TapEndpoint:
-        """A tap on the bridge, up, that any root process may open; or several, for one address."""
+    async def tap(self, name: str, links: int = 1, *, several_queues: bool = False) -> TapEndpoint:
+        """A tap on the bridge, up, that any root process may open; or several, for one address.
+
+        several_queues: it may be opened more than once.
+        """
+        flags = "vnet_hdr multi_queue" if several_queues else "vnet_hdr"
         place = self._place(name, "t")
         host = place[1].removeprefix(f"{self.tag}-t")
         more = tuple(f"{self.tag}-{_TAP_KINDS[n]}{host}" for n in range(1, links))
@@ -226,7 +231,7 @@ class Network:
             for device, _ in endpoint.taps:
                 await self._lay(device)
                 await iproute.batch(
-                    f"tuntap add dev {device} mode tap vnet_hdr",
+                    f"tuntap add dev {device} mode tap {flags}",
                     f"link set dev {device} addrgenmode none",
                     f"link set dev {device} master {self._switch(device)} up",
                 )
@@ -324,7 +329,7 @@ class Network:
     async def _lay(self, device: str) -> None:
         """The link that a device is to be plugged into, where it has one of its own."""
         if self.link:
-            await links.lay(self.link, *self._cable(device), self.bridge)
+            await _lay(self.link, *self._cable(device), self.bridge)
 
     def _switch(self, device: str) -> str:
         """Where a device is plugged in."""
@@ -343,6 +348,29 @@ class Network:
 def _other_mac(mac: str, number: int) -> str:
     """Of the n-th NIC of the same VM: locally administered and unicast too."""
     return f"{0x02 + 4 * number:02x}{mac[2:]}"
+
+
+async def _lay(link: Link, switch: str, near: str, far: str, bridge: str) -> None:
+    """Make a switch, and a cable from it to the bridge that carries the link's rate each way.
+
+    A token bucket at either end of the cable: what the endpoint is plays no part in it.
+    NETWORK_FAILED, and NETWORK_NO_RATE where the kernel has no token bucket.
+    """
+    await iproute.batch(
+        f"link add name {switch} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+        f"link add name {near} type veth peer name {far}",
+        *(f"link set dev {device} addrgenmode none" for device in (switch, near, far)),
+        f"link set dev {near} master {switch} up",
+        f"link set dev {far} master {bridge} up",
+        f"link set dev {switch} up",
+    )
+    for device in (switch, near, far):
+        iproute.disable_ipv6(device)
+    for device in (near, far):
+        try:
+            await run(["tc", "qdisc", "add", "dev", device, "root", *link.bucket])
+        except CommandError as error:
+            raise UllageError(NETWORK_NO_RATE, rate=link, reason=error.reason) from error
 
 
 async def remove(tag: str) -> None:

@@ -1,9 +1,4 @@
-"""A link of a stated rate between an endpoint and the run's bridge, the same for all of them.
-
-A switch of its own stands before each endpoint, joined to the run's bridge by one cable; a token
-bucket at either end of the cable lets no more through than the rate, so each way has it whole. What
-the endpoint is (a namespace, a container's veth, a VM's tap) plays no part in it.
-"""
+"""What a plan says of the links of its network."""
 
 from __future__ import annotations
 
@@ -11,10 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ullage.common.commands import CommandError, run
-from ullage.common.errors import NETWORK_NO_RATE, UllageError
 from ullage.common.quantities import BitRate, Seconds, digits, prefixed
-from ullage.host.network import iproute
 
 _BURST_S: Final = 1e-3
 """What passes at once after a rest. A busy host wakes a shorter bucket too late to reach its rate:
@@ -50,25 +42,3 @@ class Link(BaseModel):
         burst = max(_LEAST_BURST_BYTES, round(self.rate / 8 * _BURST_S))
         held = burst + max(_FEWEST_QUEUED * 1514, round(self.rate / 8 * self.queue))
         return "tbf", "rate", f"{round(self.rate)}bit", "burst", f"{burst}b", "limit", f"{held}b"
-
-
-async def lay(link: Link, switch: str, near: str, far: str, bridge: str) -> None:
-    """Make a switch, and a cable from it to the bridge that carries the link's rate each way.
-
-    NETWORK_FAILED, and NETWORK_NO_RATE where the kernel has no token bucket.
-    """
-    await iproute.batch(
-        f"link add name {switch} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-        f"link add name {near} type veth peer name {far}",
-        *(f"link set dev {device} addrgenmode none" for device in (switch, near, far)),
-        f"link set dev {near} master {switch} up",
-        f"link set dev {far} master {bridge} up",
-        f"link set dev {switch} up",
-    )
-    for device in (switch, near, far):
-        iproute.disable_ipv6(device)
-    for device in (near, far):
-        try:
-            await run(["tc", "qdisc", "add", "dev", device, "root", *link.bucket])
-        except CommandError as error:
-            raise UllageError(NETWORK_NO_RATE, rate=link, reason=error.reason) from error
