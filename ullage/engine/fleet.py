@@ -30,7 +30,7 @@ from ullage.meters.perf.sampler import Sampler, started
 from ullage.plan.instances import HOST, InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
-from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised, Trial
+from ullage.runs.events import ProcessClock, Provisioned, Reason, Synchronised, Trial
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import Conducted
 
@@ -388,7 +388,7 @@ class Fleet:
                     epoch_ns=now_ns(),
                     seconds=time.monotonic() - started,
                     facts=dict(instance.agent.facts),
-                    clock=ClockSaid(**asdict(instance.agent.clock_claims)),
+                    clock=ProcessClock(**asdict(instance.agent.clock_claims)),
                 )
             )
         self._tell_clocks(instances)

@@ -71,7 +71,7 @@ class Reason(Record):
     message: str
 
 
-class ClockSaid(Record):
+class ProcessClock(Record):
     """What a process says of its clock."""
 
     source: Literal["counter", "monotonic-raw"]
@@ -167,7 +167,7 @@ class Started(Record):
     """Of this session: what it makes outside the run folder carries it."""
     resumed: bool
     boot_id: str
-    clock: ClockSaid | None = None
+    clock: ProcessClock | None = None
     """The controller's own: the global one."""
     files: Digests = Field(default={})
     """What it was given, as it was then: the plan."""
@@ -184,7 +184,7 @@ class Provisioned(Record):
     epoch_ns: Nanoseconds
     seconds: Seconds
     facts: dict[str, Any]
-    clock: ClockSaid | None = None
+    clock: ProcessClock | None = None
 
 
 class Synchronised(Record):

@@ -13,12 +13,12 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import (
-    Asked,
     Finished,
     Outcome,
     Ready,
     Release,
     RepetitionDone,
+    Requested,
 )
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run.controller import Acts
@@ -90,7 +90,7 @@ def test_what_the_controller_did_is_read_again(
     folder = tmp_path_factory.mktemp("repetition")
     first, two, three, four, five = times
     did: list[folders.Act] = [
-        Asked(node=node, instance="a", front_ns=first, at_ns=two),
+        Requested(node=node, instance="a", front_ns=first, at_ns=two),
         Ready(
             node=node,
             instance="a",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.analysis.reading import ElasticRun
@@ -46,7 +46,9 @@ def test_fewer_repetitions_than_are_done_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """With them the folder could not be read any more."""
-    plan = MadePlan(environments={"lxc": Made()}, repetitions=10, done=done, finished=False)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()}, repetitions=10, done=done, finished=False
+    )
     folder = make(tmp_path, plan)
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with pytest.raises(UllageError) as caught:

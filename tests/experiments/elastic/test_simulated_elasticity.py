@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage import _elastic
 from ullage.experiments.elastic.analysis import elasticity, metrics
 from ullage.experiments.elastic.analysis.curves import Steps
@@ -152,7 +152,9 @@ def test_where_nobody_comes_nothing_followed() -> None:
 
 
 def test_a_twin_follows_demand_as_its_repetition_did(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"qemu": Made(tar_s=2.0)}, baseline="qemu", viewers=200)
+    plan = SyntheticRun(
+        environments={"qemu": SyntheticEnvironment(tar_s=2.0)}, baseline="qemu", viewers=200
+    )
     run = ElasticRun.open(make(tmp_path, plan))
     apart: dict[str, list[float]] = {name: [] for name in (*THEIRS, "jitter")}
     for repetition in run.repetitions:

@@ -15,8 +15,8 @@ SIZE, REST_S = int(sys.argv[1]), float(sys.argv[2])
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
-        asked = re.fullmatch(r"bytes=([0-9]+)-([0-9]+)", self.headers.get("Range", ""))
-        first, last = map(int, asked.groups()) if asked else (0, SIZE - 1)
+        span = re.fullmatch(r"bytes=([0-9]+)-([0-9]+)", self.headers.get("Range", ""))
+        first, last = map(int, span.groups()) if span else (0, SIZE - 1)
         last = min(last, SIZE - 1)
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {first}-{last}/{SIZE}")

@@ -91,7 +91,7 @@ def expected(text: str) -> Expected:
     return {label: tuple(map(float, cells)) for label, *cells in rows}
 
 
-def found(table: DerivedTable) -> Expected:
+def values_by_label(table: DerivedTable) -> Expected:
     figures: Expected = {}
     for row in table.rows:
         values = [cell.value for cell in row.cells if isinstance(cell, Figure)]
@@ -101,16 +101,16 @@ def found(table: DerivedTable) -> Expected:
 
 
 def test_cpu_is_time_over_time() -> None:
-    assert found(TABLES["cpu-ratios"]) == expected(CPU)
+    assert values_by_label(TABLES["cpu-ratios"]) == expected(CPU)
 
 
 def test_memory_is_rate_over_rate() -> None:
-    assert found(TABLES["memory-ratios"]) == expected(MEMORY)
+    assert values_by_label(TABLES["memory-ratios"]) == expected(MEMORY)
 
 
 def test_disk_is_rate_over_rate_to_one_in_ten_thousand() -> None:
     table = TABLES["disk-ratios"]
-    assert found(table) == expected(DISK)
+    assert values_by_label(table) == expected(DISK)
     rows = {(row["threads"], row["machine"]): row for row in STUDY.published("cmu2015_disk")}
     for row, guest, figure in table.figures():
         exact = float(rows[row.label, "physical_local"]["rate_MiBps"]) / float(
@@ -120,16 +120,16 @@ def test_disk_is_rate_over_rate_to_one_in_ten_thousand() -> None:
 
 
 def test_disk_has_a_second_baseline() -> None:
-    assert found(TABLES["disk-ratios-smb"]) == expected(DISK_SMB)
+    assert values_by_label(TABLES["disk-ratios-smb"]) == expected(DISK_SMB)
 
 
 def test_network_is_against_the_nominal_link() -> None:
-    assert found(TABLES["network-ratios"]) == expected(NETWORK)
+    assert values_by_label(TABLES["network-ratios"]) == expected(NETWORK)
 
 
 def test_a_machine_is_the_weighted_sum() -> None:
     """S2.2; memory by the geometric mean over its block sizes."""
-    assert found(TABLES["machine"]) == {
+    assert values_by_label(TABLES["machine"]) == {
         "win81_x64": (0.7086, 1.5231, 0.0771, 0.9390, 0.5156),
         "win81_x86": (0.9172, 1.6813, 0.1002, 0.8798, 0.5761),
         "debian7_x64": (0.6784, 0.1638, 0.9071, 0.4191, 0.6868),
@@ -139,7 +139,7 @@ def test_a_machine_is_the_weighted_sum() -> None:
 
 def test_a_node_is_the_sum_over_its_machines_by_share() -> None:
     """S2.3; with equal shares the node is the mean of its machines, a system of two twice that."""
-    node = found(TABLES["node"])
+    node = values_by_label(TABLES["node"])
     assert node["O_node"] == (0.6627, 1.3254)
     machines = [TABLES["machine"].value(guest, "O") or 0.0 for guest in GUESTS]
     assert TABLES["node"].value("O_node", "one node") == pytest.approx(sum(machines) / 4)

@@ -13,7 +13,7 @@ from ullage.runs.records import Resource
 
 PLACES: Final = 2
 """Decimals of the weights on the line for `ullage weigh`."""
-SAID: Final = 0.02
+WORTH_SAYING: Final = 0.02
 """A part of the time from which on it is spoken of."""
 
 
@@ -93,7 +93,7 @@ def notes(profile: Profile) -> Iterable[str]:
 
 def _in_bursts(profile: Profile) -> Iterable[str]:
     """The quota slows work on the CPU only where that goes on for some milliseconds."""
-    if profile.bursts < SAID:
+    if profile.bursts < WORTH_SAYING:
         return
     share = rounding.share(round(profile.bursts, 2))
     yield (

@@ -213,8 +213,8 @@ class Process(Exchange):
             ended = self._finished.result()
             how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
             lines = self.stderr.decode("utf-8", "replace").strip().split("\n")[-2:]
-            said = printable("; ".join(line.strip() for line in lines)[-300:], 300)
-            reason = f"it ended with {how}" + (f": {said}" if said else "")
+            last_words = printable("; ".join(line.strip() for line in lines)[-300:], 300)
+            reason = f"it ended with {how}" + (f": {last_words}" if last_words else "")
         else:
             reason = f"{timeout_s:g} s have passed"
         raise UllageError(

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter
 
 from ullage.common.text import slug
-from ullage.runs.events import ClockSaid, Reason, Started, Warned
+from ullage.runs.events import ProcessClock, Reason, Started, Warned
 from ullage.runs.reader import FolderKind, Lines
 from ullage.runs.records import (
     Count,
@@ -132,7 +132,7 @@ class Resolved(Record):
     host: dict[str, Any] = Field(default_factory=dict)
 
 
-class Asked(Record):
+class Requested(Record):
     """The front asked for a node, and the controller began to make it."""
 
     event: Literal["asked"] = "asked"
@@ -243,7 +243,7 @@ class FrontEnded(Record):
 
 
 Act = Annotated[
-    Asked | Retried | Ready | NotReady | Lost | TakenBack | Release | FrontEnded,
+    Requested | Retried | Ready | NotReady | Lost | TakenBack | Release | FrontEnded,
     Field(discriminator="event"),
 ]
 """A line of `controller.jsonl`."""
@@ -269,7 +269,7 @@ class Outcome(Record):
     """The first instant at which a viewer may arrive; of a failed one, when it began."""
     end_ns: Nanoseconds
     """The last viewer was gone; of a failed one, when it was given up."""
-    clock: ClockSaid | None = None
+    clock: ProcessClock | None = None
     """Of the controller, at the end."""
     clock_bound_ns: Nanoseconds = 0
     """No instant of the front or of the viewers is further off."""

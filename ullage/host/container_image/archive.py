@@ -76,9 +76,9 @@ class Archive:
         data, self._layers = self._manifest(tag)
         self.id = f"sha256:{hashlib.sha256(data).hexdigest()}"
         self.configuration = _parsed(data)
-        found = f"{self.configuration.os}/{self.configuration.architecture}"
-        if found != f"linux/{ARCHITECTURE}":
-            raise ForeignError(found)
+        made_for = f"{self.configuration.os}/{self.configuration.architecture}"
+        if made_for != f"linux/{ARCHITECTURE}":
+            raise ForeignError(made_for)
         if len(self._layers) != len(self.configuration.rootfs.diff_ids):
             raise LayerError("its configuration names more or fewer layers than there are")
 

@@ -64,7 +64,7 @@ _CLONED: Final = re.compile(r"\.(isra|constprop|part|cold|llvm)(\.\d+)*")
 """What compilers append to the names of copies of a function."""
 _WIDE: Final = 16
 """Digits of an address in the kernel's half."""
-_MADE: Final = re.compile(r"/tmp/perf-\d+\.map|//anon|/memfd:.*|anon_inode:.*|/dev/zero.*")  # noqa: S108
+_GENERATED: Final = re.compile(r"/tmp/perf-\d+\.map|//anon|/memfd:.*|anon_inode:.*|/dev/zero.*")  # noqa: S108
 _UNKNOWN: Final = "[unknown]"
 _DEEP: Final = 64
 
@@ -316,7 +316,7 @@ def _object(file: str, in_kernel: bool) -> str:
         )
     if file == _UNKNOWN:
         return "unknown"
-    if _MADE.fullmatch(file):
+    if _GENERATED.fullmatch(file):
         return "generated code"
     return clean(file.removesuffix(" (deleted)").rpartition("/")[2], 60)
 

@@ -14,11 +14,11 @@ from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import Repetition
 from ullage.experiments.elastic.folder import (
     Act,
-    Asked,
     Lost,
     NotReady,
     Ready,
     Release,
+    Requested,
     Resolved,
     TakenBack,
 )
@@ -106,7 +106,7 @@ Over = list[Release | Lost | NotReady | TakenBack]
 
 def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
     """Of each node: when it was asked for, its being ready, and what ended it."""
-    asked_ns = {a.node: a.at_ns for a in acts if isinstance(a, Asked)}
+    asked_ns = {a.node: a.at_ns for a in acts if isinstance(a, Requested)}
     ready = {a.node: a for a in acts if isinstance(a, Ready)}
     ends: dict[int, Over] = {}
     for act in acts:

@@ -16,12 +16,12 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import Summary
 from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
 from ullage.experiments.elastic.folder import (
-    Asked,
     FrontEnded,
     Lost,
     NotReady,
     Ready,
     Release,
+    Requested,
     Retried,
     TakenBack,
 )
@@ -295,7 +295,7 @@ def _unended(run: ElasticRun) -> Iterator[Doubt]:
     """Nodes whose end is not in the log, or a log that ends within a line."""
     torn = []
     for r in (r for r in run.repetitions if r.counts):
-        begun = {act.node for act in r.acts if isinstance(act, Asked | Ready)}
+        begun = {act.node for act in r.acts if isinstance(act, Requested | Ready)}
         ended = {act.node for act in r.acts if isinstance(act, Release | NotReady | TakenBack)}
         if missing := begun - ended:
             torn.append(f"{_named(run, r)} ({many(len(missing), 'node')})")

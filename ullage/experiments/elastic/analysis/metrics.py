@@ -17,7 +17,7 @@ from ullage.experiments.elastic.analysis.definitions import BRIEF_WAIT_S
 from ullage.experiments.elastic.analysis.demand import Curves, curves, window_ns
 from ullage.experiments.elastic.analysis.elasticity import NS, Span, measure, speed_up, standing
 from ullage.experiments.elastic.analysis.reading import Repetition, Session
-from ullage.experiments.elastic.folder import Asked, NotReady, Ready, Release, Resolved
+from ullage.experiments.elastic.folder import NotReady, Ready, Release, Requested, Resolved
 
 STAGES: Final = ("TeF", "TcI", "TiI")
 """The parts of an allocation that have had names since 2015: choosing a host, copying the image,
@@ -112,7 +112,7 @@ def _part(sessions: Sequence[Session], some: Sequence[Session]) -> float:
 
 
 def _allocations(repetition: Repetition) -> tuple[float, ...]:
-    asked_ns = {a.node: a.at_ns for a in repetition.acts if isinstance(a, Asked)}
+    asked_ns = {a.node: a.at_ns for a in repetition.acts if isinstance(a, Requested)}
     ready = (a for a in repetition.acts if isinstance(a, Ready))
     return tuple(_seconds(asked_ns.get(a.node, a.asked_ns), a.at_ns) for a in ready)
 
@@ -126,7 +126,7 @@ def _releases(repetition: Repetition) -> tuple[float, ...]:
 def _allocated(
     repetition: Repetition, allocated_s: Sequence[float], released_s: Sequence[float]
 ) -> dict[str, float]:
-    requested = sum(isinstance(a, Asked) for a in repetition.acts)
+    requested = sum(isinstance(a, Requested) for a in repetition.acts)
     figures = {"allocations": float(requested)}
     if requested:
         figures["not_had"] = sum(isinstance(a, NotReady) for a in repetition.acts) / requested

@@ -21,12 +21,12 @@ from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import (
     ELASTIC,
     Act,
-    Asked,
     Event,
     Finished,
     Outcome,
     Ready,
     RepetitionDone,
+    Requested,
     Resolved,
 )
 from ullage.runs.events import Reason, Started, Warned
@@ -376,7 +376,7 @@ def _acts(place: Path, outcome: Outcome) -> tuple[tuple[Act, ...], bool]:
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG} is missing")
     log = folder.read_log(place)
     acts = log.records
-    asked_nodes = [act.node for act in acts if isinstance(act, Asked)]
+    asked_nodes = [act.node for act in acts if isinstance(act, Requested)]
     ready = [act for act in acts if isinstance(act, Ready)]
     if len(set(asked_nodes)) != len(asked_nodes) or len({act.node for act in ready}) != len(ready):
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: a node stands there twice")

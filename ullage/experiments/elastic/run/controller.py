@@ -19,12 +19,12 @@ from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.experiments.elastic.folder import (
     Act,
-    Asked,
     FrontEnded,
     Lost,
     NotReady,
     Ready,
     Release,
+    Requested,
     Retried,
     TakenBack,
 )
@@ -220,7 +220,7 @@ class Controller:
         """Try within the budget; False when it could not be had."""
         budget, why, began = self.budgets.allocate, "", clock.ordered_ns()
         node.instance = self.maker.name(node.number, 1)
-        self._add(Asked, node, front_ns=front_ns, at_ns=began)
+        self._add(Requested, node, front_ns=front_ns, at_ns=began)
         for attempt in range(1, budget.tries + 1):
             node.instance, asked_ns = self.maker.name(node.number, attempt), clock.ordered_ns()
             try:

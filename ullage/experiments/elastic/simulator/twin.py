@@ -22,7 +22,15 @@ from ullage.experiments.elastic.analysis.definitions import BY_NAME
 from ullage.experiments.elastic.analysis.demand import window_ns
 from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import spread
-from ullage.experiments.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, Resolved
+from ullage.experiments.elastic.folder import (
+    Act,
+    Lost,
+    NotReady,
+    Ready,
+    Release,
+    Requested,
+    Resolved,
+)
 from ullage.stats.interval import t_quantile
 
 SEEDS: Final = 20
@@ -126,7 +134,7 @@ def _steps(
 def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] | None:
     """What the simulator is given, in real time; None where nothing can be simulated."""
     outcome, sessions = repetition.outcome, repetition.sessions
-    asked_ns = {act.node: act.front_ns for act in repetition.acts if isinstance(act, Asked)}
+    asked_ns = {act.node: act.front_ns for act in repetition.acts if isinstance(act, Requested)}
     coming = [(asked_ns[act.node], s) for _, act, s in latencies.allocations(repetition.acts)]
     watched = [
         (s.answered_ns, (s.ended_ns - s.answered_ns) / 1e9)
@@ -166,7 +174,9 @@ def _zero_ns(acts: Iterable[Act], start_ns: int) -> int:
     Where one fails in the twin, another takes the time of the next: the longest is added.
     """
     acts = list(acts)
-    before = [act.front_ns for act in acts if isinstance(act, Asked) and act.front_ns < start_ns]
+    before = [
+        act.front_ns for act in acts if isinstance(act, Requested) and act.front_ns < start_ns
+    ]
     if not before:
         return start_ns
     longest_s = max((seconds for _, _, seconds in latencies.allocations(acts)), default=0.0)
@@ -191,7 +201,7 @@ def _release(acts: Iterable[Act]) -> dict[str, Any]:
 def _failures(acts: Iterable[Act], end_ns: int) -> dict[str, Any]:
     """Nodes that did not come, and nodes that were lost, as often as there were."""
     acts = list(acts)
-    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
+    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Requested)}
     failed = [act for act in acts if isinstance(act, NotReady) and act.node in asked_ns]
     failures: dict[str, Any] = {}
     if failed:
