@@ -15,7 +15,7 @@ from tests.support.programuses import ROOT, ProgramUse, programs
 from ullage import environments, workloads
 from ullage.environments.containers import runtimes
 from ullage.plan import schema
-from ullage.workloads.command import Command
+from ullage.workloads.command import OwnCommand
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="lists are of Debian's")
 
@@ -132,7 +132,7 @@ def test_a_program_in_no_list_is_named_with_the_target(
 
 
 def test_a_workload_whose_package_is_in_no_list_is_named() -> None:
-    made_up = type("MadeUp", (Command,), {"name": "made-up", "packages": ("frobtools",)})
+    made_up = type("MadeUp", (OwnCommand,), {"name": "made-up", "packages": ("frobtools",)})
     assert of_workload(made_up) == ["made-up: `make test` installs no frobtools"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ullage.stats.planning import FURTHER, LEAST_BLOCKS, Memory, best_length, memory
+from ullage.stats.planning import FURTHER, LEAST_BLOCKS, TrialNoise, best_length, memory
 
 Stretches = list[list[tuple[float, float]]]
 PIECE = 0.1
@@ -74,13 +74,13 @@ def test_the_best_is_never_worse_than_today(
     white: float, walk: float, rest: float, now: float
 ) -> None:
     lengths = [1.0, 2.0, 5.0, 10.0]
-    best, time = best_length(Memory(white, walk, sure=True), lengths, now, rest, 2.0)
+    best, time = best_length(TrialNoise(white, walk, sure=True), lengths, now, rest, 2.0)
     assert best in {now, *lengths} and 0 < time <= 1
     assert now / FURTHER <= best <= now * FURTHER
 
 
 def test_time_around_a_trial_speaks_for_longer_ones() -> None:
-    noise = Memory(white=0.01, walk=0.001, sure=True)
+    noise = TrialNoise(white=0.01, walk=0.001, sure=True)
     lengths = [1.0, 2.0, 4.0, 8.0]
     chosen = [best_length(noise, lengths, 8.0, rest, 2.0)[0] for rest in (0.0, 1.0, 10.0)]
     assert chosen == sorted(chosen) and chosen[0] == 1.0 < chosen[-1]

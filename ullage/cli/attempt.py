@@ -14,7 +14,7 @@ from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
-    from ullage.experiments.attempt import Request
+    from ullage.experiments.attempt import TryRequest
 
 
 def try_command(
@@ -86,7 +86,7 @@ def try_command(
         raise typer.Exit(code)
 
 
-def _run(request: "Request", save: Path | None, runs: Path, *, as_json: bool) -> int:
+def _run(request: "TryRequest", save: Path | None, runs: Path, *, as_json: bool) -> int:
     """Choose, pilot, run, and say the answer."""
     import asyncio
 
@@ -144,7 +144,7 @@ def _request(
     within: str,
     where: str | None,
     cpus: float,
-) -> "Request":
+) -> "TryRequest":
     """What was given, checked as far as it can be without the host."""
     from ullage.experiments import attempt
 
@@ -163,7 +163,7 @@ def _request(
         root: Any = attempt.image_of(command[0])
     else:
         root = attempt.HOST if image == attempt.HOST else {"oci": image}
-    return attempt.Request(
+    return attempt.TryRequest(
         workload=workload,
         within_s=_seconds(within),
         name=f"try-{_plain(Path(command[0]).name if command else image or '')}",

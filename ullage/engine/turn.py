@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ullage.common.errors import RUN_DISK_FULL, UllageError
 from ullage.engine import trial_clocks
 from ullage.engine.program import Part, TrialFailedError
-from ullage.engine.trial import Attempt, Span
+from ullage.engine.trial import Attempt, StartAndEnd
 from ullage.host import clock
 from ullage.meters import Scene, metered
 from ullage.meters.guest import Guest
@@ -196,7 +196,7 @@ def _judge_overlap(attempts: Sequence[Attempt]) -> None:
                 )
 
 
-def _overlap(first: Span | None, second: Span | None) -> float:
+def _overlap(first: StartAndEnd | None, second: StartAndEnd | None) -> float:
     """Share of the shorter of two spans that lies within the other."""
     if first is None or second is None:
         return 0.0

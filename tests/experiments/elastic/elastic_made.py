@@ -18,10 +18,10 @@ from typing import Any
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import (
     Act,
-    Outcome,
     Ready,
     Release,
     RepetitionDone,
+    RepetitionOutcome,
     Requested,
 )
 from ullage.runs.events import Reason, Started
@@ -108,7 +108,7 @@ def make(root: Path, plan: SyntheticRun | None = None) -> Path:
             events.append(_repetition(path, plan, key, environment, number, order))
     if plan.finished:
         events.append(
-            folder.Finished(epoch_ns=1_767_225_700 * NS, seconds=100.0, reason="repetitions")
+            folder.ElasticFinished(epoch_ns=1_767_225_700 * NS, seconds=100.0, reason="repetitions")
         )
     put_lines(path / JOURNAL, events)
     if plan.watts is not None:
@@ -141,9 +141,9 @@ def put_meter(path: Path, watts: float, session: str = "t", last_s: int = 300) -
     put_lines(path / "meters" / "wall.jsonl", [opened, *read])
 
 
-def resolved(plan: SyntheticRun, run: str) -> folder.Resolved:
+def resolved(plan: SyntheticRun, run: str) -> folder.ElasticResolved:
     """`resolved.json` of the plan."""
-    return folder.Resolved(
+    return folder.ElasticResolved(
         ullage="0.0",
         run=run,
         tag="t",
@@ -232,7 +232,7 @@ def _repetition(
         "lateness_s": {"count": float(len(sessions)), "p99": 0.0002, "max": 0.001},
     }
     (place / folder.VIEWERS).write_text(json.dumps(viewers))
-    outcome = Outcome(
+    outcome = RepetitionOutcome(
         environment=key,
         repetition=number,
         order=order,

@@ -15,7 +15,7 @@ from tests.experiments.elastic.elastic_made import (
 )
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.demand import curves, window_ns
-from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition, Session
+from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition, ViewerSession
 from ullage.experiments.elastic.folder import (
     Act,
     Lost,
@@ -49,8 +49,8 @@ def released(node: int, front: int, begin: int, at: int, *, end: bool = False) -
     )
 
 
-def viewer(client: int, due: int, answered: int | None, ended: int) -> Session:
-    return Session(
+def viewer(client: int, due: int, answered: int | None, ended: int) -> ViewerSession:
+    return ViewerSession(
         client=client,
         due_ns=ZERO + due,
         asked_ns=ZERO + due,
@@ -75,7 +75,7 @@ def run(tmp_path: Path) -> ElasticRun:
 
 
 def with_parts(
-    run: ElasticRun, sessions: tuple[Session, ...], acts: tuple[Act, ...], end: int
+    run: ElasticRun, sessions: tuple[ViewerSession, ...], acts: tuple[Act, ...], end: int
 ) -> Repetition:
     (repetition,) = run.repetitions
     assert repetition.outcome is not None

@@ -26,7 +26,7 @@ from ullage.experiments.elastic.analysis.definitions import (
     STUDY,
 )
 from ullage.experiments.elastic.analysis.metrics import INJECTED, measured
-from ullage.experiments.elastic.analysis.reading import ElasticRun, Session, Violation
+from ullage.experiments.elastic.analysis.reading import ElasticRun, ViewerSession, Violation
 from ullage.experiments.elastic.folder import Act, NotReady
 from ullage.experiments.studies.elastic_clock import ElasticClock
 
@@ -55,7 +55,7 @@ def course(run: ElasticRun) -> dict[str, float]:
         }
     )
     cut = viewer(2, 1 * s, 2 * s, 6 * s).model_copy(update={"outcome": "cut", "bytes": 1_000})
-    sessions: tuple[Session, ...] = (
+    sessions: tuple[ViewerSession, ...] = (
         viewer(0, 0, 2 * s, 12 * s).model_copy(update={"bytes": 4_000}),
         stopped,
         cut,
@@ -102,7 +102,7 @@ def test_an_allocation_takes_from_the_first_attempt(run: ElasticRun) -> None:
     assert measured(repetition, run.resolved).figures["tar"] == 4
 
 
-def broken(client: int, *, began: bool) -> Session:
+def broken(client: int, *, began: bool) -> ViewerSession:
     """He was sent to a node, and lost it before or after the first byte."""
     whole = viewer(client, 0, NS, 4 * NS)
     return whole.model_copy(

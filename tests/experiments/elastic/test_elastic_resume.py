@@ -14,7 +14,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.plan import schema
-from ullage.experiments.elastic.run.run import Run, task_of
+from ullage.experiments.elastic.run.run import ElasticExecution, task_of
 
 PLAN = """\
 name: film
@@ -32,7 +32,7 @@ class BegunError(Exception):
 def resumed(folder: Path, repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, document = schema.loads(PLAN.format(repetitions=repetitions))
     progress: Any = SimpleNamespace(warning=lambda _: None)
-    run = Run(task_of(plan, document), folder, progress, resume=True)
+    run = ElasticExecution(task_of(plan, document), folder, progress, resume=True)
 
     async def begun() -> None:
         raise BegunError

@@ -18,9 +18,9 @@ from ullage.experiments.elastic.folder import (
     FrontEnded,
     Lost,
     NotReady,
-    Outcome,
     Ready,
     Release,
+    RepetitionOutcome,
     Retried,
 )
 from ullage.experiments.elastic.plan import schema
@@ -133,7 +133,7 @@ def test_who_has_no_patience_is_blocked_at_once(built: None, tmp_path: Path) -> 
     assert [session["outcome"] for session in stage.sessions] == ["blocked"]
 
 
-def played_until_viewers_get(number: signal.Signals, place: Path) -> Outcome:
+def played_until_viewers_get(number: signal.Signals, place: Path) -> RepetitionOutcome:
     """A repetition whose viewers' processes get a signal while one of them watches."""
 
     async def script(stage: Stage) -> None:

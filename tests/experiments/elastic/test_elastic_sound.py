@@ -16,7 +16,7 @@ from tests.experiments.elastic.elastic_made import (
 )
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import sides
-from ullage.experiments.elastic.analysis.doubts import Doubt, doubts
+from ullage.experiments.elastic.analysis.doubts import ElasticDoubt, doubts
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import summarise
 from ullage.experiments.elastic.folder import FrontEnded, Lost, Retried
@@ -25,11 +25,11 @@ from ullage.experiments.elastic.report.show import find
 from ullage.runs.records import JOURNAL, RESOLVED
 
 
-def doubts_of(tmp_path: Path, plan: SyntheticRun) -> dict[str, Doubt]:
+def doubts_of(tmp_path: Path, plan: SyntheticRun) -> dict[str, ElasticDoubt]:
     return of(make(tmp_path, plan))
 
 
-def of(path: Path) -> dict[str, Doubt]:
+def of(path: Path) -> dict[str, ElasticDoubt]:
     run = ElasticRun.open(path)
     all_sides = sides(run)
     return {d.code: d for d in doubts(run, summarise(run, all_sides), all_sides)}

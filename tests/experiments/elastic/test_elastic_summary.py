@@ -11,12 +11,17 @@ import pytest
 from scipy import stats
 
 from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
-from ullage.experiments.elastic.analysis.contrasts import Contrast, Side, contrasts, sides
+from ullage.experiments.elastic.analysis.contrasts import (
+    Contrast,
+    EnvironmentSide,
+    contrasts,
+    sides,
+)
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, DEFINITIONS
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import (
     EnvironmentSummary,
-    Estimate,
+    MetricEstimate,
     Summary,
     summarise,
 )
@@ -34,7 +39,7 @@ def summary(tmp_path: Path, **fields: object) -> Summary:
     return summarise(run, all_sides)
 
 
-def opened(tmp_path: Path, **fields: object) -> tuple[ElasticRun, tuple[Side, ...]]:
+def opened(tmp_path: Path, **fields: object) -> tuple[ElasticRun, tuple[EnvironmentSide, ...]]:
     plan = SyntheticRun(**({"environments": TWO, "viewers": 30} | fields))  # type: ignore[arg-type]
     run = ElasticRun.open(make(tmp_path, plan))
     return run, sides(run)
@@ -382,7 +387,7 @@ def test_intervals_of_shares_cover_as_often_as_the_docs_say(
 def test_a_unit_stands_once_in_a_cell_if_there_is_only_one(
     metric: str, estimate: float, low: float | None, high: float | None, expected: str
 ) -> None:
-    estimated = Estimate(
+    estimated = MetricEstimate(
         metric=metric,
         values=((0, estimate), (1, estimate)),
         mean=estimate,

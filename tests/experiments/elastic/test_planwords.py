@@ -14,7 +14,7 @@ from tests.experiments.elastic.elastic_made import (
     resolved,
 )
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.folder import Resolved
+from ullage.experiments.elastic.folder import ElasticResolved
 from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import provenance
 
@@ -26,7 +26,7 @@ RUN = resolved(
 )
 
 
-def changed(**fields: Any) -> Resolved:
+def changed(**fields: Any) -> ElasticResolved:
     return RUN.model_copy(update=fields)
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.experiments.elastic.stagekit import Stage
-from ullage.experiments.elastic.analysis.reading import Session
+from ullage.experiments.elastic.analysis.reading import ViewerSession
 from ullage.experiments.elastic.folder import Lost, Ready
 
 SLOW = """
@@ -43,7 +43,7 @@ def test_a_node_that_answers_slowly_is_no_lost_node(built: None, tmp_path: Path)
     assert (outcome.status, outcome.reason, outcome.notes) == ("ok", None, ())
     assert stage.acts(Lost) == []
     assert len({act.node for act in stage.acts(Ready)}) == len(stage.nodes.running) >= 2
-    sessions = [Session.model_validate(record) for record in stage.sessions]
+    sessions = [ViewerSession.model_validate(record) for record in stage.sessions]
     assert len(sessions) == 4
     for session in sessions:
         assert (session.outcome, session.why, session.bytes) == ("served", None, 10_000)

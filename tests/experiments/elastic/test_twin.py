@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.elastic.elastic_made import NS, SyntheticEnvironment, SyntheticRun, make
-from ullage.experiments.elastic.analysis.curves import Steps
+from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.folder import Act, Lost, NotReady, Ready, Release, Requested
 from ullage.experiments.elastic.simulator import twin
@@ -113,7 +113,7 @@ def test_where_nothing_came_there_is_no_twin(tmp_path: Path) -> None:
 
 
 def test_the_difference_of_two_shares_ends_at_a_hundred_points() -> None:
-    none = Steps.counted([])
+    none = StepCurve.counted([])
     simulated = [
         twin.Simulated("lxc", n, real, 0.5, none, none) for n, real in enumerate((0.0, 1.0))
     ]
@@ -122,9 +122,11 @@ def test_the_difference_of_two_shares_ends_at_a_hundred_points() -> None:
 
 
 def test_equal_differences_have_no_interval() -> None:
-    none = Steps.counted([])
+    none = StepCurve.counted([])
     simulated = [twin.Simulated("lxc", n, 0.5, 0.5, none, none) for n in range(3)]
-    assert twin.difference(simulated, 0.95) == twin.Difference(0.0, None, None, "all 3 are equal")
+    assert twin.difference(simulated, 0.95) == twin.TwinDifference(
+        0.0, None, None, "all 3 are equal"
+    )
     alone = twin.difference(simulated[:1], 0.95)
     assert (alone.low, alone.why) == (None, "one repetition has no spread")
 

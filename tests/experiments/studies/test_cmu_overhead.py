@@ -16,7 +16,7 @@ import pytest
 from testing.synthetic import make_run
 from tests.support import commandkit
 from ullage.experiments.studies import get
-from ullage.experiments.studies.base import DerivedTable, Figure
+from ullage.experiments.studies.base import DerivedTable, StudyFigure
 from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
 from ullage.plan import matrix, schema
 from ullage.runs.records import EnvironmentRecord, Metric, Resource, WorkloadRecord
@@ -94,7 +94,7 @@ def expected(text: str) -> Expected:
 def values_by_label(table: DerivedTable) -> Expected:
     figures: Expected = {}
     for row in table.rows:
-        values = [cell.value for cell in row.cells if isinstance(cell, Figure)]
+        values = [cell.value for cell in row.cells if isinstance(cell, StudyFigure)]
         label = row.label.replace(", ", ",").replace(" KiB", "")
         figures[label] = tuple(round(value, 4) for value in values if value is not None)
     return figures
@@ -219,17 +219,17 @@ def test_our_own_stands_beside_the_published(tmp_path: Path) -> None:
     first, third = tables["cpu-fresh"].rows
     ours, verdict, x64, _ = first.cells
     assert first.label == "vm, cpu-1"
-    assert isinstance(ours, Figure) and ours.low is not None and ours.high is not None
+    assert isinstance(ours, StudyFigure) and ours.low is not None and ours.high is not None
     assert ours.low < 2.0 < ours.high
     assert verdict == "worse"
-    assert isinstance(x64, Figure) and round(x64.value or 0, 4) == 0.6784
+    assert isinstance(x64, StudyFigure) and round(x64.value or 0, 4) == 0.6784
     nothing = third.cells[2]
-    assert isinstance(nothing, Figure) and nothing.value is None, "3 threads were not measured"
+    assert isinstance(nothing, StudyFigure) and nothing.value is None, "3 threads were not measured"
     memory = tables["memory-fresh"].rows[0].cells[2]
-    assert isinstance(memory, Figure) and round(memory.value or 0, 4) == 0.1475
+    assert isinstance(memory, StudyFigure) and round(memory.value or 0, 4) == 0.1475
     local, host = (row.cells[2] for row in tables["network-fresh"].rows)
-    assert isinstance(local, Figure) and round(local.value or 0, 4) == 0.4191
-    assert isinstance(host, Figure) and host.value is None
+    assert isinstance(local, StudyFigure) and round(local.value or 0, 4) == 0.4191
+    assert isinstance(host, StudyFigure) and host.value is None
     assert len(tables["other-fresh"].columns) == 2, "nothing was published of it"
 
 
@@ -237,7 +237,7 @@ def test_a_machine_of_ours_has_an_interval_and_theirs_have_none(tmp_path: Path) 
     table = fresh(make(tmp_path))["machine-fresh"]
     assert [row.label for row in table.rows] == ["vm", *(f"{guest} there" for guest in GUESTS)]
     ours, theirs = (row.cells[0] for row in table.rows[:2])
-    assert isinstance(ours, Figure) and isinstance(theirs, Figure)
+    assert isinstance(ours, StudyFigure) and isinstance(theirs, StudyFigure)
     truth = 1 + WEIGHTS["cpu"] * (2**0.5 - 1)
     assert ours.low is not None and ours.high is not None
     assert ours.low < truth < ours.high

@@ -47,7 +47,7 @@ class Survey(Record):
     """What it does not use, and how that is known."""
 
 
-class Span(Record):
+class LinearEstimate(Record):
     """An estimate with its interval, on a linear scale."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -62,9 +62,9 @@ class Weight(Record):
 
     resources: tuple[Resource, ...] = Field(min_length=1)
     """Several: they could not be told apart."""
-    share: Span
+    share: LinearEstimate
     """Within 0 and 1."""
-    unclipped: Span
+    unclipped: LinearEstimate
     """As the equations give it: below 0 or above 1 by noise, or where the model is wrong."""
 
     @property
@@ -79,7 +79,7 @@ class Slowdown(Record):
     hindrance: Resource
     of: Resource | None
     """The probe of that resource; None: the command."""
-    ratio: Span
+    ratio: LinearEstimate
 
 
 class Profile(Record):
@@ -93,9 +93,9 @@ class Profile(Record):
     dropped: int
     """Blocks with a failed trial."""
     weights: tuple[Weight, ...] = Field(min_length=1)
-    rest: Span
+    rest: LinearEstimate
     """The part that no resource explains, such as sleeping."""
-    total: Span
+    total: LinearEstimate
     """Of all weights before they were made to add up to 1; above 1 they overlap."""
     normalised: bool
     bursts: float = 0.0
@@ -161,7 +161,7 @@ class Prediction(Record):
     label: str
     emulated: bool
     unequal: tuple[str, ...]
-    overhead: Span
+    overhead: LinearEstimate
     parts: tuple[PredictedPart, ...]
     rest: float
     """The part of its time that takes as long there as anywhere."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.words import RESOURCES, blocks, capital, listed
-from ullage.analysis.profiles.model import Profile, Span, Weight
+from ullage.analysis.profiles.model import LinearEstimate, Profile, Weight
 from ullage.analysis.weigh.weights import apportioned
 from ullage.runs.records import Resource
 
@@ -26,7 +26,7 @@ def named(weight: Weight) -> str:
     return " + ".join(RESOURCES[resource] for resource in weight.resources)
 
 
-def shares(span: Span) -> tuple[str, str]:
+def shares(span: LinearEstimate) -> tuple[str, str]:
     """Estimate and interval, in percent."""
     return rounding.share(round(span.estimate, 3)), (
         f"{100 * span.low:.0f} to {100 * span.high:.0f} %"

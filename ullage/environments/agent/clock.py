@@ -86,7 +86,7 @@ BREAKS: Final = frozenset({"stepped", "suspended", "moved", "adrift"})
 """What has happened to a clock for which this is said anew: instants from before and after do not
 belong together."""
 
-Why = Literal["connect", "thaw", "after"]
+LookReason = Literal["connect", "thaw", "after"]
 
 _BOOT_ID: Final = re.compile(r"[0-9a-f-]{36}")
 _LINE: Final = re.compile(r"[0-9a-f]{96}")
@@ -148,7 +148,7 @@ class Look:
 
     number: int
     """Of this agent's, from 1."""
-    why: Why
+    why: LookReason
     shared: bool
     fix: clock.Fix
     """`local_ns` is the controller's, and the offset is what the instance's clock is ahead."""
@@ -238,7 +238,7 @@ class ClockMap:
         return max(0, controller_ns - self.offset_ns)
 
 
-class Series:
+class ClockLooks:
     """All looks at one clock since it last stood still, for the residual."""
 
     MOST: Final = 64

@@ -14,7 +14,13 @@ from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.agent.process import ITSELF
 from ullage.environments.base import InstanceSpec, StageListener, verify_group, verify_limits
 from ullage.environments.qemu import guest
-from ullage.environments.qemu.command_line import TCG_CACHE_MIB, Accelerator, Drive, Link, Machine
+from ullage.environments.qemu.command_line import (
+    TCG_CACHE_MIB,
+    Accelerator,
+    Drive,
+    Link,
+    VirtualMachine,
+)
 from ullage.environments.qemu.guest import failed, inside
 from ullage.environments.qemu.options import MIB, QemuOptions
 from ullage.environments.qemu.process import QemuProcess
@@ -151,11 +157,11 @@ class Builder:
         undo.push(network.release, tap)
         return tap
 
-    def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> Machine:
+    def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> VirtualMachine:
         options, spec, kernel = self.options, self.spec, self.kernel
         taps = tap.taps if tap else ((None, _USER_MAC),)
         systemd = options.boot == "systemd"
-        return Machine(
+        return VirtualMachine(
             name=spec.name,
             accelerator=self.accelerator,
             machine=options.machine,

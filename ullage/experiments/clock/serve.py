@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.common.errors import CLOCK_CANNOT_SERVE, UllageError
 from ullage.common.quantities import many
 from ullage.experiments.clock.peer import ServerAddress, synchronise
@@ -18,7 +18,7 @@ FOLLOW_EVERY_S = 10.0
 _LOOK_S = 0.2
 
 
-class ServeReport(Model):
+class ServeReport(FrozenModel):
     address: str
     protocol: str
     seconds: float

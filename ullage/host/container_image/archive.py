@@ -40,7 +40,7 @@ class _Foreign(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Settings(_Foreign):
+class ImageSettings(_Foreign):
     """`config` of an image's configuration."""
 
     User: str | None = None
@@ -60,7 +60,7 @@ class Configuration(_Foreign):
     architecture: str
     os: str
     rootfs: _Layers
-    config: Settings | None = None
+    config: ImageSettings | None = None
 
 
 class ForeignError(Exception):

@@ -20,11 +20,11 @@ from ullage.common.faults import first_fault
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.engine.program import EARLY_NS
-from ullage.environments.agent.client import Finished
+from ullage.environments.agent.client import ProgramEnd
 from ullage.environments.agent.clock import WORST_PPB, ClockMap
 from ullage.environments.agent.frames import FrameError
 from ullage.experiments.clock.view import span
-from ullage.experiments.elastic.analysis.reading import Session, disorder
+from ullage.experiments.elastic.analysis.reading import ViewerSession, disorder
 from ullage.runs.records import Nanoseconds
 
 # In the summary of all, counts, CPU time and memory are summed, and what follows from sums (bytes
@@ -54,7 +54,7 @@ class Violated(BaseModel):
     served: Count
 
 
-class Memory(BaseModel):
+class ViewersMemory(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     peak_bytes: Count
@@ -93,7 +93,7 @@ class MachineSummary(BaseModel):
     turn_s: Quantiles
     cpu_s: Quantity
     cpu_share: Quantity
-    memory: Memory
+    memory: ViewersMemory
 
 
 _SUMMED: Final = (
@@ -204,7 +204,7 @@ class NotToBelieveError(Exception):
         self.name, self.reason = name, reason
 
 
-_SESSION: Final = TypeAdapter(Session)
+_SESSION: Final = TypeAdapter(ViewerSession)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Came:
     name: str
     clock: ClockMap
     """Closed by a look after its viewers were gone."""
-    finished: Finished
+    finished: ProgramEnd
     summary: bytes
     sessions: bytes
 
@@ -342,7 +342,7 @@ class _Way:
             )
         return off_ns
 
-    def session(self, session: Session) -> Session:
+    def session(self, session: ViewerSession) -> ViewerSession:
         """The same of a viewer."""
 
         def maybe(local_ns: int | None) -> int | None:
@@ -400,7 +400,7 @@ def _lines(
     return "".join(f"{line}\n" for line in records).encode(), tuple(lengths_ns)
 
 
-def _impossible(session: Session, most_bytes: int) -> str:
+def _impossible(session: ViewerSession, most_bytes: int) -> str:
     """What no viewer does, and would make a wait, a standstill or a bandwidth of any size; empty:
     nothing.
     """
