@@ -171,7 +171,7 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     if all(map(is_elastic, paths)):
         command = f"report {typed(paths[1])} --against {typed(paths[0])}"
         raise another_kind(paths[0], "elastic", command)
-    first, *later = [runchanges.AnalysedRun.of(RunFolder.open(path)) for path in paths]
+    first, *later = [runchanges.ComparedRun.of(RunFolder.open(path)) for path in paths]
     changes = runchanges.compare(first, later)
     if out is not None:
         put(out, output.as_csv(changes))

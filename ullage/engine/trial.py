@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.engine import figures, trial_clocks
-from ullage.engine.figures import Figures
 from ullage.engine.launcher import Launcher
 from ullage.engine.program import LAG_NS, Part, TrialFailedError
 from ullage.engine.team import Team, context, workspace
@@ -26,7 +25,7 @@ from ullage.host import clock
 from ullage.plan import neighbours
 from ullage.runs.events import InstanceClock, Reason
 from ullage.runs.writer import disk_full_as_error
-from ullage.workloads.base import Conducted, Output, Task
+from ullage.workloads.base import Conducted, Figures, Output, Task
 
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet

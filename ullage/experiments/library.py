@@ -184,6 +184,6 @@ def compare(
 def compare_runs(before: Path | str, *later: Path | str) -> Changes:
     """What became of each overhead since a run: one change an overhead, with its interval."""
     first, *others = [
-        runchanges.AnalysedRun.of(RunFolder.open(Path(path))) for path in (before, *later)
+        runchanges.ComparedRun.of(RunFolder.open(Path(path))) for path in (before, *later)
     ]
     return runchanges.compare(first, others)

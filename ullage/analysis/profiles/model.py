@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ullage.common.errors import PROFILE_BAD_FILE, UllageError
+from ullage.common.faults import first_fault
 from ullage.runs.records import Record, Resource
 
 UNDISTURBED = "undisturbed"
@@ -188,7 +189,4 @@ def load(path: Path) -> Profile:
     except OSError as error:
         raise UllageError(PROFILE_BAD_FILE, path=path, reason=error.strerror or error) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
-        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), message)))
-        raise UllageError(PROFILE_BAD_FILE, path=path, reason=reason) from None
+        raise UllageError(PROFILE_BAD_FILE, path=path, reason=first_fault(error)) from None

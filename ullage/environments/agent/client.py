@@ -33,7 +33,7 @@ LONGEST_TEXT: Final = 200
 MOST_CPUS: Final = 1 << 16
 
 Text = Annotated[str, AfterValidator(lambda text: printable(text, LONGEST_TEXT))]
-Number = Annotated[int, Field(ge=0, lt=1 << 63)]
+WholeNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 CpuId = Annotated[int, Field(ge=0, lt=MOST_CPUS)]
 
 
@@ -50,14 +50,14 @@ class AgentFacts(BaseModel):
     kernel: Text | None = None
     machine: Text | None = None
     os: Text | None = None
-    uid: Number | None = None
-    pid: Number | None = None
-    cpus_online: Number | None = None
+    uid: WholeNumber | None = None
+    pid: WholeNumber | None = None
+    cpus_online: WholeNumber | None = None
     cpus_allowed: Annotated[list[CpuId], Field(max_length=MOST_CPUS)] | None = None
     cpu_model: Text | None = None
     cpu_quota: Annotated[float, Field(ge=0, le=MOST_CPUS)] | None = None
-    memory_total_bytes: Number | None = None
-    memory_limit_bytes: Number | None = None
+    memory_total_bytes: WholeNumber | None = None
+    memory_limit_bytes: WholeNumber | None = None
     clocksource: Text | None = None
     hypervisor: Text | None = None
     init: bool | None = None

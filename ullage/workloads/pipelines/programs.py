@@ -29,7 +29,7 @@ SLACK_S: Final = 0.05
 TIMEOUT_S: Final = 3600.0
 
 CorpusSource = Literal["memory", "disk"]
-Share = Annotated[float, Field(ge=0, le=1)]
+ShareOfWork = Annotated[float, Field(ge=0, le=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 SOURCES: Final[Mapping[CorpusSource, str]] = {"memory": "memory", "disk": "direct"}
@@ -62,7 +62,7 @@ class PipelineStage(ReportPart):
     cpu_s: Seconds
     wait_in_s: Seconds
     wait_out_s: Seconds
-    busy_share: Share
+    busy_share: ShareOfWork
 
 
 class Queue(ReportPart):

@@ -16,7 +16,7 @@ LONGEST: Final = 1 << 21
 """Characters: a step of a search has 2,000."""
 
 ViewerCount = Annotated[int, Field(ge=0, lt=1 << 40)]
-Bytes = Annotated[int, Field(ge=0, lt=1 << 60)]
+ByteCount = Annotated[int, Field(ge=0, lt=1 << 60)]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ViewersRun(ReportPart):
     outcomes: _Outcomes
     whys: dict[str, ViewerCount] = Field(max_length=40)
     violations: _Violations
-    bytes: Bytes
+    bytes: ByteCount
     bytes_per_s: float = Field(ge=0, lt=1e18)
     most_playing: ViewerCount
     cpu_share: float = Field(ge=0, lt=1e9)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ullage.common.clock_model import FrozenModel
+from ullage.stats import Floats
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _COLUMNS: Final = 6
 _TICK_US: Final = 10_000

@@ -31,7 +31,7 @@ from ullage.experiments.elastic.folder import (
 )
 from ullage.runs.events import Reason, Started, Warned
 from ullage.runs.reader import first_start, last_end
-from ullage.runs.records import EnergyMeterRecord, Nanoseconds, Record, addable
+from ullage.runs.records import Count, EnergyMeterRecord, Nanoseconds, Record, addable
 
 # What energy a repetition took: by the first meter that was there, over exactly its own time.
 #
@@ -88,8 +88,6 @@ def joules(readings: Iterable[Stretch], session: str, outcome: RepetitionOutcome
 
 LONGEST_NS: Final = 1 << 50
 """No repetition is longer (13 days): a few times that is what a float64 holds to the nanosecond."""
-
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Violation(Record):

@@ -31,7 +31,7 @@ from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import answer
 from ullage.runs.reader import named
 
-Pairs = list[tuple[EnvironmentSide, EnvironmentSide]]
+SidePairs = list[tuple[EnvironmentSide, EnvironmentSide]]
 
 
 def compare(
@@ -52,7 +52,7 @@ def compare(
     )
 
 
-def _partners(mine: Sequence[EnvironmentSide], theirs: Sequence[EnvironmentSide]) -> Pairs:
+def _partners(mine: Sequence[EnvironmentSide], theirs: Sequence[EnvironmentSide]) -> SidePairs:
     mine, theirs = ([side for side in of if side.again_of is None] for of in (mine, theirs))
     if len(mine) == len(theirs) == 1:
         return [(mine[0], theirs[0])]
@@ -65,7 +65,7 @@ def _notes(
     mine: Sequence[EnvironmentSide],
     other: ElasticRun,
     theirs: Sequence[EnvironmentSide],
-    pairs: Pairs,
+    pairs: SidePairs,
 ) -> Iterator[str]:
     if run.resolved.run == other.resolved.run:
         yield "Both are the same run: there is nothing between them to be found."
@@ -95,7 +95,7 @@ def _notes(
     )
 
 
-def _differences(run: ElasticResolved, other: ElasticResolved, pairs: Pairs) -> Iterator[str]:
+def _differences(run: ElasticResolved, other: ElasticResolved, pairs: SidePairs) -> Iterator[str]:
     """Settings that are not the same, as a plan has them."""
     settings, other_settings = _settings(run), _settings(other)
     for name in settings:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from ullage.common.faults import first_message
 from ullage.common.fields import Fields
 from ullage.common.quantities import Delay, Seconds
 from ullage.experiments.elastic.plan.schema import COMING, Policy, check_kind_fields
@@ -217,8 +218,7 @@ def _delay(data: Any) -> float:
     try:
         return _DELAY.validate_python(data)
     except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"]
-        raise ValueError(message.removeprefix("Value error, ")) from None
+        raise ValueError(first_message(error)) from None
 
 
 def _above_0(mean: float, deviation: float) -> float:
