@@ -209,8 +209,8 @@ class Fleet:
     def obstacle(self, environment: str, case: Case) -> Reason | None:
         """Why the case cannot run there.
 
-        An instance could not be made anew or not be prepared, a program is not there, or too many
-        trials failed alike.
+        An instance could not be made again or prepared, a program is missing, or too many trials
+        failed alike.
         """
         unmade = (self._unmade.get(key) for key in self._keys_of(environment, case))
         return (

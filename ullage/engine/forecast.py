@@ -63,7 +63,7 @@ class Forecast:
 
     @property
     def raced_s(self) -> float | None:
-        """How long the run then takes; None: nothing is known of who leaves."""
+        """How long the run then takes; None: it is not known which comparisons will leave."""
         if not self.leaves:
             return None
         units = max(units or self.aim.rule.max_blocks for units in self.leaves.values())

@@ -146,7 +146,7 @@ async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:
 async def _all_at_once(
     attempts: Sequence[Attempt], step: Callable[..., Awaitable[None]], *arguments: Any
 ) -> bool:
-    """A step of all that have not failed, at the same time; who fails at it holds up no other.
+    """A step of all that have not failed, at the same time; none waits for one that fails.
 
     True when all is well.
     """

@@ -219,7 +219,7 @@ def _is_held(path: Path, uid: int) -> bool:
 
 
 def _pid_namespace() -> str:
-    """A process id says nothing to who is in another one."""
+    """A process id means nothing in another PID namespace."""
     return str(Path("/proc/self/ns/pid").readlink())
 
 

@@ -116,7 +116,7 @@ def test_nodes_that_cannot_be_had_block_their_viewers(built: None, tmp_path: Pat
     assert {session["outcome"] for session in stage.sessions} == {"blocked"}
     assert stage.acts(NotReady)
     assert len(stage.acts(Retried)) == 2 * len(stage.acts(NotReady))
-    assert any("could not be had" in note for note in stage.outcome.notes)
+    assert any("could not be allocated" in note for note in stage.outcome.notes)
 
 
 def test_an_injected_delay_is_told_once(built: None, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ class RunHotspots:
 
 
 def cells(folder: RunFolder, most: int = MOST_CELLS) -> RunHotspots:
-    """Every cell that has tables, in the plan's order; RUN_BAD_FORMAT for a table that is none."""
+    """Every cell that has tables, in the plan's order; RUN_BAD_FORMAT for an unreadable one."""
     busy_cells: list[CellHotspots] = []
     left_out = 0
     for workload, environment, label, trials in _groups(folder):

@@ -190,7 +190,7 @@ def has_table(folder: RunFolder, trial: Trial) -> bool:
 
 
 def read(folder: RunFolder, trial: Trial) -> Symbols | None:
-    """A trial's table; RUN_BAD_FORMAT for one that is none. None: it has none, or no length."""
+    """A trial's table; None without one, or without a length. RUN_BAD_FORMAT if unreadable."""
     if not has_table(folder, trial):
         return None
     name = _file_of(trial)

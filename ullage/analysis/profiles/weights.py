@@ -110,11 +110,11 @@ def _weights(estimates: Estimates, by: float, confidence: float) -> list[Weight]
 
 
 def in_bursts(survey: Survey, weights: Sequence[Weight], total: float) -> float:
-    """The part of the time in which it had a CPU, and that neither quota nor disk nor … explains.
+    """The part of the time in which it had a CPU although no slow-down of a resource explains it.
 
     A quota lets through what is done in bursts shorter than its period, if the waits between them
-    are long enough: during these the group gets new time. Such work is none the less done by the
-    CPU. What overlaps with waits (another process computes meanwhile) is not: it is explained.
+    are long enough: during these the group gets new time. The CPU does such work all the
+    same. What overlaps with waits (another process computes meanwhile) is not: it is explained.
     """
     if survey.cpu_seconds is None or not any("cpu" in w.resources for w in weights):
         return 0.0

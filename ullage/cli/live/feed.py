@@ -25,7 +25,7 @@ class Feed:
         self._parts: dict[str, PagePart] = {}
         self._number = 0
         self.bell: Callable[[], None] = lambda: None
-        """Rung whenever something was put in, in the thread of who did it."""
+        """Called whenever something was put in, in the thread that put it in."""
 
     def put(self, parts: Mapping[str, str]) -> None:
         """Set parts anew; a text that is what it was says nothing new."""

@@ -87,7 +87,7 @@ class PendingCall(Exchange, Generic[T]):
         return True
 
     def on_fail(self, error: UllageError) -> None:
-        """Pass the error to who waits."""
+        """Pass the error to the task that waits."""
         self.future.set_exception(error)
 
 

@@ -129,7 +129,7 @@ def own_line(hello: Message) -> dict[str, str] | None:
     fields = Message("hello", offered if isinstance(offered, dict) else {})
     line = {"boot_id": fields.text("boot_id"), "line": fields.text("line")}
     if not (_BOOT_ID.fullmatch(line["boot_id"]) and _LINE.fullmatch(line["line"])):
-        raise FrameError("hello: the clock has a line that is none")
+        raise FrameError("hello: the line of the clock cannot be one")
     return line
 
 

@@ -33,7 +33,7 @@ class Probe:
 
     works: bool
     reason: str
-    """In plain words, for who wonders why."""
+    """Why, in plain words."""
 
 
 async def qemu_version() -> str:

@@ -29,7 +29,7 @@ class ServeReport(FrozenModel):
     """Requests with another token; not answered."""
     follows: str | None
     synchronisations: int
-    """With whom it follows."""
+    """With the server that it follows."""
     failed: int
     """Of these, how many came to nothing; the bound went on growing."""
     stratum: int

@@ -183,7 +183,7 @@ class Ready(Record):
 
 
 class NotReady(Record):
-    """A node could not be had; the front was told."""
+    """A node could not be allocated; the front was told."""
 
     event: Literal["not-ready"] = "not-ready"
     node: Ordinal

@@ -245,7 +245,7 @@ def _unpacked(packed: IO[bytes]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _plain_of_zstd(source: IO[bytes]) -> Iterator[IO[bytes]]:
-    """No module of Python 3.11 reads it. Piece by piece: who reads may have enough."""
+    """Through `zstd`, since Python 3.11 has no module for it; a reader may stop early."""
     program = shutil.which("zstd")
     if program is None:
         raise LayerError("a layer is packed by zstd, which is missing here: apt-get install zstd")

@@ -35,7 +35,7 @@ class ImageSource:
     """Else the program that keeps it, or fetches it."""
 
     async def fetch(self, work: Path) -> Path:
-        """The archive; made in `work` by who keeps the image. IMAGE_NOT_FOUND."""
+        """The archive; its container engine writes it into `work`. IMAGE_NOT_FOUND."""
         if self.path is not None:
             return self.path
         target = work / "image.tar"

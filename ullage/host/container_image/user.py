@@ -39,7 +39,7 @@ def configured(settings: ImageSettings, tree: Tree) -> ImageConfig:
 
 
 def _user(text: str, tree: Tree) -> tuple[User, str]:
-    """`name`, `uid`, either with `:group` → who that is, and where at home."""
+    """`name` or `uid`, either with `:group` → that user, and their home directory."""
     who, _, group = text.partition(":")
     people = _lines(tree, "etc/passwd", 7)
     groups = _lines(tree, "etc/group", 4)

@@ -255,7 +255,7 @@ def _course(run: ElasticRun) -> Iterator[ElasticDoubt]:
     kinds = (
         (FrontEnded, "front-restarted", "the front ended and was started again on its log"),
         (Lost, "node-lost", "a node that streamed was lost"),
-        (NotReady, "node-not-had", "a node could not be had"),
+        (NotReady, "node-not-had", "a node could not be allocated"),
         (Retried, "retried", "an allocation or a release was tried again"),
     )
     good = [r for r in run.repetitions if r.counts]

@@ -99,7 +99,7 @@ def _long(session: ViewerSession, brief: float) -> bool:
 
 
 def _wait_s(session: ViewerSession) -> float | None:
-    """From due to answered; None for who was never sent to a node."""
+    """From due to answered; None for a viewer that was never sent to a node."""
     if not session.was_served or session.answered_ns is None:
         return None
     return max(0, session.answered_ns - session.due_ns) / NS

@@ -23,7 +23,7 @@ _LINK: Final = (
 )
 
 _FOR_VIEWERS: Final = ("elastic-movie", "hysteresis")
-"""Policies that want a node for who waits, and none beyond."""
+"""Policies that want nodes for waiting viewers, and no spare ones."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _together(plan: ElasticPlan) -> float:
 
 
 def _most(environment: NodeEnvironment, viewers: int | None, free: int) -> int:
-    """Nodes at a time: a policy that allocates for who comes never has more than one a viewer."""
+    """Nodes at a time: a policy that allocates on arrival has at most one for each viewer."""
     most = environment.nodes.max or free
     if viewers is None or environment.policy.name not in _FOR_VIEWERS:
         return most

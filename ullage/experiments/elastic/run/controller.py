@@ -59,7 +59,7 @@ class Acts:
 
 _LONGEST_WHY: Final = 500
 _REST_S: Final = 0.25
-"""Before the front hears that a node could not be had: while viewers wait it asks for the next one
+"""Before the front hears that an allocation failed: while viewers wait it asks for the next one
 at once, and a provider that refuses at once would be asked thousands of times a second."""
 
 
@@ -126,7 +126,7 @@ class Controller:
         self.lost = 0
         """Nodes that ended while they streamed."""
         self.failed = 0
-        """Nodes that could not be had."""
+        """Nodes that could not be allocated."""
         self.leftovers: list[str] = []
         """What could not be removed, and why."""
         self._nodes: dict[int, _Node] = {}
@@ -217,7 +217,7 @@ class Controller:
             await self._away(node)
 
     async def _make(self, node: _Node, front_ns: int) -> bool:
-        """Try within the budget; False when it could not be had."""
+        """Try within the budget; False when it could not be allocated."""
         budget, why, began = self.budgets.allocate, "", clock.ordered_ns()
         node.instance = self.maker.name(node.number, 1)
         self._add(Requested, node, front_ns=front_ns, at_ns=began)

@@ -401,8 +401,8 @@ def _lines(
 
 
 def _impossible(session: ViewerSession, most_bytes: int) -> str:
-    """What no viewer does, and would make a wait, a standstill or a bandwidth of any size; empty:
-    nothing.
+    """Why no real viewer can have this record; empty: one can. Such a record could make a wait, a
+    standstill or a bandwidth of any size.
     """
     if session.asked_ns < session.due_ns:
         return "it asked before it was due"

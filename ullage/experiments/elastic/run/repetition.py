@@ -286,7 +286,7 @@ class RunningRepetition:
             if controller.lost:
                 notes.append(f"{many(controller.lost, 'node')} died while streaming")
             if controller.failed:
-                notes.append(f"{many(controller.failed, 'node')} could not be had")
+                notes.append(f"{many(controller.failed, 'node')} could not be allocated")
             notes += [f"not removed: {leftover}" for leftover in controller.leftovers]
         notes += [f"not removed: {leftover}" for leftover in self.viewers.leftovers]
         notes += self.viewers.notes
