@@ -58,7 +58,7 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 
 # These use a CPU each and measure nothing: they take what the compiler and the others leave. The first of
 # them need no program of our own, so they begin before those are built.
-READERS := $(addprefix tests/,analysis report stats cli/live test_design_map.py test_direction.py test_docs_links.py \
+READERS := $(addprefix tests/,analysis report stats cli/live test_design_map.py test_direction.py test_docs_links.py test_names.py \
   test_old_folders.py) \
   $(filter-out tests/cli/test_meter% tests/cli/test_profile% tests/cli/test_try% tests/cli/test_ci_ex%,$(wildcard tests/cli/test_*.py))
 CROWD := $(addprefix tests/,benchmarks experiments/studies workloads engine/test_pilot.py test_benchmarks.py \

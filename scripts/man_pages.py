@@ -41,8 +41,8 @@ def page(context: Any) -> str:
     options = [param.get_help_record(context) for param in command.get_params(context)]
     lines += _terms("OPTIONS", [record for record in options if record is not None])
     commands = {
-        f"{name}-{each.info_name}(1)": each.command.get_short_help_str(limit=200)
-        for each in _below(command, context)
+        f"{name}-{child.info_name}(1)": child.command.get_short_help_str(limit=200)
+        for child in _below(command, context)
     }
     return "\n".join([*lines, *_terms("COMMANDS", list(commands.items()))]) + "\n"
 
@@ -57,9 +57,9 @@ def _below(command: Any, context: Any) -> list[Any]:
     names = command.list_commands(context) if hasattr(command, "list_commands") else []
     commands = {name: command.get_command(context, name) for name in names}
     return [
-        each.context_class(each, info_name=name, parent=context)
-        for name, each in commands.items()
-        if not each.hidden
+        child.context_class(child, info_name=name, parent=context)
+        for name, child in commands.items()
+        if not child.hidden
     ]
 
 

@@ -72,11 +72,11 @@ async def sees_what_it_was_given():
         assert facts["cpu_quota"] == 0.5
         assert facts["memory_limit_bytes"] == spec.memory_bytes
         assert facts["hostname"] == spec.name
-        first, said = await kit.sh(instance, "cat /proc/1/comm; ! touch /here")
-        assert (first.status, said.split()[0]) == (0, "ullage-keeper")
-        assert "Read-only file system" in said
-        written, said = await kit.sh(instance, "echo x > /data/file && touch /dev/shm/unshare")
-        assert (written.status, said) == (0, "")
+        first, text = await kit.sh(instance, "cat /proc/1/comm; ! touch /here")
+        assert (first.status, text.split()[0]) == (0, "ullage-keeper")
+        assert "Read-only file system" in text
+        written, text = await kit.sh(instance, "echo x > /data/file && touch /dev/shm/unshare")
+        assert (written.status, text) == (0, "")
         assert (spec.data_dir / "file").read_text() == "x\\n"
         _, devices = await kit.sh(instance, "cat /proc/net/dev")
         assert "eth0:" in devices
@@ -99,9 +99,9 @@ async def leaves_nothing_when_it_fails():
 
 async def is_cleaned_when_its_controller_was_killed():
     tag = await asyncio.to_thread(kit.tag_of_a_killed_controller, "unshare")
-    found = leftovers.find(tag)
-    assert {"cgroup", "netns", "state", "data"} <= {one.kind for one in found}
-    assert leftovers.remove(found) == []
+    remaining = leftovers.find(tag)
+    assert {"cgroup", "netns", "state", "data"} <= {one.kind for one in remaining}
+    assert leftovers.remove(remaining) == []
     assert leftovers.find(tag) == []
 
 for scenario in (

@@ -159,17 +159,17 @@ def first_missing(page: str, reading: str) -> str | None:
     """The first line of a reading that a page does not say any more, in its place; None: it says
     all. A page may say more than it did."""
     lines = iter(page.split("\n"))
-    for said in reading.split("\n"):
-        if all(first_difference(line, said) is not None for line in lines):
-            return said
+    for wanted in reading.split("\n"):
+        if all(first_difference(line, wanted) is not None for line in lines):
+            return wanted
     return None
 
 
-Said = Callable[[Path, tuple[str, ...]], str]
+Reading = Callable[[Path, tuple[str, ...]], str]
 
 
 @pytest.fixture
-def reading_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+def reading_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Reading:
     """What a command says of the folders in a place; in this process, as a page's scripts are
     made once in each."""
     for name, value in SETTING.items():
@@ -203,7 +203,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("kind", "command", "file"), TABLE, ids=[row[2] for row in TABLE])
 def test_it_reads_as_it_did(
-    place: Path, reading_of: Said, kind: str, command: tuple[str, ...], file: str
+    place: Path, reading_of: Reading, kind: str, command: tuple[str, ...], file: str
 ) -> None:
     assert any(word.startswith(kind) for word in command)
     text, reading = reading_of(place, command), (READINGS / file).read_bytes().decode()
@@ -282,7 +282,7 @@ def test_only_the_last_digits_may_differ(text: str, reading: str, difference: st
     assert first_difference(text, reading) == difference
 
 
-def test_one_other_figure_is_seen(tmp_path: Path, reading_of: Said) -> None:
+def test_one_other_figure_is_seen(tmp_path: Path, reading_of: Reading) -> None:
     place = _copy(tmp_path)
     journal = next(place.glob("run/*/journal.jsonl"))
     text = journal.read_text()

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.askedprograms import ROOT, Asked, programs
 from tests.support.packagelists import installed_by, owners, with_dependencies
+from tests.support.programuses import ROOT, ProgramUse, programs
 from ullage import environments, workloads
 from ullage.environments.containers import runtimes
 from ullage.plan import schema
-from ullage.workloads.command import Command
+from ullage.workloads.command import OwnCommand
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="lists are of Debian's")
 
@@ -45,7 +45,7 @@ def sources(folder: str, but: str = "") -> list[Path]:
     return [file for file in files if not but or ROOT / but not in file.parents]
 
 
-def held_by_nobody(requests: Iterable[Asked], target: str) -> list[str]:
+def held_by_nobody(requests: Iterable[ProgramUse], target: str) -> list[str]:
     """In words, whatever is asked for and that the target does not install."""
     requests = list(requests)
     named = {one.program: one.package for one in requests if one.package}
@@ -77,7 +77,7 @@ def of_workload(workload: type[workloads.Workload[Any]]) -> list[str]:
     return [f"{workload.name}: `make test` installs no {name}" for name in lacking]
 
 
-def asked_in(files: Iterable[Path]) -> list[Asked]:
+def asked_in(files: Iterable[Path]) -> list[ProgramUse]:
     return [one for file in files for one in programs(file)]
 
 
@@ -132,7 +132,7 @@ def test_a_program_in_no_list_is_named_with_the_target(
 
 
 def test_a_workload_whose_package_is_in_no_list_is_named() -> None:
-    made_up = type("MadeUp", (Command,), {"name": "made-up", "packages": ("frobtools",)})
+    made_up = type("MadeUp", (OwnCommand,), {"name": "made-up", "packages": ("frobtools",)})
     assert of_workload(made_up) == ["made-up: `make test` installs no frobtools"]
 
 

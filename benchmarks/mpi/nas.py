@@ -19,7 +19,7 @@ from typing import Final
 from benchmarks.figures import Figure, main, median_interval
 from ullage.host import binaries
 from ullage.workloads.mpi import npb_report
-from ullage.workloads.mpi.nas import ITERATIONS, Kernel, SizeClass, operations, program
+from ullage.workloads.mpi.nas import ITERATIONS, NasKernel, SizeClass, operations, program
 
 WITHIN: Final = 1.5
 PEER: Final = "NPB's own"
@@ -32,7 +32,7 @@ FULL: Final[dict[SizeClass, int]] = {"S": 21, "W": 21, "A": 9, "B": 3}
 class Case:
     """One kernel, of one class."""
 
-    kernel: Kernel
+    kernel: NasKernel
     size_class: SizeClass
     threads: int
 

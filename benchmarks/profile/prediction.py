@@ -40,7 +40,7 @@ from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import Blocks, EnvironmentPlan, Plan, WorkloadPlan
 from ullage.runs import writer
 from ullage.runs.reader import RunFolder, newest_run
-from ullage.workloads.command import Command, CommandParameters
+from ullage.workloads.command import CommandParameters, OwnCommand
 
 REACH: Final = 0.1
 """Aim for the median absolute error."""
@@ -57,7 +57,7 @@ PROFILE: Final = ".profile.json"
 """How the file of a program's profile ends."""
 
 
-class Installed(Command):
+class Installed(OwnCommand):
     """A command with what it works on."""
 
     def __init__(self, material: Mapping[str, Path]) -> None:

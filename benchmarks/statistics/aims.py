@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.figures import Figure, main
 from benchmarks.statistics import racing, run_all
-from benchmarks.statistics.attacks import asked
+from benchmarks.statistics.attacks import figures as attack_figures
 from benchmarks.statistics.campaign import COUNTS, Outcome
 from benchmarks.statistics.run_all import Results
 from benchmarks.statistics.sample_size import MOST_TRIALS
@@ -58,7 +58,7 @@ def figures(results: Results) -> list[Figure]:
             )
         )
     rows += [row for race in results.races for row in racing.figures(race)]
-    return [*rows, *asked.figures(results.struck, results.paid), *_savings(results)]
+    return [*rows, *attack_figures.figures(results.struck, results.paid), *_savings(results)]
 
 
 def _of(outcomes: Sequence[Outcome], name: str) -> list[Figure]:

@@ -53,7 +53,7 @@ def variance(column: Floats, length: int, rng: Rng, campaigns: int) -> float:
     return float((drawn[..., 1] - drawn[..., 0]).mean(axis=1).var())
 
 
-def said(column: Floats) -> float | None:
+def predicted(column: Floats) -> float | None:
     """Time with trials of one turn as a part of that with PILOT turns, by the product."""
     trials = column[: column.size // PILOT * PILOT].reshape(-1, PILOT).mean(axis=1)
     places = LENGTHS[-1] - PILOT + 1
@@ -77,7 +77,7 @@ def run(traces: Sequence[Trace], campaigns: int, seed: int) -> list[Row]:
             variances = [variance(column, length, rng, count) for length in LENGTHS]
             of_pilot = variances[LENGTHS.index(PILOT)]
             times = tuple(v / of_pilot for v in variances)
-            rows.append(Row(f"{trace.name}: {name}", times, said(column)))
+            rows.append(Row(f"{trace.name}: {name}", times, predicted(column)))
     return rows
 
 

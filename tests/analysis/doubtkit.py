@@ -10,7 +10,7 @@ import numpy as np
 from ullage.analysis import doubts
 from ullage.analysis.comparison import pairing, totals
 from ullage.analysis.comparison.model import Doubt
-from ullage.analysis.comparison.pairing import Draft, Settings, Source
+from ullage.analysis.comparison.pairing import ComparisonSettings, Draft, TrialSource
 from ullage.runs.events import InstanceClock, RoleRecord, Trial, Usage
 from ullage.runs.pairs import Cells
 from ullage.runs.records import (
@@ -148,7 +148,9 @@ def draft(
         metrics=(metric,),
         duration_s=1.0,
     )
-    source = Source(Cells(trials), (), Settings(0.95, margin, 1, 1.0, **(settings or {})))
+    source = TrialSource(
+        Cells(trials), (), ComparisonSettings(0.95, margin, 1, 1.0, **(settings or {}))
+    )
     return pairing.draft(source, guest, BASELINE, workload, metric)
 
 
@@ -158,7 +160,7 @@ def _plain(values: Values | Floats) -> Values:
 
 def doubted(comparison: Draft, alpha: float = 0.05) -> dict[str, Doubt]:
     """Code → doubt; that the noise floor is unknown goes without saying."""
-    figures = doubts.Figures(
+    figures = doubts.ComparisonFigures(
         interval=pairing.draft_interval(comparison),
         bootstrap=pairing.bootstrap(
             comparison.units, comparison.settings.confidence, comparison.settings.seed

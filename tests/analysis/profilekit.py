@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ullage.analysis.profiles.model import Profile, Span, Survey, Weight
+from ullage.analysis.profiles.model import LinearEstimate, Profile, Survey, Weight
 from ullage.analysis.profiles.solution import LogSlowdowns
 from ullage.runs.records import Resource
 from ullage.stats import Floats
@@ -65,7 +65,9 @@ def made_profile(
     sds = np.broadcast_to(sd, len(shares))
     for (name, value), error in zip(shares.items(), sds, strict=True):
         half = 3 * float(error)
-        span = Span(estimate=value, low=max(0.0, value - half), high=min(1.0, value + half))
+        span = LinearEstimate(
+            estimate=value, low=max(0.0, value - half), high=min(1.0, value + half)
+        )
         weights.append(
             Weight.model_validate({"resources": name.split("+"), "share": span, "unclipped": span})
         )
@@ -79,8 +81,8 @@ def made_profile(
             "blocks": blocks,
             "dropped": 0,
             "weights": weights,
-            "rest": Span(estimate=unexplained, low=unexplained, high=unexplained),
-            "total": Span(estimate=total, low=total, high=total),
+            "rest": LinearEstimate(estimate=unexplained, low=unexplained, high=unexplained),
+            "total": LinearEstimate(estimate=total, low=total, high=total),
             "normalised": False,
             "covariance": np.diag(sds**2).tolist(),
             **more,

@@ -18,7 +18,7 @@ from ullage.stats import Floats
 
 CPU = WORKLOADS[0]
 ANEW = "`repeat: instances:`"
-MADE = [{}, {"blocks_each": 1}]
+INSTANCES_AND_LENGTH = [{}, {"blocks_each": 1}]
 RNG = np.random.default_rng
 
 
@@ -33,7 +33,7 @@ def doubt_of(logs: Floats, code: str, **plan: Any) -> Doubt:
     return doubts[code]
 
 
-@pytest.mark.parametrize("plan", MADE)
+@pytest.mark.parametrize("plan", INSTANCES_AND_LENGTH)
 def test_whose_instances_are_made_anew_is_not_told_to(plan: dict[str, int]) -> None:
     rising = noisy(24) + 0.03 * np.arange(24)
     drift = doubt_of(rising, "drift", **plan).advice

@@ -13,7 +13,7 @@ from scipy import stats
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from tests.support import commandkit
 from tests.support.commandkit import Done
-from ullage.analysis.runchanges import CURVE, Changes, Run, compare
+from ullage.analysis.runchanges import CURVE, Changes, ComparedRun, compare
 from ullage.cli.output import compare as output
 from ullage.common import errors
 from ullage.runs.reader import RunFolder
@@ -24,12 +24,12 @@ CELL = ("container", "iperf3")
 logs = st.lists(st.floats(-2, 2), min_size=2, max_size=40)
 
 
-def run(path: Path, **options: object) -> Run:
-    return Run.of(RunFolder.open(make_run(path, raw=False, failures=(), **options)))  # type: ignore[arg-type]
+def run(path: Path, **options: object) -> ComparedRun:
+    return ComparedRun.of(RunFolder.open(make_run(path, raw=False, failures=(), **options)))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def first(tmp_path_factory: pytest.TempPathFactory) -> ComparedRun:
     return run(tmp_path_factory.mktemp("runs") / "first", blocks=30, noise_sd=0.05)
 
 
@@ -49,7 +49,7 @@ def by_cell(changes: Changes) -> dict[tuple[str, str], str | None]:
     return {(c.environment, c.workload): c.verdict for c in changes.changes}
 
 
-def test_a_change_is_found_and_nothing_else(tmp_path: Path, first: Run) -> None:
+def test_a_change_is_found_and_nothing_else(tmp_path: Path, first: ComparedRun) -> None:
     truth = {**TRUTH, CELL: TRUTH[CELL] * 1.3}
     later = run(tmp_path / "later", seed=2, blocks=30, noise_sd=0.05, truth=truth)
     changes = compare(first, [later])
@@ -71,7 +71,7 @@ def test_the_same_precisely_measured_is_equivalent(tmp_path: Path) -> None:
     assert set(by_cell(compare(runs[0], runs[1:])).values()) == {"equivalent"}
 
 
-def test_overheads_change_less_than_the_floors_of_both(tmp_path: Path, first: Run) -> None:
+def test_overheads_change_less_than_the_floors_of_both(tmp_path: Path, first: ComparedRun) -> None:
     """What both apparatuses may do alone is no change, however narrow the interval."""
     later = run(tmp_path / "later", seed=2, blocks=30, noise_sd=0.05)
     for c in compare(first, [later]).changes:
@@ -105,7 +105,7 @@ def test_a_curve_has_no_verdict(tmp_path: Path) -> None:
     assert {c.verdict for c in curves} == {None}
 
 
-def test_few_blocks_are_no_verdict_and_say_so(tmp_path: Path, first: Run) -> None:
+def test_few_blocks_are_no_verdict_and_say_so(tmp_path: Path, first: ComparedRun) -> None:
     later = run(tmp_path / "later", blocks=1)
     changes = compare(first, [later])
     assert {c.verdict for c in changes.changes} == {None}
@@ -117,31 +117,31 @@ def test_few_blocks_are_no_verdict_and_say_so(tmp_path: Path, first: Run) -> Non
     )
 
 
-def other_parameters(path: Path) -> Run:
+def other_parameters(path: Path) -> ComparedRun:
     first_work = WORKLOADS[0]
     changed = first_work.model_copy(update={"parameters": {**first_work.parameters, "x": 1}})
     return run(path, blocks=12, workloads=(changed, *WORKLOADS[1:]))
 
 
-def test_work_that_is_not_the_same_is_left_out(tmp_path: Path, first: Run) -> None:
+def test_work_that_is_not_the_same_is_left_out(tmp_path: Path, first: ComparedRun) -> None:
     changes = compare(first, [other_parameters(tmp_path / "later")])
     assert WORKLOADS[0].key not in {c.workload for c in changes.changes}
     assert any("other parameters (x)" in text for text in changes.left_out)
 
 
-def without_anything_shared(path: Path) -> Run:
+def without_anything_shared(path: Path) -> ComparedRun:
     renamed = WORKLOADS[0].model_copy(update={"key": "mine"})
     return run(path, workloads=(renamed,), truth={})
 
 
-def on_another_baseline(path: Path) -> Run:
+def on_another_baseline(path: Path) -> ComparedRun:
     moved = [
         e.model_copy(update={"provider": "lxc"}) if e.key == "native" else e for e in ENVIRONMENTS
     ]
     return run(path, environments=moved)
 
 
-def beside_each_other(path: Path) -> Run:
+def beside_each_other(path: Path) -> ComparedRun:
     return run(path, design="duet")
 
 
@@ -154,14 +154,14 @@ def beside_each_other(path: Path) -> Run:
     ],
 )
 def test_runs_that_are_not_alike_are_refused(
-    tmp_path: Path, first: Run, make_run: Callable[[Path], Run], reason: str
+    tmp_path: Path, first: ComparedRun, make_run: Callable[[Path], ComparedRun], reason: str
 ) -> None:
     with pytest.raises(errors.UllageError, match=reason) as caught:
         compare(first, [make_run(tmp_path / "later")])
     assert caught.value.kind is errors.RUNS_NOT_ALIKE
 
 
-def test_what_else_differs_is_told(tmp_path: Path, first: Run) -> None:
+def test_what_else_differs_is_told(tmp_path: Path, first: ComparedRun) -> None:
     changed = [
         e.model_copy(update={"treatments": {**e.treatments, "kernel": "9.9"}})
         if e.key == "container"
@@ -177,7 +177,7 @@ def ullage(*argv: str) -> Done:
     return commandkit.ullage("compare", *argv)
 
 
-def test_the_command(tmp_path: Path, first: Run) -> None:
+def test_the_command(tmp_path: Path, first: ComparedRun) -> None:
     later = run(tmp_path / "later", seed=2, blocks=30, noise_sd=0.05)
     runs = (str(first.folder.path), str(later.folder.path))
     done = ullage(*runs, "--json", "--out", str(tmp_path / "changes.csv"))

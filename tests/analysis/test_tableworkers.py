@@ -8,11 +8,11 @@ import pytest
 
 from tests.analysis.tablekit import Columns, analysed, noisy
 from ullage.analysis.tables import workers
-from ullage.analysis.tables.workers import Run, by_processes, by_threads, go_over, in_turn
+from ullage.analysis.tables.workers import RunCalls, by_processes, by_threads, go_over, in_turn
 
 
 @pytest.mark.parametrize("run", [in_turn, by_threads, by_processes])
-def test_results_come_back_in_order(run: Run) -> None:
+def test_results_come_back_in_order(run: RunCalls) -> None:
     data = np.arange(1000.0)
     calls = [partial(np.sum, data[:at]) for at in range(50)]
     assert run(calls) == [at * (at - 1) / 2 for at in range(50)]
@@ -20,7 +20,7 @@ def test_results_come_back_in_order(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", [in_turn, by_threads, by_processes])
-def test_an_error_comes_through(run: Run) -> None:
+def test_an_error_comes_through(run: RunCalls) -> None:
     def fail() -> None:
         raise ValueError("of a call")
 
@@ -31,7 +31,7 @@ def test_an_error_comes_through(run: Run) -> None:
 @pytest.mark.parametrize(
     ("rows", "number", "parts"), [(10_000_000, 1, by_threads), (1000, 3, in_turn)]
 )
-def test_the_shape_of_the_table_decides(rows: int, number: int, parts: Run) -> None:
+def test_the_shape_of_the_table_decides(rows: int, number: int, parts: RunCalls) -> None:
     cells, ways = go_over(rows, [lambda: "cell"] * 2, [lambda run: run] * number)
     assert cells == ["cell"] * 2
     assert ways == [parts] * number

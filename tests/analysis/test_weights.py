@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.analysis.weigh import weights as asked
+from ullage.analysis.weigh import weights as weigh_weights
 from ullage.analysis.weigh.weights import RESOURCES, WeighRequest, weights
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -74,10 +74,10 @@ def test_what_is_no_weight_is_refused(text: str, says: str) -> None:
 
 
 def test_nodes_hold_copies_of_environments_whose_keys_may_be_long() -> None:
-    assert asked.node("big=vm:4,container") == ("big", {"vm": 4, "container": 1})
-    assert asked.node("a=vm,vm:2") == ("a", {"vm": 3})
+    assert weigh_weights.node("big=vm:4,container") == ("big", {"vm": 4, "container": 1})
+    assert weigh_weights.node("a=vm,vm:2") == ("a", {"vm": 3})
     key = "vm[nic=e1000,cache=a:2]"
-    assert asked.node(f"n = {key}:3 , {key}") == ("n", {key: 4})
+    assert weigh_weights.node(f"n = {key}:3 , {key}") == ("n", {key: 4})
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ def test_nodes_hold_copies_of_environments_whose_keys_may_be_long() -> None:
 )
 def test_what_is_no_node_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        asked.node(text)
+        weigh_weights.node(text)
 
 
 def test_shares_are_of_one_environment_or_of_all() -> None:
-    assert asked.share("disk=0.25") == (None, "disk", 0.25)
-    assert asked.share("vm[a=b]:disk=25%") == ("vm[a=b]", "disk", 0.25)
+    assert weigh_weights.share("disk=0.25") == (None, "disk", 0.25)
+    assert weigh_weights.share("vm[a=b]:disk=25%") == ("vm[a=b]", "disk", 0.25)
     for wrong in ("disk", "disk=0", "disk=2", "dsk=0.5", "disk=x"):
         with pytest.raises(ValueError):
-            asked.share(wrong)
+            weigh_weights.share(wrong)
 
 
 def test_an_environment_may_have_weights_of_its_own() -> None:

@@ -297,9 +297,9 @@ def test_a_reader_that_has_enough_is_no_failure(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
-        said = process.stderr.read().decode()
-    assert process.returncode == 0, said
-    assert "Broken pipe" not in said and "Traceback" not in said
+        stderr = process.stderr.read().decode()
+    assert process.returncode == 0, stderr
+    assert "Broken pipe" not in stderr and "Traceback" not in stderr
 
 
 def test_a_folder_without_runs_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_pilot import PLAN, Made, planned
+from tests.engine.test_pilot import PLAN, SyntheticRun, planned
 from ullage.cli.output import dryrun
 from ullage.common.console import stdout
 from ullage.runs.reader import RunFolder
@@ -76,7 +76,7 @@ def test_every_figure_is_that_of_the_mathematics(dry_run: DryRun) -> None:
 
 
 def test_the_newest_run_of_the_plan_is_its_pilot(dry_run: DryRun) -> None:
-    Made(1, 12).write(dry_run.runs / "20261121T000001-small")
+    SyntheticRun(1, 12).write(dry_run.runs / "20261121T000001-small")
     forecast = dry_run.json()
     assert forecast["pilot"]["run"] == "20261121T000001-small"
     (comparison,) = forecast["comparisons"]
@@ -90,24 +90,24 @@ def test_the_newest_run_of_the_plan_is_its_pilot(dry_run: DryRun) -> None:
 
 
 def test_the_pilot_can_be_named(dry_run: DryRun) -> None:
-    Made(1, 12).write(dry_run.runs / "20261121T000001-small")
-    named = Made(1, 30, seed=8).folder(Path("mine"))
+    SyntheticRun(1, 12).write(dry_run.runs / "20261121T000001-small")
+    named = SyntheticRun(1, 30, seed=8).folder(Path("mine"))
     assert dry_run.json(pilot=named)["pilot"]["run"] == "mine"
 
 
 def test_a_pilot_of_another_design_is_refused_in_words(dry_run: DryRun) -> None:
-    text = dry_run.text(pilot=Made(1, 8, plan="design: duet\n").folder(Path("mine")))
+    text = dry_run.text(pilot=SyntheticRun(1, 8, plan="design: duet\n").folder(Path("mine")))
     assert "mine has no comparison of this plan in the same design" in text
     assert "if the spread is" in text
 
 
 def test_a_pilot_that_was_not_quite_the_same_is_named(dry_run: DryRun) -> None:
-    longer = Made(1, 8, text=PLAN.replace('"1"', '"2"')).folder(Path("mine"))
+    longer = SyntheticRun(1, 8, text=PLAN.replace('"1"', '"2"')).folder(Path("mine"))
     assert "but not the same there: command" in dry_run.text(pilot=longer)
 
 
 def test_generations_are_what_counts(dry_run: DryRun) -> None:
-    folder = Made(12, 2, 3, deviations=(0.05, 0.05, 0.05)).folder()
+    folder = SyntheticRun(12, 2, 3, deviations=(0.05, 0.05, 0.05)).folder()
     forecast = dry_run.json(SEVERAL, folder)
     (comparison,) = forecast["comparisons"]
     assert (forecast["unit"], forecast["blocks_each"]) == ("generation", 2)
@@ -127,7 +127,7 @@ def test_one_generation_is_none(dry_run: DryRun) -> None:
 
 
 def test_generations_that_the_pilot_did_not_have_are_said_to_be_unknown(dry_run: DryRun) -> None:
-    text = dry_run.text(SEVERAL, Made(1, 12).folder())
+    text = dry_run.text(SEVERAL, SyntheticRun(1, 12).folder())
     assert "what making them anew adds is not known" in text
 
 
@@ -163,7 +163,7 @@ def test_the_budget_cuts_the_blocks_that_are_reckoned_with(dry_run: DryRun) -> N
 
 
 def test_the_suggestion_can_be_pasted(dry_run: DryRun) -> None:
-    folder = Made(100, 3, 3, deviations=(0.05, 0.1, 0.1)).folder()
+    folder = SyntheticRun(100, 3, 3, deviations=(0.05, 0.1, 0.1)).folder()
     forecast = dry_run.json(SEVERAL, folder)
     lines = forecast["suggestion"]["plan"]
     pasted, _ = planned("\n".join(lines) + "\n")
@@ -174,7 +174,7 @@ def test_the_suggestion_can_be_pasted(dry_run: DryRun) -> None:
 
 
 def test_generations_that_add_nothing_are_said_to(dry_run: DryRun) -> None:
-    folder = Made(12, 6, 1, deviations=(0.0, 0.1, 0.0)).folder()
+    folder = SyntheticRun(12, 6, 1, deviations=(0.0, 0.1, 0.0)).folder()
     assert "added nothing that 12 generations could show" in dry_run.text(SEVERAL, folder)
 
 
@@ -202,7 +202,7 @@ def test_a_duet_reckons_with_a_baseline_of_each_comparisons_own(dry_run: DryRun)
 
 def test_where_the_run_is_expected_to_end(dry_run: DryRun) -> None:
     more = "blocks: {min: 6, max: 60, until: {half_width: 3%}}\n"
-    folder = Made(1, 30, deviations=(0, 0.05, 0)).folder()
+    folder = SyntheticRun(1, 30, deviations=(0, 0.05, 0)).folder()
     forecast = dry_run.json(more, folder)
     (comparison,) = forecast["comparisons"]
     assert forecast["expected_units"] == comparison["units_for_target"]
@@ -232,9 +232,9 @@ def test_a_race_says_when_it_looks_and_what_each_look_can_find(dry_run: DryRun) 
 
 def test_a_pilot_tells_how_long_a_race_takes(dry_run: DryRun) -> None:
     """Its environment is as fast as the baseline within 0.1 %: equivalent at the first look."""
-    folder = Made(1, 12, deviations=(0.0, 0.001, 0.0)).folder()
+    folder = SyntheticRun(1, 12, deviations=(0.0, 0.001, 0.0)).folder()
     forecast = dry_run.json(RACE, folder)
     assert forecast["raced_s"] == pytest.approx(forecast["least_s"])
     assert "1 of 1 comparison are decided, in " in dry_run.text(RACE, folder)
-    noisy = Made(1, 12, deviations=(0.0, 0.5, 0.0)).folder()
+    noisy = SyntheticRun(1, 12, deviations=(0.0, 0.5, 0.0)).folder()
     assert dry_run.json(RACE, noisy)["raced_s"] == pytest.approx(forecast["most_s"])

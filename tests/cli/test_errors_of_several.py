@@ -16,7 +16,7 @@ from ullage.common.errors import RUN_NOT_FOUND, ErrorKind, UllageError
 BROKEN = OSError(5, "Input/output error", "runs/x/journal.jsonl")
 
 
-def said(
+def stderr_of(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> str:
     """Standard error of a command that raises it."""
@@ -43,7 +43,7 @@ def said(
 def test_the_first_is_said(
     group: Exception, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = said(group, monkeypatch, capfd)
+    words = stderr_of(group, monkeypatch, capfd)
     assert "error[file-failed]: runs/x/journal.jsonl: Input/output error" in words
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_fault_of_ours_has_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    sentence, hint = said(error, monkeypatch, capfd).splitlines()
+    sentence, hint = stderr_of(error, monkeypatch, capfd).splitlines()
     assert sentence.startswith(f"error[{kind.code}]: ") and sentence.endswith(words)
     assert hint == f"hint: {kind.hint}"
 
@@ -71,4 +71,4 @@ def test_an_error_of_our_own_is_not_hidden(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ExceptionGroup):
-        said(ExceptionGroup("", [BROKEN, KeyError("x")]), monkeypatch, capfd)
+        stderr_of(ExceptionGroup("", [BROKEN, KeyError("x")]), monkeypatch, capfd)

@@ -9,7 +9,7 @@ import pytest
 
 from testing.synthetic import make_run
 from tests.analysis.profilekit import made_profile
-from tests.experiments.elastic.elastic_made import MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticRun, make
 from tests.support.commandkit import ullage
 from ullage.common import errors
 from ullage.runs.reader import named, typed
@@ -80,7 +80,7 @@ def test_the_newest_is_looked_for_there_too(place: Path) -> None:
 
 
 def test_an_elastic_run_too(tmp_path: Path) -> None:
-    run = make(tmp_path / "runs", MadePlan(repetitions=2))
+    run = make(tmp_path / "runs", SyntheticRun(repetitions=2))
     done = ullage("elastic", "show", run.name, cwd=tmp_path)
     assert done.code == 0, done.stderr
     done = ullage("show", run.name, cwd=tmp_path)
@@ -90,7 +90,7 @@ def test_an_elastic_run_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["show", "report", "export"])
 def test_the_same_command_for_an_elastic_run_is_named(tmp_path: Path, command: str) -> None:
-    run = make(tmp_path / "runs", MadePlan(repetitions=2, viewers=5))
+    run = make(tmp_path / "runs", SyntheticRun(repetitions=2, viewers=5))
     done = ullage(command, run.name, cwd=tmp_path)
     assert errors.RUN_OF_ANOTHER_KIND.code in done.stderr
     (_, hint) = done.stderr.splitlines()
@@ -100,8 +100,8 @@ def test_the_same_command_for_an_elastic_run_is_named(tmp_path: Path, command: s
 
 
 def test_two_elastic_runs_are_compared_by_another_command(tmp_path: Path) -> None:
-    old = make(tmp_path / "my runs", MadePlan(repetitions=2, viewers=5, name="old"))
-    new = make(tmp_path / "my runs", MadePlan(repetitions=2, viewers=5, name="new"))
+    old = make(tmp_path / "my runs", SyntheticRun(repetitions=2, viewers=5, name="old"))
+    new = make(tmp_path / "my runs", SyntheticRun(repetitions=2, viewers=5, name="new"))
     done = ullage("compare", old.name, new.name, "--runs", "my runs", cwd=tmp_path)
     assert errors.RUN_OF_ANOTHER_KIND.code in done.stderr
     works = shlex.split(done.stderr.splitlines()[1].split("`")[1])
@@ -126,7 +126,7 @@ def test_an_interrupted_run_is_taken_up_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_kind_is_taken_up_by_another_command(tmp_path: Path) -> None:
-    elastic = make(tmp_path / "my runs", MadePlan(repetitions=2))
+    elastic = make(tmp_path / "my runs", SyntheticRun(repetitions=2))
     ordinary = make_run(tmp_path / "my runs" / NAME, blocks=1, failures=(), raw=False)
     for command, run, command_of_kind in (
         (("run",), elastic, "elastic run"),

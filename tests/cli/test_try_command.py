@@ -69,7 +69,7 @@ def test_no_kernel_is_fetched_for_a_vm_that_could_only_be_emulated(
 
     monkeypatch.setattr("ullage.environments.qemu.provider.guest_kernel", fetched)
     monkeypatch.setattr(probe, "DEVICE", tmp_path / "kvm")
-    request = attempt.Request({"name": "command", "argv": ["true"]}, 60.0, "try-true")
+    request = attempt.TryRequest({"name": "command", "argv": ["true"]}, 60.0, "try-true")
     assert "no KVM here" in asyncio.run(attempt.choose(request)).absent["vm"]
 
 

@@ -34,10 +34,10 @@ def test_the_distribution_is_read(release: bytes, expected: str, tmp_path: Path)
 
 
 def test_commands_are_those_of_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ("crun", "qemu-utils", "frobtools")
-    assert install_command(*asked) == "apt-get install crun qemu-utils frobtools"
+    names = ("crun", "qemu-utils", "frobtools")
+    assert install_command(*names) == "apt-get install crun qemu-utils frobtools"
     monkeypatch.setattr(packages, "distribution", lambda: "fedora")
-    assert install_command(*asked) == "dnf install crun qemu-img frobtools"
+    assert install_command(*names) == "dnf install crun qemu-img frobtools"
     monkeypatch.setattr(packages, "distribution", lambda: "alpine")
     nowhere = "mmdebstrap is in no package of this distribution that we know"
     assert install_command("mmdebstrap") == nowhere

@@ -17,17 +17,17 @@ from ullage.runs.reader import RunFolder
 
 
 @dataclass(frozen=True)
-class Told:
+class Resolution:
     ullage: str = "1"
     programs: dict[str, str] = field(default_factory=lambda: {"agent": "a", "front": "f"})
     host: dict[str, Any] = field(default_factory=lambda: {"kernel": "6.1", "load": 1.0})
 
 
 def test_host_version_and_programs() -> None:
-    begun = Told()
+    begun = Resolution()
     assert diverged(begun, begun) == []
     assert diverged(begun, replace(begun, host={"kernel": "6.1", "load": 2.0})) == []
-    now = Told("2", {"agent": "b", "viewers": "v"}, {"kernel": "6.2"})
+    now = Resolution("2", {"agent": "b", "viewers": "v"}, {"kernel": "6.2"})
     assert diverged(begun, now) == [
         "the host's kernel",
         "the version of ullage",
@@ -36,7 +36,7 @@ def test_host_version_and_programs() -> None:
 
 
 def test_runs_of_before_knew_no_programs() -> None:
-    assert diverged(Told(programs={}), Told()) == []
+    assert diverged(Resolution(programs={}), Resolution()) == []
 
 
 def test_programs_are_told_by_their_bytes(tmp_path: Path) -> None:

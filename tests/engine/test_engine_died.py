@@ -25,7 +25,7 @@ from ullage.plan.neighbours import NEIGHBOUR
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.workloads.base import Context, Role, Task
-from ullage.workloads.command import Command, CommandParameters
+from ullage.workloads.command import CommandParameters, OwnCommand
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
@@ -35,7 +35,7 @@ BESIDE = ", neighbour: {busy: 10%}"
 ANEW = "repeat: {instances: 1}\n"
 
 
-class Paired(Command):
+class Paired(OwnCommand):
     """Its other end stands in `other`."""
 
     name = "paired"
@@ -186,7 +186,7 @@ def test_one_that_is_made_again_is_prepared_again(
     def prepare(*_: object) -> Sequence[Task]:
         return (Task("main", ("true" if next(times) < 3 else "false",)),)
 
-    monkeypatch.setattr(Command, "prepare", prepare)
+    monkeypatch.setattr(OwnCommand, "prepare", prepare)
     killed_after_first_trial(monkeypatch, "other-0")
     _, folder = run(tmp_path, [TRUE], blocks=3)
     codes = reasons(folder)

@@ -132,7 +132,7 @@ def test_nothing_runs_beside_one_that_cannot(
     def prepare(_: object, __: object, context: Context) -> Sequence[Task]:
         return (Task("main", ("false",)),) if "/other-" in context.workspace else ()
 
-    monkeypatch.setattr(command.Command, "prepare", prepare)
+    monkeypatch.setattr(command.OwnCommand, "prepare", prepare)
     _, folder = run(tmp_path, [SLEEP], extra=DUET)
     assert codes(folder, "other", "native") == ["prepare-failed"] * 2
     assert codes(folder, "native", "other") == ["partner-failed"] * 2

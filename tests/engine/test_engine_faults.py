@@ -410,10 +410,10 @@ def test_a_guests_clock_is_not_believed(
     )  # as it is: half of it is 0.3 s
     real = process._finished
 
-    def lying(*arguments: Any) -> process.Finished:
+    def lying(*arguments: Any) -> process.ProgramEnd:
         finished = real(*arguments)
         end = finished.start_ns + round((finished.end_ns - finished.start_ns) * factor)
-        return process.Finished(**{**finished.__dict__, "end_ns": end, "end_local_ns": end})
+        return process.ProgramEnd(**{**finished.__dict__, "end_ns": end, "end_local_ns": end})
 
     monkeypatch.setattr(process, "_finished", lying)
     _, folder = run(tmp_path, ['name: command, argv: ["sleep", "0.6"]'], blocks=1)
@@ -427,7 +427,7 @@ def test_a_check_that_falls_fails_its_trial_only(
     def check(*_: object) -> None:
         raise OverflowError("int too large to convert to float")
 
-    monkeypatch.setattr(command.Command, "check", check)
+    monkeypatch.setattr(command.OwnCommand, "check", check)
     outcome, folder = run(tmp_path, [TRUE])
     assert (outcome.reason, outcome.failed) == ("blocks", 6)
     assert {trial.status for trial in folder.trials} == {"invalid"}

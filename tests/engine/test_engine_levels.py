@@ -96,7 +96,7 @@ def test_a_preparation_that_failed_once_is_no_sentence_for_life(
     def prepare(*_: object) -> Sequence[Task]:
         return (Task("main", ("false",)),) if next(times) < 3 else ()
 
-    monkeypatch.setattr(command.Command, "prepare", prepare)
+    monkeypatch.setattr(command.OwnCommand, "prepare", prepare)
     _, folder = run(tmp_path, [TRUE], blocks=2, extra="repeat: {instances: 1}\n")
     outcomes = [
         (trial.generation, trial.reason.code if trial.reason else "") for trial in folder.trials
@@ -247,13 +247,13 @@ def test_services_are_there_for_each_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve = ("sh", "-c", "echo up >> served; echo ready; sleep 60")
-    real = command.Command.tasks
+    real = command.OwnCommand.tasks
 
-    def tasks(self: command.Command, *arguments: Any) -> Sequence[Task]:
+    def tasks(self: command.OwnCommand, *arguments: Any) -> Sequence[Task]:
         return Task("server", serve, service=True, ready="ready"), *real(self, *arguments)
 
-    monkeypatch.setattr(command.Command, "roles", lambda *_: (Role("main"), Role("server")))
-    monkeypatch.setattr(command.Command, "tasks", tasks)
+    monkeypatch.setattr(command.OwnCommand, "roles", lambda *_: (Role("main"), Role("server")))
+    monkeypatch.setattr(command.OwnCommand, "tasks", tasks)
     _, folder = run(tmp_path, ['name: command, argv: ["cat", "served"]'], blocks=1, extra=THREE)
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason

@@ -12,7 +12,7 @@ import pytest
 from tests.support.enginekit import Quiet, prepare
 from ullage.analysis import overhead
 from ullage.engine.engine import Engine
-from ullage.engine.progress import Outcome
+from ullage.engine.progress import RunOutcome
 from ullage.plan import matrix, schema
 from ullage.runs.events import BlockDone, CellLeft, Judged, Trial
 from ullage.runs.reader import RunFolder
@@ -50,7 +50,7 @@ def race(root: Path, judge: Judge, least: int = 6, most: int = 24, extra: str = 
     return Engine(checked, planned, folder, Quiet(), judge=judge)
 
 
-def again(earlier: Engine, judge: Judge, most: int | None = None) -> tuple[Outcome, RunFolder]:
+def again(earlier: Engine, judge: Judge, most: int | None = None) -> tuple[RunOutcome, RunFolder]:
     """Take it up, perhaps with other most blocks."""
     text = earlier.plan.model_dump_json(exclude_defaults=True)
     if most is not None:

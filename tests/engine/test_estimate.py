@@ -8,8 +8,8 @@ import pytest
 
 from ullage.engine.estimate import (
     TRIAL_OVERHEAD_S,
-    Estimate,
-    History,
+    DurationHistory,
+    TimeEstimate,
     estimate,
     learn_from,
     provision_key,
@@ -32,14 +32,14 @@ workloads:
 """
 
 
-def _estimate(text: str, history: History) -> Estimate:
+def _estimate(text: str, history: DurationHistory) -> TimeEstimate:
     checked, document = schema.loads(text)
     return estimate(checked, matrix.resolve(checked, document), history)
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history.json")
+def history(tmp_path: Path) -> DurationHistory:
+    return DurationHistory(tmp_path / "history.json")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def history(tmp_path: Path) -> History:
 def test_a_budget_cuts_what_is_not_needed(
     least: int, most: int, budget: float | None, seconds: tuple[float, float]
 ) -> None:
-    estimated = Estimate(10.0, 50.0, least, most, budget, learned=False)
+    estimated = TimeEstimate(10.0, 50.0, least, most, budget, learned=False)
     assert (estimated.least_s, estimated.most_s) == seconds
 
 
@@ -74,31 +74,31 @@ def test_a_budget_cuts_what_is_not_needed(
 def test_blocks_that_a_budget_allows(
     budget: float | None, blocks_each: int | None, reached: int
 ) -> None:
-    estimated = Estimate(10.0, 50.0, 6, 40, budget, learned=False, blocks_each=blocks_each)
+    estimated = TimeEstimate(10.0, 50.0, 6, 40, budget, learned=False, blocks_each=blocks_each)
     assert estimated.blocks_reached == reached
     assert budget is None or reached == 6 or estimated.seconds(reached) <= budget
 
 
 def test_instances_made_anew_are_made_for_each_generation() -> None:
-    estimated = Estimate(10.0, 50.0, 6, 12, None, learned=False, blocks_each=3)
+    estimated = TimeEstimate(10.0, 50.0, 6, 12, None, learned=False, blocks_each=3)
     assert (estimated.least_s, estimated.most_s) == (2 * 10 + 6 * 50, 4 * 10 + 12 * 50)
 
 
-def test_a_block_is_every_trial_one_after_another(history: History) -> None:
+def test_a_block_is_every_trial_one_after_another(history: DurationHistory) -> None:
     estimated = _estimate(PLAN, history)
     # native, native~again, one, two
     assert estimated.block_s == pytest.approx(4 * (2 + 3 + 2 * TRIAL_OVERHEAD_S))
     assert not estimated.learned
 
 
-def test_iterations_multiply_the_work(history: History) -> None:
+def test_iterations_multiply_the_work(history: DurationHistory) -> None:
     once = _estimate(PLAN, history)
     estimated = _estimate(f"{PLAN}repeat: {{instances: 2, iterations: 5}}\n", history)
     assert estimated.block_s == pytest.approx(5 * once.block_s)
     assert estimated.blocks_each == 2
 
 
-def test_the_two_of_a_duet_take_the_time_of_the_slower(history: History) -> None:
+def test_the_two_of_a_duet_take_the_time_of_the_slower(history: DurationHistory) -> None:
     for provider, seconds in (("native", 2.0), ("oci", 5.0)):
         for load in ("sysbench-cpu", "sysbench-memory"):
             history.seconds[trial_key(provider, load)] = seconds
@@ -108,13 +108,13 @@ def test_the_two_of_a_duet_take_the_time_of_the_slower(history: History) -> None
     assert estimated.learned
 
 
-def test_the_slowest_to_be_made_decides(history: History) -> None:
+def test_the_slowest_to_be_made_decides(history: DurationHistory) -> None:
     history.seconds[provision_key("oci")] = 7.5
     history.seconds[provision_key("native")] = 0.1
     assert _estimate(PLAN, history).provision_s == 7.5
 
 
-def test_learns_the_seconds_of_one_iteration(history: History) -> None:
+def test_learns_the_seconds_of_one_iteration(history: DurationHistory) -> None:
     figures = {"t": 1.0}
     trial = Trial(
         trial="b000-t000",

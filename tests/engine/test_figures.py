@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.engine import figures
-from ullage.engine.figures import Figures
 from ullage.runs.records import Coordinate, Metric
-from ullage.workloads.base import InvalidTrialError
+from ullage.workloads.base import Figures, InvalidTrialError
 
 RATE = Metric(name="rate", unit="B/s", better="higher", description="", primary=True)
 TIME = Metric(name="time", unit="s", better="lower", description="")

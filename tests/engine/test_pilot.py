@@ -41,7 +41,7 @@ def planned(more: str = "", text: str = PLAN) -> tuple[Plan, Matrix]:
 
 
 @dataclass
-class Made:
+class SyntheticRun:
     """A run with known deviations at each level of the log-ratio, and known seconds."""
 
     generations: int = 1
@@ -154,7 +154,7 @@ def test_the_family_is_every_primary_metric_of_every_other_environment() -> None
 
 
 def test_the_levels_are_told_apart() -> None:
-    generated = Made(60, 5, 4, deviations=(0.2, 0.1, 0.05))
+    generated = SyntheticRun(60, 5, 4, deviations=(0.2, 0.1, 0.05))
     (spread,) = learn(generated.folder(), *planned()).spreads.values()
     deviations = [math.sqrt(v) for v in spread.components.variances]
     # Degrees of freedom: 59, 240 and 900; the error of a deviation is 1/√(2·df) of it.
@@ -167,18 +167,18 @@ def test_the_levels_are_told_apart() -> None:
 
 
 def test_what_the_pilot_cannot_tell_apart_is_not_hoped_to_average_out() -> None:
-    single = learn(Made(1, 30, 1, (0, 0.05, 0)).folder(), *planned()).spreads
+    single = learn(SyntheticRun(1, 30, 1, (0, 0.05, 0)).folder(), *planned()).spreads
     (spread,) = single.values()
     assert not spread.generation_known
     assert spread.unit(None, 10) == spread.unit(None, 1) == pytest.approx(0.05, rel=0.3)
-    (spread,) = learn(Made(30, 1, 1, (0.05, 0, 0)).folder(), *planned()).spreads.values()
+    (spread,) = learn(SyntheticRun(30, 1, 1, (0.05, 0, 0)).folder(), *planned()).spreads.values()
     assert spread.unit(None, 1) == pytest.approx(0.05, rel=0.3)
     assert spread.unit(10, 1) == spread.unit(1, 1)
     assert spread.degrees(None) == spread.degrees(2) == 29
 
 
 def test_the_spread_is_that_of_the_pairs() -> None:
-    folder = Made(1, 12).folder()
+    folder = SyntheticRun(1, 12).folder()
     name = folder.resolved.workloads[0].metrics[0].name
     figures = [t.metrics[name] for t in folder.trials if t.environment == "other"]
     (spread,) = learn(folder, *planned()).spreads.values()
@@ -188,49 +188,51 @@ def test_the_spread_is_that_of_the_pairs() -> None:
 
 def test_a_failed_trial_is_no_pair() -> None:
     for iterations in (1, 3):
-        generated = Made(1, 6, iterations, failed=(1, 4))
+        generated = SyntheticRun(1, 6, iterations, failed=(1, 4))
         (spread,) = learn(generated.folder(), *planned()).spreads.values()
         assert spread.pairs == 4
-    assert learn(Made(1, 3, failed=(0, 1)).folder(), *planned()).spreads == {}
+    assert learn(SyntheticRun(1, 3, failed=(0, 1)).folder(), *planned()).spreads == {}
 
 
 def test_what_each_level_costs() -> None:
-    costs = learn(Made(4, 3, 5).folder(), *planned()).costs
+    costs = learn(SyntheticRun(4, 3, 5).folder(), *planned()).costs
     assert costs is not None
     # native, native~again and other: three trials of 2 s each a time.
     assert (costs.generation, costs.block, costs.iteration) == pytest.approx((40.0, 0.5, 6.0))
-    once = learn(Made(1, 3).folder(), *planned()).costs
+    once = learn(SyntheticRun(1, 3).folder(), *planned()).costs
     assert once is not None
     assert once.generation is None
 
 
 def test_a_pause_is_no_cost() -> None:
-    generated = Made(3, 2, paused=2)
+    generated = SyntheticRun(3, 2, paused=2)
     costs = learn(generated.folder(), *planned()).costs
     assert costs is not None
     assert costs.generation == pytest.approx(40.0)
 
 
 def test_the_two_of_a_duet_cost_their_time_once() -> None:
-    costs = learn(Made(1, 4, plan="design: duet\n").folder(), *planned("design: duet\n")).costs
+    costs = learn(
+        SyntheticRun(1, 4, plan="design: duet\n").folder(), *planned("design: duet\n")
+    ).costs
     assert costs is not None
     assert costs.iteration == pytest.approx(4.0)
 
 
 def test_a_duet_is_no_pilot_of_a_solo_run() -> None:
-    duet = Made(1, 8, plan="design: duet\n").folder()
+    duet = SyntheticRun(1, 8, plan="design: duet\n").folder()
     assert learn(duet, *planned()).spreads == {}
     assert len(learn(duet, *planned("design: duet\n")).spreads) == 1
 
 
 def test_what_was_not_the_same_is_named() -> None:
     changed = PLAN.replace('[sleep, "1"]', '[sleep, "2"]')
-    assert learn(Made().folder(), *planned()).differs == ()
-    assert learn(Made().folder(), *planned(text=changed)).differs == ("command",)
+    assert learn(SyntheticRun().folder(), *planned()).differs == ()
+    assert learn(SyntheticRun().folder(), *planned(text=changed)).differs == ("command",)
 
 
 def test_a_run_without_blocks_teaches_nothing() -> None:
-    empty = Made(0, 0).folder()
+    empty = SyntheticRun(0, 0).folder()
     pilot_ = learn(empty, *planned())
     assert (pilot_.spreads, pilot_.costs) == ({}, None)
     assert suggest(pilot_, planned()[0]) is None
@@ -239,11 +241,11 @@ def test_a_run_without_blocks_teaches_nothing() -> None:
 def test_the_newest_finished_run_of_the_same_plan(tmp_path: Path) -> None:
     checked, cells = planned()
     assert newest(tmp_path, checked, cells) is None
-    good = Made(seed=1).write(tmp_path / "20261121T000001-small")
-    Made(seed=2, finished=False).write(tmp_path / "20261121T000002-small")
-    Made(seed=3, plan="design: duet\n").write(tmp_path / "20261121T000003-small")
-    Made(seed=4).write(tmp_path / "20261121T000004-otherwise")
-    broken = Made(seed=5).write(tmp_path / "20261121T000005-small")
+    good = SyntheticRun(seed=1).write(tmp_path / "20261121T000001-small")
+    SyntheticRun(seed=2, finished=False).write(tmp_path / "20261121T000002-small")
+    SyntheticRun(seed=3, plan="design: duet\n").write(tmp_path / "20261121T000003-small")
+    SyntheticRun(seed=4).write(tmp_path / "20261121T000004-otherwise")
+    broken = SyntheticRun(seed=5).write(tmp_path / "20261121T000005-small")
     (broken / "journal.jsonl").write_text("no json\n")
     found_folder = newest(tmp_path, checked, cells)
     assert found_folder is not None
@@ -254,7 +256,7 @@ def test_the_newest_finished_run_of_the_same_plan(tmp_path: Path) -> None:
 
 def test_the_suggestion_is_the_optimum_of_the_costs_and_spreads() -> None:
     """40 s a generation, 0.5 s a block, 6 s an iteration."""
-    generated = Made(200, 4, 4, deviations=(0.05, 0.1, 0.1))
+    generated = SyntheticRun(200, 4, 4, deviations=(0.05, 0.1, 0.1))
     pilot_ = learn(generated.folder(), *planned())
     suggestion = suggest(pilot_, planned()[0])
     assert suggestion is not None
@@ -265,7 +267,7 @@ def test_the_suggestion_is_the_optimum_of_the_costs_and_spreads() -> None:
 
 
 def test_dear_blocks_are_worth_several_iterations() -> None:
-    generated = Made(200, 4, 4, deviations=(0.05, 0.05, 0.1), rest_s=54.0)
+    generated = SyntheticRun(200, 4, 4, deviations=(0.05, 0.05, 0.1), rest_s=54.0)
     suggestion = suggest(learn(generated.folder(), *planned()), planned()[0])
     assert suggestion is not None
     # √(54/6 · 0.01/0.0025) = 6; √(40/54) < 1: as many generations as blocks.
@@ -276,19 +278,23 @@ def test_dear_blocks_are_worth_several_iterations() -> None:
 
 def test_one_level_gives_no_suggestion_and_two_give_theirs() -> None:
     checked, cells = planned()
-    assert suggest(learn(Made(1, 8, 1).folder(), checked, cells), checked) is None
-    inside = suggest(learn(Made(1, 40, 5, (0, 0.02, 0.1)).folder(), checked, cells), checked)
+    assert suggest(learn(SyntheticRun(1, 8, 1).folder(), checked, cells), checked) is None
+    inside = suggest(
+        learn(SyntheticRun(1, 40, 5, (0, 0.02, 0.1)).folder(), checked, cells), checked
+    )
     assert inside is not None
     assert inside.blocks_each is None
     assert inside.iterations is not None
-    between = suggest(learn(Made(60, 4, 1, (0.05, 0.1, 0)).folder(), checked, cells), checked)
+    between = suggest(
+        learn(SyntheticRun(60, 4, 1, (0.05, 0.1, 0)).folder(), checked, cells), checked
+    )
     assert between is not None
     assert between.iterations is None
     assert between.blocks_each is not None
 
 
 def test_generations_that_add_nothing_are_not_asked_for() -> None:
-    generated = Made(12, 6, 1, deviations=(0.0, 0.1, 0.0))
+    generated = SyntheticRun(12, 6, 1, deviations=(0.0, 0.1, 0.0))
     pilot_ = learn(generated.folder(), *planned())
     (spread,) = pilot_.spreads.values()
     assert spread.components.raw[0] is not None
@@ -301,10 +307,12 @@ def test_generations_that_add_nothing_are_not_asked_for() -> None:
 def test_a_suggestion_goes_no_further_than_the_pilot_bears() -> None:
     """Two iterations whose blocks added nothing once suggested a thousand of them."""
     checked, cells = planned()
-    nothing = suggest(learn(Made(1, 12, 2, (0, 0, 0.1), seed=1).folder(), checked, cells), checked)
+    nothing = suggest(
+        learn(SyntheticRun(1, 12, 2, (0, 0, 0.1), seed=1).folder(), checked, cells), checked
+    )
     assert nothing is not None
     assert nothing.iterations is None or nothing.iterations <= 20
-    little = learn(Made(1, 200, 2, (0, 0.001, 0.3)).folder(), checked, cells)
+    little = learn(SyntheticRun(1, 200, 2, (0, 0.001, 0.3)).folder(), checked, cells)
     suggestion = suggest(little, checked)
     assert suggestion is not None
     assert suggestion.iterations is None or suggestion.iterations <= 20
@@ -312,7 +320,7 @@ def test_a_suggestion_goes_no_further_than_the_pilot_bears() -> None:
 
 def test_the_suggestion_can_be_pasted() -> None:
     checked, cells = planned("blocks: {min: 4, max: 50, until: {half_width: 2.5%}, budget: 10m}\n")
-    pilot_ = learn(Made(200, 4, 4, (0.05, 0.1, 0.1)).folder(), checked, cells)
+    pilot_ = learn(SyntheticRun(200, 4, 4, (0.05, 0.1, 0.1)).folder(), checked, cells)
     suggestion = suggest(pilot_, checked)
     assert suggestion is not None
     every = suggestion.blocks_each
@@ -328,7 +336,7 @@ def test_the_suggestion_can_be_pasted() -> None:
 
 
 def test_blocks_from_which_cells_had_left_tell_nothing_of_a_block_s_cost() -> None:
-    folder = Made(1, 8).folder()
+    folder = SyntheticRun(1, 8).folder()
     left = (CellLeft(environment="other", workload="command"),)
     judged = Judged(epoch_ns=1, blocks=5, left=left)
     short = [
@@ -342,7 +350,7 @@ def test_blocks_from_which_cells_had_left_tell_nothing_of_a_block_s_cost() -> No
 
 
 def test_a_suggestion_for_a_race_is_one() -> None:
-    pilot = learn(Made(12, 2, 3, deviations=(0.1, 0.05, 0.05)).folder(), *planned())
+    pilot = learn(SyntheticRun(12, 2, 3, deviations=(0.1, 0.05, 0.05)).folder(), *planned())
     plan, _ = planned("blocks: {min: 6, max: 40, until: {verdicts: all}}\n")
     suggestion = suggest(pilot, plan)
     assert suggestion is not None and suggestion.blocks_each is not None

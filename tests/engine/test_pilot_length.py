@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.engine.test_pilot import Made, planned
+from tests.engine.test_pilot import SyntheticRun, planned
 from ullage.cli.output import dryrun
 from ullage.common.console import stdout
 from ullage.engine.triallength import better_lengths
@@ -34,7 +34,7 @@ workloads:
 def pilot(walk: float, text: str = PLAN, blocks: int = 40) -> RunFolder:
     """Trials one after the other, whose noise is white and a walk, so much a trial."""
     rng = np.random.default_rng(3)
-    folder = Made(1, blocks, text=text).folder()
+    folder = SyntheticRun(1, blocks, text=text).folder()
     events: list[Event] = []
     level, number = 0.0, 0
     for event in folder.events:

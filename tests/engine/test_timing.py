@@ -123,11 +123,11 @@ def test_what_happens_to_a_clock_during_a_trial_gives_no_figure(
 ) -> None:
     real = process._finished
 
-    def suspended(*arguments: Any) -> process.Finished:
+    def suspended(*arguments: Any) -> process.ProgramEnd:
         reply = real(*arguments)
         if reply.end_ns - reply.start_ns < 40_000_000:
             return reply  # not the trial's program
-        return process.Finished(**{**reply.__dict__, "reasons": (*reply.reasons, "suspended")})
+        return process.ProgramEnd(**{**reply.__dict__, "reasons": (*reply.reasons, "suspended")})
 
     monkeypatch.setattr(process, "_finished", suspended)
     _, folder = run(tmp_path, [SLEEP], blocks=1)

@@ -21,7 +21,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.environments.agent import client
-from ullage.environments.agent.client import Command, Finished
+from ullage.environments.agent.client import Command, ProgramEnd
 from ullage.environments.base import Instance, InstanceSpec, Provider
 from ullage.host import cgroups, claims, paths
 from ullage.host.image import Image, build
@@ -167,7 +167,7 @@ async def clean(tag: str) -> None:
         shutil.rmtree(directory)
 
 
-async def sh(instance: Instance, script: str, timeout_s: float = 60) -> tuple[Finished, str]:
+async def sh(instance: Instance, script: str, timeout_s: float = 60) -> tuple[ProgramEnd, str]:
     command = Command(argv=("sh", "-c", script), timeout_s=timeout_s)
     finished, out, err = await instance.agent.run(command)
     return finished, (out + err).decode().strip()

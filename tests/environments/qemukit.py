@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from ullage.environments.qemu.command_line import Machine
+from ullage.environments.qemu.command_line import VirtualMachine
 from ullage.environments.qemu.options import QemuOptions
 from ullage.host.guest_kernel import GuestKernel
 
@@ -35,7 +35,7 @@ def hanging_kernel(folder: Path) -> GuestKernel:
     return GuestKernel("0", "hanging 0", kernel, initrd)
 
 
-def machine(folder: Path, **changes: Any) -> Machine:
+def machine(folder: Path, **changes: Any) -> VirtualMachine:
     kernel = hanging_kernel(folder)
     fields: dict[str, Any] = {
         "name": "vm-0",
@@ -48,7 +48,7 @@ def machine(folder: Path, **changes: Any) -> Machine:
         "initrd": kernel.initrd,
         "append": ("quiet",),
     }
-    return Machine(**(fields | changes))
+    return VirtualMachine(**(fields | changes))
 
 
 def pairs(argv: list[str]) -> list[tuple[str, str]]:

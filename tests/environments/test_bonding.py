@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tests.environments.qemukit import options
 from ullage.environments.qemu.guest import up
 
-TOLD = """\
+BONDING = """\
 Ethernet Channel Bonding Driver: v6.1.0-42-amd64
 
 Bonding Mode: load balancing (round-robin)
@@ -38,8 +38,8 @@ Slave queue ID: 0
 
 
 def test_only_nics_with_a_link_count() -> None:
-    assert up(TOLD) == {"link0"}
-    assert up(TOLD.replace("Status: down", "Status: up")) == {"link0", "link1"}
+    assert up(BONDING) == {"link0"}
+    assert up(BONDING.replace("Status: down", "Status: up")) == {"link0", "link1"}
     assert up("MII Status: up\n") == set()
 
 

@@ -189,8 +189,8 @@ async def test_clean_removes_what_a_killed_run_left(tmp_path: Path) -> None:
         )
         await asyncio.to_thread(user_commands.keep, removal)
         (tmp_path / removal.name).touch()
-        found = await asyncio.to_thread(leftovers.find, run.tag, own=True)
-        mine = [leftover for leftover in found if leftover.kind == "command"]
+        remaining = await asyncio.to_thread(leftovers.find, run.tag, own=True)
+        mine = [leftover for leftover in remaining if leftover.kind == "command"]
         assert [leftover.name for leftover in mine] == [removal.name]
         assert await asyncio.to_thread(leftovers.remove, mine) == []
         assert list(tmp_path.iterdir()) == []

@@ -103,15 +103,15 @@ def test_a_machine_counts_by_what_it_has() -> None:
             verify_limits(HALF, {**machine, **wrong}, virtual_machine=True)
 
 
-ASKED = Limits(cpu_ids=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
+LIMITS = Limits(cpu_ids=(0,), cpu_quota=0.5, memory_bytes=64 << 20)
 
 
 @pytest.fixture
 def group(tag: str) -> Iterator[tuple[Group, int]]:
     """A group with limits, and a process in it."""
-    if missing := ASKED.controllers - cgroups.available():
+    if missing := LIMITS.controllers - cgroups.available():
         pytest.skip(f"no controller {missing} here")
-    created = Group.create(tag, "vm-0", ASKED)
+    created = Group.create(tag, "vm-0", LIMITS)
     argv = [
         sys.executable,
         "-I",
@@ -133,8 +133,8 @@ def group(tag: str) -> Iterator[tuple[Group, int]]:
 @pytest.mark.root
 def test_a_group_is_believed_when_the_kernel_says_the_same(group: tuple[Group, int]) -> None:
     created, pid = group
-    assert created.limits() == ASKED
-    verify_group(SPEC, ASKED, created, pid)
+    assert created.limits() == LIMITS
+    verify_group(SPEC, LIMITS, created, pid)
     verify_group(SPEC, Limits(cpu_quota=0.5), created, pid)
 
 
@@ -142,11 +142,11 @@ def test_a_group_is_believed_when_the_kernel_says_the_same(group: tuple[Group, i
 @pytest.mark.parametrize(
     ("required", "actual"),
     [
-        (replace(ASKED, cpu_ids=(1,)), "asked for CPUs 1, but inside there is 0 in its cgroup"),
-        (replace(ASKED, cpu_ids=(0, 1)), "CPUs 0, 1"),
-        (replace(ASKED, cpu_quota=0.25), "a quota of 0.5 in its cgroup"),
-        (replace(ASKED, cpu_quota=None), "a quota of none"),
-        (replace(ASKED, memory_bytes=32 << 20), "a limit of 64MiB in its cgroup"),
+        (replace(LIMITS, cpu_ids=(1,)), "asked for CPUs 1, but inside there is 0 in its cgroup"),
+        (replace(LIMITS, cpu_ids=(0, 1)), "CPUs 0, 1"),
+        (replace(LIMITS, cpu_quota=0.25), "a quota of 0.5 in its cgroup"),
+        (replace(LIMITS, cpu_quota=None), "a quota of none"),
+        (replace(LIMITS, memory_bytes=32 << 20), "a limit of 64MiB in its cgroup"),
     ],
 )
 def test_a_group_with_other_limits(group: tuple[Group, int], required: Limits, actual: str) -> None:
@@ -163,15 +163,15 @@ def test_a_group_that_lost_its_limits(group: tuple[Group, int]) -> None:
         for name, text in (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max")):
             if (directory / name).exists():
                 (directory / name).write_text(text)
-    assert created.limits() == replace(ASKED, cpu_quota=None)
+    assert created.limits() == replace(LIMITS, cpu_quota=None)
     with pytest.raises(UllageError, match="a quota of none in its cgroup"):
-        verify_group(SPEC, ASKED, created, pid)
+        verify_group(SPEC, LIMITS, created, pid)
 
 
 @pytest.mark.root
 def test_a_process_that_has_left_its_group(group: tuple[Group, int]) -> None:
     with pytest.raises(UllageError, match="a part that is not"):
-        verify_group(SPEC, ASKED, group[0], os.getpid())
+        verify_group(SPEC, LIMITS, group[0], os.getpid())
 
 
 def test_nobody_is_in_a_group_that_is_nowhere() -> None:

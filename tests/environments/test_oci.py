@@ -152,7 +152,7 @@ def test_a_limit_that_does_not_hold_is_told_and_leaves_nothing(
 ) -> None:
     real = oci_spec.config
 
-    def without_memory(container: oci_spec.Container) -> dict[str, object]:
+    def without_memory(container: oci_spec.ContainerSpec) -> dict[str, object]:
         config = real(container)
         del config["linux"]["resources"]["memory"]
         return config

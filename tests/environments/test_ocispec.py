@@ -17,7 +17,7 @@ from ullage.environments.containers import base, crun_hybrid, oci_spec
 def test_config_sets_every_limit() -> None:
     spec = kit.bare_spec(cpu_ids=(0, 2), cpu_quota=1.5, memory_bytes=64 * kit.MIB)
     config = oci_spec.config(
-        oci_spec.Container(
+        oci_spec.ContainerSpec(
             spec=spec,
             root=Path("/image"),
             netns=Path("/run/netns/x"),
@@ -38,7 +38,7 @@ def test_config_sets_every_limit() -> None:
 
 def test_config_of_a_rootless_container_asks_for_nothing_that_needs_root() -> None:
     config = oci_spec.config(
-        oci_spec.Container(
+        oci_spec.ContainerSpec(
             spec=kit.bare_spec(),
             root=Path("/image"),
             netns=None,

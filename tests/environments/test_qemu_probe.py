@@ -9,7 +9,7 @@ import pytest
 
 from tests.environments.qemukit import hanging_kernel, machine
 from ullage.environments.qemu import probe as qemu_probe
-from ullage.environments.qemu.command_line import Machine
+from ullage.environments.qemu.command_line import VirtualMachine
 from ullage.environments.qemu.probe import Probe, kvm
 from ullage.host.guest_kernel import GuestKernel
 
@@ -28,7 +28,7 @@ def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     deadlines: list[float] = []
     real, boot = qemu_probe._machine, qemu_probe._boot
 
-    def emulated(kernel: GuestKernel, folder: Path) -> Machine:
+    def emulated(kernel: GuestKernel, folder: Path) -> VirtualMachine:
         emulated_machine = real(kernel, folder)
         return machine(folder, drives=emulated_machine.drives, name=emulated_machine.name)
 

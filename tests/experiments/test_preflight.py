@@ -51,8 +51,8 @@ def test_what_a_plain_user_cannot_have_is_said(monkeypatch: pytest.MonkeyPatch) 
     assert errors.HOST_NEEDS_ROOT in kinds("lxc")
 
 
-@pytest.mark.parametrize(("busy_s", "told"), [(1.0, True), (0.05, False)])
-def test_a_busy_host_is_said(busy_s: float, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("busy_s", "warned"), [(1.0, True), (0.05, False)])
+def test_a_busy_host_is_said(busy_s: float, warned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     instants = iter((0.0, 1.0))
 
     def now() -> HostReading:
@@ -61,7 +61,7 @@ def test_a_busy_host_is_said(busy_s: float, told: bool, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(HostReading, "now", now)
     monkeypatch.setattr(preflight, "LOOK_S", 0)
-    assert bool(preflight.busy()) is told
+    assert bool(preflight.busy()) is warned
 
 
 def test_an_environment_keeps_the_plans_resources_but_those_that_it_names() -> None:

@@ -236,10 +236,10 @@ deb-src http://a/debian bookworm main
 deb http://b/debian bookworm-updates main
 """
     assert list(mmdebstrap.one_line_sources(text)) == [
-        mmdebstrap.Source(
+        mmdebstrap.AptSource(
             "http://a/debian", "bookworm", ("main", "contrib"), "/usr/share/keyrings/a.gpg"
         ),
-        mmdebstrap.Source("http://b/debian", "bookworm-updates", ("main",)),
+        mmdebstrap.AptSource("http://b/debian", "bookworm-updates", ("main",)),
     ]
 
 
@@ -312,7 +312,7 @@ def test_the_hash_of_a_package_is_that_of_the_version_that_is_installed(tmp_path
 
 
 def test_an_archive_of_one_instant_is_a_source_whose_age_does_not_count() -> None:
-    source = mmdebstrap.Source("http://x/20250101T000000Z", "bookworm", ("main",), old=True)
+    source = mmdebstrap.AptSource("http://x/20250101T000000Z", "bookworm", ("main",), old=True)
     line = "deb [check-valid-until=no] http://x/20250101T000000Z bookworm main"
     assert source.line() == line
 

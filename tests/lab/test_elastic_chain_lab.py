@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab import elastickit as kit
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.folder import Asked, Ready
+from ullage.experiments.elastic.folder import Ready, Requested
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -56,7 +56,7 @@ def seconds(run: Path) -> list[float]:
     assert len(places) == 2 and acts
     took = []
     for place in places:
-        requests = {act.node: act for act in folders.read_acts(place) if isinstance(act, Asked)}
+        requests = {act.node: act for act in folders.read_acts(place) if isinstance(act, Requested)}
         ready = [act for act in folders.read_acts(place) if isinstance(act, Ready)]
         took += [(act.at_ns - requests[act.node].front_ns) / 1e9 for act in ready]
     return took

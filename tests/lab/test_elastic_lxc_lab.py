@@ -13,7 +13,7 @@ import pytest
 
 from tests.lab import elastickit as kit
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.folder import Finished, FrontEnded, Lost, Ready, Release
+from ullage.experiments.elastic.folder import ElasticFinished, FrontEnded, Lost, Ready, Release
 from ullage.host import leftovers
 from ullage.runs.records import PLAN
 
@@ -53,7 +53,7 @@ def test_a_run_is_interrupted_and_resumed(tmp_path: Path) -> None:
     assert "ullage elastic run --resume" in stderr
     assert not kit.left_by(runs)
     (run,) = runs.iterdir()
-    ended = [event for event in folders.read_events(run) if isinstance(event, Finished)]
+    ended = [event for event in folders.read_events(run) if isinstance(event, ElasticFinished)]
     assert [event.reason for event in ended] == ["interrupted"]
     resumed = kit.run("run", "--resume", str(run))
     assert resumed.returncode == 0, resumed.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.askedprograms import ROOT
+from tests.support.programuses import ROOT
 
 pytestmark = [
     pytest.mark.lab,

@@ -9,7 +9,7 @@ import pytest
 from tests.lab.runkit import ran
 from tests.mpi.naskit import program, run, verified
 from tests.mpi.oceankit import needs_mpi
-from ullage.workloads.mpi.nas import ITERATIONS, Kernel, operations
+from ullage.workloads.mpi.nas import ITERATIONS, NasKernel, operations
 
 pytestmark = [pytest.mark.lab, needs_mpi]
 
@@ -30,7 +30,7 @@ blocks: {min: 1, max: 1}
 
 
 @pytest.mark.parametrize("kernel", ITERATIONS)
-def test_class_a_is_verified(kernel: Kernel) -> None:
+def test_class_a_is_verified(kernel: NasKernel) -> None:
     report = verified(run(program(kernel), "A", threads=2))
     assert report.did(operations(kernel, "A"))
 

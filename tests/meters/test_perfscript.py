@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.meters.perf.mappings import OwnFiles
-from ullage.meters.perf.script import MOST_ROWS, Key, ScriptReader, TrialWindow
-from ullage.meters.process_groups import Group
+from ullage.meters.perf.script import MOST_ROWS, SampleKey, ScriptReader, TrialWindow
+from ullage.meters.process_groups import ProcessGroup
 from ullage.runs.symbols import (
     LEAST_BIN_NS,
     MOST_BINS,
@@ -46,7 +46,7 @@ def sample(
 
 def folded(
     *lines: str,
-    roots: dict[int, Group] | None = None,
+    roots: dict[int, ProcessGroup] | None = None,
     window: tuple[int, int] = (0, 100),
     files: OwnFiles = NO_FILES,
 ) -> tuple[ScriptReader, TrialWindow]:
@@ -238,7 +238,10 @@ def test_many_functions_take_the_place_of_no_other_row() -> None:
     for n in range(MOST_ROWS + 20):
         for _ in range(1 + n // 100):
             window.take(("programs", "p", "lib", f"f{n:03}"), 0, 0)
-    others: list[Key] = [("vhost", "v", "kernel", "g"), ("programs", "p", "kernel (kvm)", "h")]
+    others: list[SampleKey] = [
+        ("vhost", "v", "kernel", "g"),
+        ("programs", "p", "kernel (kvm)", "h"),
+    ]
     for key in others:
         window.take(key, 0, 0)
     table = window.table()
@@ -287,7 +290,7 @@ def courses(window: TrialWindow) -> dict[tuple[int, str], tuple[int, ...]]:
 
 def test_the_same_samples_by_core_and_time() -> None:
     """What works at the other end is told apart there, but for its agent."""
-    roots: dict[int, Group] = {10: "hypervisor", 20: "agent", 30: "agent", 40: "hypervisor"}
+    roots: dict[int, ProcessGroup] = {10: "hypervisor", 20: "agent", 30: "agent", 40: "hypervisor"}
     window = TrialWindow(10**9, 2 * 10**9, roots, frozenset({30, 40}))
     folder = ScriptReader([window], OURS, NO_FILES)
     for line in (
@@ -318,7 +321,7 @@ def test_the_same_samples_by_core_and_time() -> None:
 
 def test_of_a_large_host_the_busiest_cores_are_kept_whole() -> None:
     """However many groups work on them: what has no course of its own is one more."""
-    groups: list[Group] = ["programs", "kworker", "ksoftirqd", "others"]
+    groups: list[ProcessGroup] = ["programs", "kworker", "ksoftirqd", "others"]
     window = TrialWindow(0, 60 * 10**9, {})
     for core in range(MOST_COURSES + 40):
         for number, group in enumerate(groups):

@@ -21,7 +21,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SCENE = Scene("u0000000", ("vm-0", "box-0"))
 JOIN = Path(exec_pinned.__file__)
 WAITED = ("vcpu_waited", "hypervisor_waited")
-TOLD = ("vcpu", "hypervisor", "vhost", "programs", "agent", "others")
+THREAD_KINDS = ("vcpu", "hypervisor", "vhost", "programs", "agent", "others")
 
 
 class Host:
@@ -216,6 +216,6 @@ def test_known_work_shows_on_the_real_host() -> None:
     figures = asyncio.run(scenario())
     # The interpreter itself has used some of the half second before.
     assert 0.2 < figures["programs"] * figures["window"] <= 0.6
-    assert set(TOLD) < set(figures)
+    assert set(THREAD_KINDS) < set(figures)
     assert figures["vcpu"] == figures["hypervisor"] == 0
     assert figures["collection"] > 0

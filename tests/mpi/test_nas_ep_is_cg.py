@@ -10,15 +10,15 @@ import pytest
 from tests.mpi.naskit import altered, program, run, verified
 from tests.mpi.oceankit import needs_mpi
 from ullage.host import binaries
-from ullage.workloads.mpi.nas import ITERATIONS, Kernel, operations
+from ullage.workloads.mpi.nas import ITERATIONS, NasKernel, operations
 
 pytestmark = needs_mpi
-KERNELS: tuple[Kernel, ...] = ("ep", "is", "cg")
+KERNELS: tuple[NasKernel, ...] = ("ep", "is", "cg")
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_with_threads(kernel: Kernel, threads: int) -> None:
+def test_with_threads(kernel: NasKernel, threads: int) -> None:
     report = verified(run(program(kernel), threads=threads))
     assert (report.kernel, report.size_class) == (kernel.upper(), "S")
     assert (report.threads, report.processes) == (threads, None)
@@ -39,7 +39,7 @@ def test_with_threads(kernel: Kernel, threads: int) -> None:
         if (mpi, ranks, kernel) != ("mpich", 4, "cg")
     ],
 )
-def test_with_mpi(mpi: binaries.Mpi, ranks: int, kernel: Kernel) -> None:
+def test_with_mpi(mpi: binaries.Mpi, ranks: int, kernel: NasKernel) -> None:
     report = verified(run(program(kernel, mpi), mpi=mpi, ranks=ranks))
     assert (report.kernel, report.processes, report.threads) == (kernel.upper(), ranks, ranks)
     assert report.did(operations(kernel, "S"))
@@ -83,7 +83,7 @@ def test_what_is_not_an_option(options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["is", "cg"])
-def test_the_workload_counts_the_operations_as_the_program_does(kernel: Kernel) -> None:
+def test_the_workload_counts_the_operations_as_the_program_does(kernel: NasKernel) -> None:
     report = verified(run(program(kernel), "W"))
     assert report.did(operations(kernel, "W"))
     assert not report.did(1.01 * operations(kernel, "W"))

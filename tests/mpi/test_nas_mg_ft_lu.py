@@ -9,15 +9,15 @@ import pytest
 from tests.mpi.naskit import altered, program, run, verified
 from tests.mpi.oceankit import needs_mpi
 from ullage.host import binaries
-from ullage.workloads.mpi.nas import ITERATIONS, Kernel, operations
+from ullage.workloads.mpi.nas import ITERATIONS, NasKernel, operations
 
 pytestmark = [pytest.mark.lab, needs_mpi]
-KERNELS: tuple[Kernel, ...] = ("mg", "ft", "lu")
+KERNELS: tuple[NasKernel, ...] = ("mg", "ft", "lu")
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_with_threads(kernel: Kernel, threads: int) -> None:
+def test_with_threads(kernel: NasKernel, threads: int) -> None:
     report = verified(run(program(kernel), threads=threads))
     assert (report.kernel, report.size_class) == (kernel.upper(), "S")
     assert (report.threads, report.processes) == (threads, None)
@@ -36,7 +36,7 @@ def test_with_threads(kernel: Kernel, threads: int) -> None:
         if ranks < 4 or mpi == "openmpi" or kernel == "ft"
     ],
 )
-def test_with_mpi(mpi: binaries.Mpi, ranks: int, kernel: Kernel) -> None:
+def test_with_mpi(mpi: binaries.Mpi, ranks: int, kernel: NasKernel) -> None:
     report = verified(run(program(kernel, mpi), mpi=mpi, ranks=ranks))
     assert (report.kernel, report.processes, report.threads) == (kernel.upper(), ranks, ranks)
     assert report.did(operations(kernel, "S"))
@@ -52,7 +52,7 @@ def test_with_mpi(mpi: binaries.Mpi, ranks: int, kernel: Kernel) -> None:
         ("lu", 2, 3),  # both sweeps wait for ranks and for threads
     ],
 )
-def test_other_divisions(kernel: Kernel, ranks: int, threads: int) -> None:
+def test_other_divisions(kernel: NasKernel, ranks: int, threads: int) -> None:
     done = run(program(kernel, "openmpi"), mpi="openmpi", ranks=ranks, threads=threads)
     report = verified(done)
     assert (report.processes, report.threads) == (ranks, ranks * threads)
@@ -66,7 +66,7 @@ def test_other_divisions(kernel: Kernel, ranks: int, threads: int) -> None:
         ("lu", "too few points for each rank"),
     ],
 )
-def test_ranks_that_do_not_fit_are_refused(kernel: Kernel, message: str) -> None:
+def test_ranks_that_do_not_fit_are_refused(kernel: NasKernel, message: str) -> None:
     done = run(program(kernel, "openmpi"), mpi="openmpi", ranks=5)
     assert done.returncode == 2
     assert message in done.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from tests.mpi.naskit import NAS
 from ullage.workloads.mpi.mpi import MOST_RANKS
-from ullage.workloads.mpi.nas import ITERATIONS, Kernel, refusal
+from ullage.workloads.mpi.nas import ITERATIONS, NasKernel, refusal
 
 ASK = """
 #include <stdio.h>
@@ -23,7 +23,7 @@ int main(void) {
 
 
 @pytest.mark.parametrize("kernel", ITERATIONS)
-def test_the_same_ranks_are_refused(kernel: Kernel, tmp_path: Path) -> None:
+def test_the_same_ranks_are_refused(kernel: NasKernel, tmp_path: Path) -> None:
     (tmp_path / "ask.c").write_text(ASK % MOST_RANKS, "utf-8")
     sources = [NAS / f"{kernel}.c", *NAS.glob(f"{kernel}_*.c"), NAS / "random.c", NAS / "report.c"]
     argv = ["cc", "-D_GNU_SOURCE", "-fopenmp", f"-I{NAS}", "-o", str(tmp_path / "ask")]

@@ -19,10 +19,10 @@ from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.plan.schema import Neighbour
 from ullage.workloads.base import Place, Role, Workload
-from ullage.workloads.command import Command, CommandParameters
+from ullage.workloads.command import CommandParameters, OwnCommand
 
 
-class Played(Command):
+class Played(OwnCommand):
     """Any roles that a test wants."""
 
     def __init__(self, roles: Sequence[Role], partner: str | None = None) -> None:

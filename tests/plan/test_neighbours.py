@@ -19,7 +19,7 @@ from ullage.plan.neighbours import PROGRAMS, in_words, task
 from ullage.plan.schema import Neighbour
 from ullage.runs.records import Curve, Scalar
 from ullage.workloads.base import Context, Output, Role, Task
-from ullage.workloads.command import Command, CommandParameters
+from ullage.workloads.command import CommandParameters, OwnCommand
 from ullage.workloads.output import output_of
 
 NO_HOG = {"other": ", neighbour: {busy: 50%}"}
@@ -121,7 +121,7 @@ def test_one_that_ends_by_itself_leaves_no_figures(
     assert all(t.status == "ok" for t in folder.trials if t.environment != "other")
 
 
-class Everywhere(Command):
+class Everywhere(OwnCommand):
     """In all instances at once."""
 
     name = "everywhere"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,18 @@ class Watched:
         self.page.wait_for_function(
             "[...document.querySelectorAll('.plot')].every(p => p.dataset.state === 'drawn')"
         )
+
+    def check_structure(self) -> None:
+        """Headings in order, tables and pictures with names: it reads without eyes."""
+        levels = self.page.evaluate(
+            "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))"
+        )
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+        assert self.page.locator("table:not(:has(caption))").count() == 0
+        assert self.page.locator("th:not([scope])").count() == 0
+        unnamed = self.page.locator("[role=img]:not([aria-label]), [role=region]:not([aria-label])")
+        assert unnamed.count() == 0
 
 
 def watch(browser: Browser, file: Path, **options: object) -> Watched:

@@ -29,7 +29,7 @@ WORK: Place = ("programs", "nginx", "kernel", "sendfile")
 Courses = Mapping[tuple[int, str], Sequence[int]]
 
 
-def made(path: Path, courses: Courses, cpus: int = 2) -> RunFolder:
+def run_with(path: Path, courses: Courses, cpus: int = 2) -> RunFolder:
     """Trials of ten seconds, each with these samples."""
     workload = CPU.model_copy(update={"duration_s": 10.0})
     run = make_run(path, raw=False, blocks=1, workloads=(workload,), failures=[])
@@ -64,7 +64,7 @@ def test_a_strip_is_as_full_as_its_core_was_busy(tmp_path: Path) -> None:
         (1, "ksoftirqd"): [0] * 8 + [HZ // 4, 2 * HZ],
         (1, "kworker"): [0] * 8 + [HZ // 4, 0],
     }
-    chart = drawn(made(tmp_path / "run", courses))
+    chart = drawn(run_with(tmp_path / "run", courses))
     first = [row for row in chart.data["areas"] if row["y"] < 1]
     areas = [(row["c"], row["g"], row["x"], row["e"], *steps(chart, row)) for row in first]
     assert areas == [
@@ -82,7 +82,7 @@ def test_a_strip_is_as_full_as_its_core_was_busy(tmp_path: Path) -> None:
 
 
 def test_a_core_that_did_nothing_has_an_empty_strip(tmp_path: Path) -> None:
-    chart = drawn(made(tmp_path / "run", {(2, "programs"): [HZ] * 8}, cpus=4))
+    chart = drawn(run_with(tmp_path / "run", {(2, "programs"): [HZ] * 8}, cpus=4))
     assert [row["t"] for row in chart.data["cores"]][:4] == ["0", "1", "2", "3"]
     assert {row["c"] for row in chart.data["areas"]} == {"2"}
 
@@ -90,7 +90,7 @@ def test_a_core_that_did_nothing_has_an_empty_strip(tmp_path: Path) -> None:
 def test_of_a_large_host_the_busiest_have_a_strip(tmp_path: Path) -> None:
     """And all others one, with their mean."""
     busy = {(core, "programs"): [HZ if core % 16 == 3 else HZ // 10] * 10 for core in range(256)}
-    chart = drawn(made(tmp_path / "run", busy, cpus=256))
+    chart = drawn(run_with(tmp_path / "run", busy, cpus=256))
     names = [row["t"] for row in chart.data["cores"]][:17]
     assert names == [*(str(core) for core in range(3, 256, 16)), "240 others"]
     (others,) = (r for r in chart.data["areas"] if r["y"] < 1 and r["c"] == "240 others")
@@ -106,7 +106,7 @@ def test_a_run_of_many_cells_on_a_large_host_stays_small(tmp_path: Path) -> None
         for core in range(256)
         for group in ("programs", "others")
     }
-    folder = made(tmp_path / "run", busy, cpus=256)
+    folder = run_with(tmp_path / "run", busy, cpus=256)
     cells = hotspots.cells(folder).cells
     chart = cores.draw([cells[0]] * hotspots.MOST_CELLS)
     assert chart is not None
@@ -116,14 +116,14 @@ def test_a_run_of_many_cells_on_a_large_host_stays_small(tmp_path: Path) -> None
 
 
 def test_a_run_that_does_not_tell_has_none(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", {})
+    folder = run_with(tmp_path / "run", {})
     assert cores.draw(hotspots.cells(folder).cells) is None
-    short = made(tmp_path / "short", {(0, "programs"): [HZ] * 7})
+    short = run_with(tmp_path / "short", {(0, "programs"): [HZ] * 7})
     assert cores.draw(hotspots.cells(short).cells) is None
 
 
 def test_it_is_in_the_report_and_a_picture_for_a_paper(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", {(0, "programs"): [HZ] * 10})
+    folder = run_with(tmp_path / "run", {(0, "programs"): [HZ] * 10})
     analysis = overhead.analyse(folder)
     places = section.section(folder, analysis, Specs())
     assert places is not None
@@ -137,7 +137,7 @@ def test_it_is_in_the_report_and_a_picture_for_a_paper(tmp_path: Path) -> None:
 def test_a_browser_draws_it(tmp_path: Path, browser: Browser, cpus: int) -> None:
     """Groups that there are none of too; nothing is wider than the page."""
     courses = {(core, HOSTILE): [HZ] * 10 for core in range(cpus)}
-    folder = made(tmp_path / "run", courses, cpus)
+    folder = run_with(tmp_path / "run", courses, cpus)
     watched = watch(browser, write(folder, overhead.analyse(folder)))
     try:
         watched.open_folds()

@@ -30,10 +30,10 @@ def test_a_crowded_host_is_named_and_a_quiet_one_is_not(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     analysis = overhead.analyse(folder)
-    for share, told in ((0.4, True), (0.05, False), (None, False)):
+    for share, named in ((0.4, True), (0.05, False), (None, False)):
         monkeypatch.setattr(answer, "crowd", lambda _, share=share: share)
         texts = " ".join(fact.text for fact in answer.facts(folder, analysis))
-        assert ("busy host: others used 40 % of its CPUs" in texts) is told
+        assert ("busy host: others used 40 % of its CPUs" in texts) is named
 
 
 def test_the_ratios_say_what_they_are_of_and_links_lead_somewhere(folder: RunFolder) -> None:

@@ -137,7 +137,7 @@ def test_a_trial_that_failed_is_not_dropped(painted: RunFolder, form: str, tmp_p
 
 def test_a_case_whose_trial_lacks_one_of_two_figures_keeps_the_other(painted: RunFolder) -> None:
     first = next(trial for trial in painted.trials if trial.status == "ok")
-    whole = forms.Measured(
+    whole = forms.MeasuredFigure(
         painted.resolved.environments[0], PAINTED, PAINTED.metrics[0], painted.trials
     )
     other = dataclasses.replace(whole, metric=PAINTED.metrics[1])

@@ -13,7 +13,7 @@ from tests.analysis.hotspotkit import HZ, Place, put, table
 from tests.report.conftest import watch
 from tests.report.made import HOSTILE
 from ullage.analysis import overhead
-from ullage.analysis.causes import hotspots as found
+from ullage.analysis.causes import hotspots as causes
 from ullage.report import hotspots, page
 from ullage.report import pictures as charts
 from ullage.report.views import Specs, Table
@@ -27,7 +27,7 @@ WORK: Place = ("programs", "sysbench", "libm.so.6", "")
 POLL: Place = ("hypervisor", "qemu", "kernel", "do_sys_poll")
 
 
-def made(path: Path, parts: int, **more: Any) -> RunFolder:
+def run_with(path: Path, parts: int, **more: Any) -> RunFolder:
     """A run of ten seconds a trial; of the VM the first half of the time is busier."""
     options: dict[str, Any] = {"blocks": 6, "workloads": (CPU, MEMORY), "failures": [], **more}
     options["workloads"] = [w.model_copy(update={"duration_s": 10.0}) for w in options["workloads"]]
@@ -61,7 +61,7 @@ def test_a_run_without_tables_has_none(tmp_path: Path) -> None:
 
 
 def test_a_fold_for_each_workload(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", 10)
+    folder = run_with(tmp_path / "run", 10)
     analysis = overhead.analyse(folder)
     specs = Specs()
     section = hotspots.section(folder, analysis, specs)
@@ -93,7 +93,7 @@ def test_a_fold_for_each_workload(tmp_path: Path) -> None:
 
 
 def test_what_tables_did_not_keep_is_a_column(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", 0, workloads=(CPU,))
+    folder = run_with(tmp_path / "run", 0, workloads=(CPU,))
     for trial in folder.trials:
         put(folder, trial, table(trial, {WORK: 1.0}, uncounted=HZ).model_dump_json())
     section = hotspots.section(folder, overhead.analyse(folder), Specs())
@@ -105,7 +105,7 @@ def test_what_tables_did_not_keep_is_a_column(tmp_path: Path) -> None:
 
 def test_cores_are_a_table_of_each_cell_that_tells_them(tmp_path: Path) -> None:
     """In the order of their numbers; of many the busiest, and the others as one."""
-    folder = made(tmp_path / "run", 0, workloads=(CPU,))
+    folder = run_with(tmp_path / "run", 0, workloads=(CPU,))
     by_core = {"programs": [HZ * n for n in range(18)], "vhost": [0, HZ * 9], "x": [0] * 17 + [HZ]}
     for trial in folder.trials:
         mine = by_core if trial.environment == "vm" else None
@@ -127,7 +127,7 @@ def test_cores_are_a_table_of_each_cell_that_tells_them(tmp_path: Path) -> None:
 
 
 def test_areas_stand_on_one_another(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", 10)
+    folder = run_with(tmp_path / "run", 10)
     (_, _, chart), _ = hotspots.drawn(folder)
     lane = len(ENVIRONMENTS) - 1
     mine = [row for row in chart.data["areas"] if row["l"] == lane]
@@ -145,7 +145,7 @@ def test_areas_stand_on_one_another(tmp_path: Path) -> None:
 
 def test_short_trials_have_tables_alone(tmp_path: Path) -> None:
     for parts in (0, 7):
-        folder = made(tmp_path / f"run{parts}", parts, workloads=(CPU,))
+        folder = run_with(tmp_path / f"run{parts}", parts, workloads=(CPU,))
         specs = Specs()
         section = hotspots.section(folder, overhead.analyse(folder), specs)
         assert section is not None
@@ -155,7 +155,7 @@ def test_short_trials_have_tables_alone(tmp_path: Path) -> None:
 
 
 def test_which_trial_is_drawn_is_said(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", 10)
+    folder = run_with(tmp_path / "run", 10)
     section = hotspots.section(folder, overhead.analyse(folder), Specs())
     assert section is not None
     (figure,) = section.workloads[0].figures
@@ -165,19 +165,19 @@ def test_which_trial_is_drawn_is_said(tmp_path: Path) -> None:
 
 def test_a_large_run_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     works = [CPU.model_copy(update={"key": f"work-{n}"}) for n in range(20)]
-    folder = made(tmp_path / "run", 60, blocks=1, workloads=works)
+    folder = run_with(tmp_path / "run", 60, blocks=1, workloads=works)
     analysis = overhead.analyse(folder)
     specs = Specs()
     section = hotspots.section(folder, analysis, specs)
     assert section is not None
     cells = sum(len(workload.tables) - 1 for workload in section.workloads)
-    assert cells == found.MOST_CELLS < len(works) * len(ENVIRONMENTS)
+    assert cells == causes.MOST_CELLS < len(works) * len(ENVIRONMENTS)
     assert "cells the first 48 are told" in section.notes[0]
     assert sum(len(spec.json) for spec in specs.items) < 400_000
 
 
 def test_the_chart_is_a_picture_for_a_paper(tmp_path: Path) -> None:
-    folder = made(tmp_path / "run", 10, workloads=(CPU,))
+    folder = run_with(tmp_path / "run", 10, workloads=(CPU,))
     pictures = dict(charts.pictures(folder, overhead.analyse(folder)))
     svg = pictures[f"{charts._slug(CPU.key)}-cpus"]
     assert svg.startswith("<svg")
@@ -189,7 +189,7 @@ def test_a_browser_draws_it_and_untrusted_text_is_only_text(
 ) -> None:
     """Names of threads, files and functions, and of groups that there are none of."""
     hostile = CPU.model_copy(update={"title": HOSTILE})
-    folder = made(tmp_path / "run", 10, workloads=(hostile,))
+    folder = run_with(tmp_path / "run", 10, workloads=(hostile,))
     for trial in folder.trials:
         over = {HOSTILE: [HZ] * 10, "programs": [HZ] * 10}
         places = {(HOSTILE, HOSTILE, HOSTILE, HOSTILE): 1.0, WORK: 1.0}

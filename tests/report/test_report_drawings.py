@@ -153,7 +153,7 @@ def test_marks_differ_in_shape_not_only_in_colour() -> None:
 
 def test_the_standalone_plot_is_one_svg_without_variables() -> None:
     groups = [RatioGroup("<b>", (row(1.1), row(1.2))), RatioGroup("far", (row(9.0),))]
-    sheet = forest.Sheet(theme.resolve(forest.CSS), "times <worse>", "noise")
+    sheet = forest.ForestSheet(theme.resolve(forest.CSS), "times <worse>", "noise")
     svg = forest.draw(groups, sheet)
     root = ElementTree.fromstring(svg)
     assert classes(root).count("mark") == 3
@@ -165,14 +165,14 @@ def test_the_standalone_plot_is_one_svg_without_variables() -> None:
 
 def test_no_label_runs_into_the_standalone_plot() -> None:
     long = dataclasses.replace(row(1.1), label="NetPIPE to a second instance, 64B to 4.0KiB")
-    svg = forest.draw([RatioGroup("far", (long,))], forest.Sheet("", ""))
+    svg = forest.draw([RatioGroup("far", (long,))], forest.ForestSheet("", ""))
     plot = re.search(r'class="fr" x="(\d+)"', svg)
     assert plot is not None and int(plot[1]) > 7 * len(long.label)
 
 
 def test_a_note_stands_in_the_place_of_the_figures() -> None:
     lost = dataclasses.replace(row(1.1), ratio=None, note="no figure: too many failures")
-    svg = forest.draw([RatioGroup("far", (lost,))], forest.Sheet("", ""))
+    svg = forest.draw([RatioGroup("far", (lost,))], forest.ForestSheet("", ""))
     assert "too many failures" in svg and "word" not in svg
 
 

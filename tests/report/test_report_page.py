@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 
@@ -157,15 +156,7 @@ def test_keyboard_reaches_links_tables_and_folds(desktop: Watched) -> None:
 
 def test_structure_reads_without_eyes(desktop: Watched) -> None:
     page = desktop.page
-    levels = page.evaluate(
-        "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))"
-    )
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
-    assert page.locator("table:not(:has(caption))").count() == 0
-    assert page.locator("th:not([scope])").count() == 0
-    unnamed = page.locator("[role=img]:not([aria-label]), [role=region]:not([aria-label])")
-    assert unnamed.count() == 0
+    desktop.check_structure()
     silent = ":not([aria-hidden], [aria-label], [aria-hidden] *, [aria-label] *)"
     assert page.locator(f"svg{silent}").count() == 0
     assert page.evaluate("document.documentElement.lang") == "en"

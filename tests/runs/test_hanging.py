@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from testing.synthetic import make_run
-from tests.experiments.elastic.elastic_made import MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticRun, make
 from tests.support.commandkit import ullage
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -104,7 +104,7 @@ def test_what_lies_beside_hangs_nobody(runs: Path, plant: Plant) -> None:
     ],
 )
 def test_elastic_runs_hang_nobody(tmp_path: Path, name: str, plant: Plant) -> None:
-    run = make(tmp_path / "runs", MadePlan(repetitions=2, viewers=10))
+    run = make(tmp_path / "runs", SyntheticRun(repetitions=2, viewers=10))
     (run / name).unlink()
     plant(run / name)
     with pytest.raises(UllageError) as caught:
@@ -115,7 +115,7 @@ def test_elastic_runs_hang_nobody(tmp_path: Path, name: str, plant: Plant) -> No
 
 
 def test_a_repetition_in_another_folder_is_not_read(tmp_path: Path) -> None:
-    run = make(tmp_path / "runs", MadePlan(repetitions=2, viewers=10))
+    run = make(tmp_path / "runs", SyntheticRun(repetitions=2, viewers=10))
     place = run / "repetitions" / "lxc"
     shutil.move(place, tmp_path / "elsewhere")
     place.symlink_to(tmp_path / "elsewhere")

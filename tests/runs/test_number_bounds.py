@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import ullage.runs
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.experiments.elastic import folder as elastic
 from ullage.runs import records
 from ullage.runs.records import LARGEST, Record
@@ -55,7 +55,7 @@ def test_a_number_without_bounds_is_seen() -> None:
     assert list(boundless(schema, "")) == ["/additionalProperties/prefixItems/0"]
 
 
-class Measured(Model):
+class Measured(FrozenModel):
     """As all is that `ullage clock` measures, and `clock.json` holds."""
 
     whole: int = 0

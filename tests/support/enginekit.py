@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import patient
 from ullage.engine.engine import Engine
-from ullage.engine.progress import Outcome
+from ullage.engine.progress import RunOutcome
 from ullage.environments.base import Instance
 from ullage.host import leftovers
 from ullage.host.cgroups import Group
@@ -85,7 +85,7 @@ def prepare(
     return checked, matrix.resolve(checked, document), folder
 
 
-def run(root: Path, workloads: Sequence[str], **more: object) -> tuple[Outcome, RunFolder]:
+def run(root: Path, workloads: Sequence[str], **more: object) -> tuple[RunOutcome, RunFolder]:
     checked, cells, folder = prepare(root, workloads, **more)  # type: ignore[arg-type]
     outcome = asyncio.run(Engine(checked, cells, folder, Quiet()).run())
     return outcome, RunFolder.open(folder)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.support.askedprograms import ROOT
+from tests.support.programuses import ROOT
 
 _RULE: Final = re.compile(r"([^\s#:=][^:=]*):(?!=)\s*(.*)")
 _VARIABLE: Final = re.compile(r"(\w+) :?= (.*)")

@@ -152,7 +152,7 @@ def test_the_largest_chunk_is_in_steps_of_8_kib(memory: int, chunk: int) -> None
 def test_types_3_and_4_repeat_the_least_of_types_0_to_2(
     calls: tuple[int, int, int], expected: int
 ) -> None:
-    done: dict[tuple[report.Method, int], report.Pattern] = {}
+    done: dict[tuple[report.AccessMethod, int], report.Pattern] = {}
     for number, n in zip((4, 12, 20, 28, 37), (*calls, expected, expected), strict=True):
         kind, chunk, call, units = b_eff_io_table.sized(2 << 20)[number]
         done["write", number] = report.Pattern(

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from tests.workloads.workload_runs import checked, run
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.command import Command, CommandParameters
+from ullage.workloads.command import CommandParameters, OwnCommand
 
-COMMAND = Command()
+COMMAND = OwnCommand()
 
 
 def test_true_takes_some_time(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ullage.workloads.network.load_report import PROGRAM
 
 FLOOD_PING = FloodPing()
 DATA = Path(__file__).parent / "data" / "flood_ping"
-ASKED = FloodPingParameters(count=1000)
+PARAMETERS = FloodPingParameters(count=1000)
 RECORDED = ("raw", "ping")
 NEEDED = {"sent", "size", "received", "lost", "late", "duplicates", "corrupt", "valid", "mode"}
 
@@ -37,7 +37,7 @@ def changed(**fields: Any) -> dict[str, Output]:
     return printing(outputs, "prober", json.dumps(json.loads(outputs["prober"].stdout) | fields))
 
 
-def refused(outputs: dict[str, Output], parameters: FloodPingParameters = ASKED) -> str:
+def refused(outputs: dict[str, Output], parameters: FloodPingParameters = PARAMETERS) -> str:
     with pytest.raises(InvalidTrialError) as caught:
         FLOOD_PING.check(parameters, outputs)
     return str(caught.value)
@@ -58,12 +58,12 @@ def checked(parameters: FloodPingParameters, outputs: dict[str, Output]) -> dict
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_outputs_give_their_figures(name: str) -> None:
-    figures = checked(ASKED, recorded(name))
+    figures = checked(PARAMETERS, recorded(name))
     probes = json.loads(recorded(name)["prober"].stdout)
     assert figures["median_rtt"] == probes["rtt"]["quantiles"][0][1]
     assert [share for share, _ in figures["rtt"]] == [0.5, 0.9, 0.99]
     assert figures["median_rtt"] <= figures["median_rtt_user"]
-    assert FLOOD_PING.facts(ASKED, recorded(name))["socket"] == name
+    assert FLOOD_PING.facts(PARAMETERS, recorded(name))["socket"] == name
 
 
 @pytest.mark.parametrize("change", [{"count": 999}, {"size": 13}])
@@ -114,10 +114,10 @@ def test_a_bent_report_is_invalid_or_figures(data: st.DataObject) -> None:
     put = data.draw(st.one_of(st.text("0123456789.e-,:[]", max_size=8), st.text(max_size=8)))
     bent = printing(outputs, "prober", text[:at] + put + text[until:])
     try:
-        FLOOD_PING.check(ASKED, bent)
+        FLOOD_PING.check(PARAMETERS, bent)
     except InvalidTrialError:
         return
-    checked(ASKED, bent)
+    checked(PARAMETERS, bent)
 
 
 def test_status_and_signal() -> None:

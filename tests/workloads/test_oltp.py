@@ -25,17 +25,17 @@ from ullage.workloads.database.oltp_servers import AS_NOBODY
 OLTP = Oltp()
 DATA = Path(__file__).parent / "data" / "oltp"
 GIB = 1 << 30
-ASKED: Mapping[str, dict[str, Any]] = {
+PARAMETERS: Mapping[str, dict[str, Any]] = {
     "mariadb_read_write": {},
     "mariadb_deadlocks": {"threads": 16, "tables": 1, "index_updates": 25, "events": 500},
     "postgresql_read_write": {"database": "postgresql"},
 }
-NAMES = sorted(ASKED)
+NAMES = sorted(PARAMETERS)
 
 
 @cache
 def sample(name: str) -> tuple[OltpParameters, dict[str, Output]]:
-    parameters = OltpParameters(**ASKED[name])
+    parameters = OltpParameters(**PARAMETERS[name])
     log = (DATA / f"{parameters.database}_server.txt").read_text()
     usage = Usage(user_s=3.0, system_s=1.0, max_rss_bytes=1)
     return parameters, {
@@ -83,7 +83,9 @@ def test_recorded_runs_give_their_figures(name: str) -> None:
     done = sum(report["counts"]["events"] for report in reports(name))
     assert values["server_cpu_per_transaction"] == 4.0 / done
     declared = {metric.name for metric in OLTP.metrics}
-    assert set(values) == declared - ({"total_time_s"} if "events" not in ASKED[name] else set())
+    assert set(values) == declared - (
+        {"total_time_s"} if "events" not in PARAMETERS[name] else set()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

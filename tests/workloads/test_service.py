@@ -76,11 +76,11 @@ def parameters(folder: Path, manner: str = "well", **fields: Any) -> ServicePara
     )
 
 
-def outputs(asked: ServiceParameters, folder: Path) -> dict[str, Output]:
+def outputs(chosen: ServiceParameters, folder: Path) -> dict[str, Output]:
     """Of one trial, by plain processes of this host."""
-    for name, file in SERVICE.files(asked).items():
+    for name, file in SERVICE.files(chosen).items():
         (folder / name).symlink_to(file)
-    minder, client = SERVICE.tasks(asked, context_in(folder, SERVICE, asked))
+    minder, client = SERVICE.tasks(chosen, context_in(folder, SERVICE, chosen))
     client = replace(client, cwd=str(folder))
     process = start(minder, folder)
     try:
@@ -91,17 +91,17 @@ def outputs(asked: ServiceParameters, folder: Path) -> dict[str, Output]:
     return {"server": finish(minder, process, folder), "client": loaded}
 
 
-def invalid(asked: ServiceParameters, printed: dict[str, Output]) -> str:
+def invalid(chosen: ServiceParameters, printed: dict[str, Output]) -> str:
     with pytest.raises(InvalidTrialError) as refused:
-        SERVICE.check(asked, printed)
+        SERVICE.check(chosen, printed)
     return str(refused.value)
 
 
 def test_a_server_that_does_well(tmp_path: Path) -> None:
-    asked = parameters(tmp_path, ready="/", ready_output="about to listen", rate=400, time_s=1)
-    printed = outputs(asked, tmp_path)
-    SERVICE.check(asked, printed)
-    figures = SERVICE.parse(asked, printed)
+    chosen = parameters(tmp_path, ready="/", ready_output="about to listen", rate=400, time_s=1)
+    printed = outputs(chosen, tmp_path)
+    SERVICE.check(chosen, printed)
+    figures = SERVICE.parse(chosen, printed)
     assert set(figures) <= {metric.name for metric in SERVICE.metrics}
     assert figures["errors"] == 0.0
     for name in ("startup", "server_cpu_per_reply", "server_peak_memory", "latency_p95"):
@@ -115,10 +115,10 @@ def test_a_server_that_does_well(tmp_path: Path) -> None:
 
 def test_what_waited_for_a_server_that_stood_still_has_waited(tmp_path: Path) -> None:
     """For a second nothing is answered. In a closed loop only 16 of 200 requests would notice."""
-    asked = parameters(tmp_path, "stops", spacing="constant", time_s=2)
-    printed = outputs(asked, tmp_path)
-    SERVICE.check(asked, printed)
-    figures = SERVICE.parse(asked, printed)
+    chosen = parameters(tmp_path, "stops", spacing="constant", time_s=2)
+    printed = outputs(chosen, tmp_path)
+    SERVICE.check(chosen, printed)
+    figures = SERVICE.parse(chosen, printed)
     points = figures["latency"]
     assert isinstance(points, list)
     # 50 of the 200 were due in the first half of that second, and so waited for the other half.
@@ -126,24 +126,24 @@ def test_what_waited_for_a_server_that_stood_still_has_waited(tmp_path: Path) ->
 
 
 def test_a_server_that_dies_under_load(tmp_path: Path) -> None:
-    asked = parameters(tmp_path, "dies")
-    printed = outputs(asked, tmp_path)
-    reason = invalid(asked, printed)
+    chosen = parameters(tmp_path, "dies")
+    printed = outputs(chosen, tmp_path)
+    reason = invalid(chosen, printed)
     assert reason.startswith("the service ended by itself with 'signal 9', ")
     assert "memory" not in reason
     assert "it last printed 'about to listen'" in reason
     killed = {**printed, "server": replace(printed["server"], memory_kills=1)}
-    assert "the instance ran out of memory" in invalid(asked, killed)
+    assert "the instance ran out of memory" in invalid(chosen, killed)
 
 
 def test_a_server_that_answers_with_an_error(tmp_path: Path) -> None:
-    asked = parameters(tmp_path, "fails")
-    assert "requests had an answer: 'status' " in invalid(asked, outputs(asked, tmp_path))
+    chosen = parameters(tmp_path, "fails")
+    assert "requests had an answer: 'status' " in invalid(chosen, outputs(chosen, tmp_path))
 
 
 def test_a_status_may_be_asked_for(tmp_path: Path) -> None:
-    asked = parameters(tmp_path, "fails", status=500)
-    SERVICE.check(asked, outputs(asked, tmp_path))
+    chosen = parameters(tmp_path, "fails", status=500)
+    SERVICE.check(chosen, outputs(chosen, tmp_path))
 
 
 def test_a_load_generator_of_ones_own(tmp_path: Path) -> None:
@@ -154,14 +154,14 @@ def test_a_load_generator_of_ones_own(tmp_path: Path) -> None:
     metrics = {
         "letters": {"unit": "1", "better": "higher", "primary": True, "regex": "letters: (.*)"}
     }
-    asked = parameters(tmp_path, load=[sys.executable, "-c", script], metrics=metrics)
-    printed = outputs(asked, tmp_path)
-    SERVICE.check(asked, printed)
-    figures = SERVICE.parse(asked, printed)
+    chosen = parameters(tmp_path, load=[sys.executable, "-c", script], metrics=metrics)
+    printed = outputs(chosen, tmp_path)
+    SERVICE.check(chosen, printed)
+    figures = SERVICE.parse(chosen, printed)
     assert figures["letters"] == 10.0
-    assert set(figures) == {metric.name for metric in SERVICE.metrics_of(asked)}
+    assert set(figures) == {metric.name for metric in SERVICE.metrics_of(chosen)}
     client = replace(printed["client"], stdout="nothing")
-    assert "metric letters" in invalid(asked, {**printed, "client": client})
+    assert "metric letters" in invalid(chosen, {**printed, "client": client})
 
 
 def minded(options: list[str], argv: list[str]) -> Popen[str]:
@@ -255,7 +255,7 @@ def test_in_instances_of_a_run(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_whatever_the_minder_prints_is_invalid_or_gives_figures(data: st.DataObject) -> None:
-    asked = ServiceParameters.model_validate(
+    chosen = ServiceParameters.model_validate(
         {
             "argv": ["x"],
             "load": ["y"],
@@ -271,10 +271,10 @@ def test_whatever_the_minder_prints_is_invalid_or_gives_figures(data: st.DataObj
         "client": Output(0, None, "7", "", 2.0),
     }
     try:
-        SERVICE.check(asked, printed)
+        SERVICE.check(chosen, printed)
     except InvalidTrialError:
         return
-    assert SERVICE.parse(asked, printed)["n"] == 7.0
+    assert SERVICE.parse(chosen, printed)["n"] == 7.0
 
 
 @pytest.mark.parametrize(
@@ -308,16 +308,16 @@ def test_wrong_parameters(wrong: dict[str, Any], reason: str) -> None:
 
 
 def test_without_arguments_it_is_the_images_own_server(tmp_path: Path) -> None:
-    asked = ServiceParameters()
+    chosen = ServiceParameters()
     config = ImageConfig(env={"A": "b"}, workdir="/app", entrypoint=("/app/server",), cmd=("-v",))
-    context = context_in(tmp_path, SERVICE, asked)
-    minder, client = SERVICE.tasks(asked, replace(context, image=config))
+    context = context_in(tmp_path, SERVICE, chosen)
+    minder, client = SERVICE.tasks(chosen, replace(context, image=config))
     assert minder.argv[-3:] == ("--", "/app/server", "-v")
     assert (minder.cwd, dict(minder.env)) == ("/app", {"A": "b"})
     assert client.cwd is None and not client.env
-    assert SERVICE.runs_entry_point(asked)
+    assert SERVICE.runs_entry_point(chosen)
 
 
 def test_titles_are_short() -> None:
-    asked = ServiceParameters(argv=["/app/server"], rate=200)
-    assert SERVICE.title(asked) == "server, 200 requests/s from the host"
+    chosen = ServiceParameters(argv=["/app/server"], rate=200)
+    assert SERVICE.title(chosen) == "server, 200 requests/s from the host"

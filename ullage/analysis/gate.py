@@ -33,7 +33,7 @@ from ullage.stats.multiple import holm
 from ullage.stats.unpaired import difference
 from ullage.stats.verdict import MOST_FAILURES
 
-Outcome = Literal["within", "worse", "failed", "inconclusive"]
+GateOutcome = Literal["within", "worse", "failed", "inconclusive"]
 WRONG_FAIL: Final = 0.01
 """Chance that any figure of an unchanged program is called worse."""
 WRONG_PASS: Final = 0.05
@@ -44,7 +44,7 @@ ENOUGH_RUNS: Final = 3
 """Baseline runs from which on what differs between runs is in the test."""
 _HOST: Final = ("hostname", "cpu_model", "cpus", "memory_bytes")
 
-Key = tuple[str, str, str]
+GatedKey = tuple[str, str, str]
 """Environment, workload, metric."""
 
 
@@ -58,7 +58,7 @@ class GateFigure(Record):
     metric: str
     ratio: Interval | None
     """Of the new run to the baseline, above 1 is worse; None: no two values on a side."""
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str | None = None
     """Why nothing is shown, or what failed."""
     baseline_limits: bool = False
@@ -225,12 +225,14 @@ def _work(folder: RunFolder) -> object:
     )
 
 
-def _series(folder: RunFolder, metrics: Sequence[str], reference: str | None) -> dict[Key, _Series]:
+def _series(
+    folder: RunFolder, metrics: Sequence[str], reference: str | None
+) -> dict[GatedKey, _Series]:
     """All figures of a run that are judged."""
     resolved = folder.resolved
     cells = Cells(folder.trials)
     unit = None if reference is None else _reference(resolved.workloads, reference, folder)
-    series: dict[Key, _Series] = {}
+    series: dict[GatedKey, _Series] = {}
     for environment in resolved.environments:
         if environment.again_of is not None:
             continue
@@ -335,7 +337,7 @@ def _log(value: object, metric: Metric) -> float | None:
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _GateDraft:
     """A figure, ready to be judged with the others."""
 
     figure: GateFigure
@@ -343,7 +345,7 @@ class _Draft:
     p_within: float = 1.0
 
 
-def _draft(key: Key, now: _Series, before: Sequence[_Series], worse_than: float) -> _Draft:
+def _draft(key: GatedKey, now: _Series, before: Sequence[_Series], worse_than: float) -> _GateDraft:
     figure = GateFigure(
         environment=key[0],
         environment_label=now.environment_label,
@@ -354,23 +356,23 @@ def _draft(key: Key, now: _Series, before: Sequence[_Series], worse_than: float)
         outcome="inconclusive",
     )
     if settled := _settled(now, before):
-        return _Draft(figure.model_copy(update=settled))
+        return _GateDraft(figure.model_copy(update=settled))
     then = _baseline([series.moments for series in before])
     few = min(series.blocks for series in before)
     figure = figure.model_copy(update={"baseline_limits": then is None or few < LEAST_PAIRS})
     if now.moments is None or then is None:
         why = next((why for series in (now, *before) if (why := series.why_few())), None)
         reason = why or "under two values on a side"
-        return _Draft(figure.model_copy(update={"reason": reason}))
+        return _GateDraft(figure.model_copy(update={"reason": reason}))
     of = difference(now.moments, then)
     line = math.log1p(worse_than)
     figure = figure.model_copy(update={"ratio": _interval(of)})
     if too_few := _too_few(now, few):
-        return _Draft(figure.model_copy(update={"reason": too_few}))
+        return _GateDraft(figure.model_copy(update={"reason": too_few}))
     best = difference(replace(now.moments, error=0.0), then)
     hopeless = _above(best, line) > WRONG_FAIL and _above(best, line, -1) > WRONG_PASS
     figure = figure.model_copy(update={"baseline_limits": hopeless})
-    return _Draft(figure, _above(of, line), _above(of, line, -1))
+    return _GateDraft(figure, _above(of, line), _above(of, line, -1))
 
 
 def _settled(now: _Series, before: Sequence[_Series]) -> dict[str, object]:
@@ -429,7 +431,7 @@ def _interval(of: Moments) -> Interval | None:
     )
 
 
-def _judged(drafts: Sequence[_Draft], spent: float) -> list[GateFigure]:
+def _judged(drafts: Sequence[_GateDraft], spent: float) -> list[GateFigure]:
     adjusted = holm([draft.p_worse for draft in drafts])
     return [
         draft.figure
@@ -445,7 +447,7 @@ def _judged(drafts: Sequence[_Draft], spent: float) -> list[GateFigure]:
     ]
 
 
-def _outcome(p_worse: float, p_within: float, spent: float) -> Outcome:
+def _outcome(p_worse: float, p_within: float, spent: float) -> GateOutcome:
     if p_worse <= WRONG_FAIL * spent:
         return "worse"
     return "within" if p_within <= WRONG_PASS * spent else "inconclusive"
@@ -454,8 +456,8 @@ def _outcome(p_worse: float, p_within: float, spent: float) -> Outcome:
 def _notes(
     new: RunFolder,
     baselines: Sequence[RunFolder],
-    now: Mapping[Key, _Series],
-    before: Sequence[Mapping[Key, _Series]],
+    now: Mapping[GatedKey, _Series],
+    before: Sequence[Mapping[GatedKey, _Series]],
 ) -> Iterable[str]:
     for word, reason in unlike(new, baselines).items():
         yield f"the {word} of a baseline: {reason}"

@@ -18,7 +18,7 @@ from ullage.stats.series_checks import change_points
 
 Of = Literal["overhead", "value"]
 """The ratio to each run's own baseline, above 1 is worse; or the environment's median itself."""
-Key = tuple[str, str, str, str]
+FigureKey = tuple[str, str, str, str]
 
 
 class HistoryPoint(Record):
@@ -85,7 +85,7 @@ def history(
 
     Runs may come in any order. What has another unit or direction is a series of its own.
     """
-    rows: dict[Key, list[tuple[RunFolder, Comparison]]] = {}
+    rows: dict[FigureKey, list[tuple[RunFolder, Comparison]]] = {}
     for folder in sorted(folders, key=_age):
         for c in overhead.analyse(folder).comparisons:
             chosen = c.metric in metrics if metrics else c.primary

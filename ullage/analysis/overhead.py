@@ -9,10 +9,10 @@ from typing import Literal
 
 from ullage.analysis import doubts, racing
 from ullage.analysis.causes import causes
-from ullage.analysis.causes.symbols import Tables
+from ullage.analysis.causes.symbols import SymbolTables
 from ullage.analysis.comparison import judging, losses, money, pairing, systematic, totals
 from ullage.analysis.comparison.estimates import Interval
-from ullage.analysis.comparison.judging import Decided, Judged
+from ullage.analysis.comparison.judging import Decided, JudgedComparison
 from ullage.analysis.comparison.model import (
     Analysis,
     Cell,
@@ -21,7 +21,7 @@ from ullage.analysis.comparison.model import (
     ResourceSummary,
     Stop,
 )
-from ullage.analysis.comparison.pairing import Draft, Settings, Source, stored
+from ullage.analysis.comparison.pairing import ComparisonSettings, Draft, TrialSource, stored
 from ullage.analysis.energy import results as energy
 from ullage.analysis.racing import Judgements
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
@@ -165,16 +165,16 @@ def analyse(folder: RunFolder) -> Analysis:
     run = _judge_run(folder, settings)
     drafts = [judged.draft for judged in run.judged]
     drift_alpha = DRIFT_ALPHA / max(1, len(drafts))
-    tables = Tables(folder)
+    tables = SymbolTables(folder)
     comparisons = tuple(_comparison(judged, drift_alpha, tables) for judged in run.judged)
     nulls = tuple(
-        _comparison(Judged(draft, None, None, None, None), drift_alpha, tables)
+        _comparison(JudgedComparison(draft, None, None, None, None), drift_alpha, tables)
         for draft in run.again
     )
     primary_nulls = [c for c in nulls if c.primary and c.interval]
     primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
     baseline = _environment(resolved, resolved.baseline)
-    energies = energy.of(folder, Source(Cells(folder.trials), resolved.parity, settings))
+    energies = energy.of(folder, TrialSource(Cells(folder.trials), resolved.parity, settings))
     bills = money.bills(folder, comparisons)
     return Analysis(
         run=resolved.run,
@@ -218,9 +218,9 @@ def leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
     return racing.leaving(folder, _judge_run(folder, _settings(folder.resolved)).judged)
 
 
-def _settings(resolved: Resolved) -> Settings:
+def _settings(resolved: Resolved) -> ComparisonSettings:
     governor, turbo_off = doubts.power(resolved.host)
-    return Settings(
+    return ComparisonSettings(
         confidence=resolved.confidence,
         margin=resolved.margin,
         seed=resolved.seed,
@@ -235,12 +235,14 @@ def _settings(resolved: Resolved) -> Settings:
     )
 
 
-def _judge_run(folder: RunFolder, settings: Settings) -> Judgements:
+def _judge_run(folder: RunFolder, settings: ComparisonSettings) -> Judgements:
     """All comparisons, judged: at once, or where the plan races look by look."""
     resolved = folder.resolved
 
-    def judge_all(trials: Sequence[Trial], settings: Settings, decided: Decided) -> Judgements:
-        source = Source(Cells(trials), resolved.parity, settings)
+    def judge_all(
+        trials: Sequence[Trial], settings: ComparisonSettings, decided: Decided
+    ) -> Judgements:
+        source = TrialSource(Cells(trials), resolved.parity, settings)
         again, drafts = _drafts(resolved, source)
         again, drafts = judging.with_memory(again), judging.with_memory(drafts)
         return Judgements(again, judging.judged(drafts, again, resolved.correction, decided))
@@ -248,12 +250,14 @@ def _judge_run(folder: RunFolder, settings: Settings) -> Judgements:
     return racing.judge_run(folder, settings, judge_all)
 
 
-def _rejudged(folder: RunFolder, settings: Settings, judged: Sequence[Judged]) -> list[Rejudged]:
+def _rejudged(
+    folder: RunFolder, settings: ComparisonSettings, judged: Sequence[JudgedComparison]
+) -> list[Rejudged]:
     """Where a run that was made under older rules now has another verdict; no such run races."""
     resolved = folder.resolved
     if resolved.rules >= RULES:
         return []
-    source = Source(Cells(folder.trials), resolved.parity, settings)
+    source = TrialSource(Cells(folder.trials), resolved.parity, settings)
     again, drafts = _drafts(resolved, source)
     return list(judging.rejudged(drafts, again, judged, resolved.correction))
 
@@ -280,7 +284,7 @@ def _environment(resolved: Resolved, key: str) -> EnvironmentRecord:
     return next(e for e in resolved.environments if e.key == key)
 
 
-def _drafts(resolved: Resolved, source: Source) -> tuple[list[Draft], list[Draft]]:
+def _drafts(resolved: Resolved, source: TrialSource) -> tuple[list[Draft], list[Draft]]:
     """A/A comparisons and all others, in the order of the plan."""
     again: list[Draft] = []
     drafts: list[Draft] = []
@@ -306,10 +310,10 @@ def _yielded(draft: Draft) -> bool:
     return any(draft.metric.name in trial.metrics for trial in trials)
 
 
-def _comparison(judged: Judged, drift_alpha: float, tables: Tables) -> Comparison:
+def _comparison(judged: JudgedComparison, drift_alpha: float, tables: SymbolTables) -> Comparison:
     draft, floor, judgement = judged.draft, judged.floor, judged.judgement
     finite = floor if floor and math.isfinite(floor.ratio) else None
-    figures = doubts.Figures(
+    figures = doubts.ComparisonFigures(
         interval=pairing.draft_interval(draft),
         bootstrap=pairing.bootstrap(draft.units, draft.settings.confidence, draft.settings.seed),
         robust=pairing.robust(draft.units, draft.settings.confidence),

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.analysis.comparison.judging import Decided, Judged
-from ullage.analysis.comparison.pairing import Draft, Settings
+from ullage.analysis.comparison.judging import Decided, JudgedComparison
+from ullage.analysis.comparison.pairing import ComparisonSettings, Draft
 from ullage.runs.events import CellLeft, Trial
-from ullage.runs.leaving import Cell, nobody_needs
+from ullage.runs.leaving import CellKey, nobody_needs
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Resolved
 from ullage.stats import Verdict
@@ -23,12 +23,12 @@ from ullage.stats.stop import look_confidence
 DECIDED = ("worse", "better", "equivalent")
 
 
-def _cell(judged: Judged) -> Cell:
+def _cell(judged: JudgedComparison) -> CellKey:
     """Where it is measured."""
     return judged.draft.environment.key, judged.draft.workload.key
 
 
-def _settled(judged: Judged) -> bool:
+def _settled(judged: JudgedComparison) -> bool:
     """More blocks are not needed: it has a verdict, needs none, or no trial gave a pair yet."""
     draft = judged.draft
     return not draft.metric.primary or judged.verdict in DECIDED or not draft.paired.pairs
@@ -40,10 +40,10 @@ class Judgements:
 
     again: list[Draft]
     """The A/A comparisons, which are not judged."""
-    judged: list[Judged]
+    judged: list[JudgedComparison]
 
 
-JudgeAll = Callable[[Sequence[Trial], Settings, Decided], Judgements]
+JudgeAll = Callable[[Sequence[Trial], ComparisonSettings, Decided], Judgements]
 """Judges all comparisons by these trials; those that are decided stay as they are."""
 
 
@@ -53,15 +53,15 @@ def races(resolved: Resolved) -> bool:
     return isinstance(until, dict) and until.get("verdicts") is not None
 
 
-def judge_run(folder: RunFolder, settings: Settings, judge_all: JudgeAll) -> Judgements:
+def judge_run(folder: RunFolder, settings: ComparisonSettings, judge_all: JudgeAll) -> Judgements:
     """Every comparison as it stands now, or stood when its cell left."""
     if not races(folder.resolved):
         return judge_all(folder.trials, settings, {})
-    final: dict[str, Judged] = {}
+    final: dict[str, JudgedComparison] = {}
     decided: dict[str, Verdict] = {}
-    gone: set[Cell] = set()
+    gone: set[CellKey] = set()
     again: list[Draft] = []
-    latest: list[Judged] = []
+    latest: list[JudgedComparison] = []
     for number, (trials, left) in enumerate(_looks(folder), start=1):
         at = replace(settings, confidence=look_confidence(settings.confidence, number))
         now = judge_all(trials, at, decided)
@@ -76,7 +76,7 @@ def judge_run(folder: RunFolder, settings: Settings, judge_all: JudgeAll) -> Jud
     return Judgements(again, [final.get(judged.key, judged) for judged in latest])
 
 
-def _looks(folder: RunFolder) -> Iterator[tuple[Sequence[Trial], frozenset[Cell]]]:
+def _looks(folder: RunFolder) -> Iterator[tuple[Sequence[Trial], frozenset[CellKey]]]:
     """The trials of each look and the cells that then left; the last is now, if there is more."""
     for look in folder.judged:
         trials = [trial for trial in folder.trials if trial.block < look.blocks]
@@ -86,7 +86,7 @@ def _looks(folder: RunFolder) -> Iterator[tuple[Sequence[Trial], frozenset[Cell]
         yield folder.trials, frozenset()
 
 
-def leaving(folder: RunFolder, judged: Sequence[Judged]) -> tuple[CellLeft, ...]:
+def leaving(folder: RunFolder, judged: Sequence[JudgedComparison]) -> tuple[CellLeft, ...]:
     """The cells that are decided now and leave, with those that nobody then needs."""
     resolved = folder.resolved
     gone = {(cell.environment, cell.workload) for look in folder.judged for cell in look.left}

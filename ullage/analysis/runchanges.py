@@ -29,14 +29,14 @@ CURVE: Final = "a curve may move both ways: look at both reports"
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparedRun:
     """A run, read and analysed."""
 
     folder: RunFolder
     analysis: Analysis
 
     @classmethod
-    def of(cls, folder: RunFolder) -> Run:
+    def of(cls, folder: RunFolder) -> ComparedRun:
         return cls(folder, overhead.analyse(folder))
 
 
@@ -87,12 +87,12 @@ class Changes(Record):
 class _Both:
     """One comparison as it stands in both runs."""
 
-    run: Run
+    run: ComparedRun
     now: Comparison
     before: Comparison
 
 
-def compare(before: Run, later: Sequence[Run]) -> Changes:
+def compare(before: ComparedRun, later: Sequence[ComparedRun]) -> Changes:
     """Every primary overhead of the later runs against that of the first; one family of verdicts.
 
     Margin and confidence are those of the first run's plan. RUNS_NOT_ALIKE when the baselines or
@@ -127,7 +127,7 @@ def compare(before: Run, later: Sequence[Run]) -> Changes:
     )
 
 
-def _refuse_other(before: Run, run: Run) -> None:
+def _refuse_other(before: ComparedRun, run: ComparedRun) -> None:
     old, new = before.folder.resolved, run.folder.resolved
     if old.design != new.design:
         raise _not_alike(before, run, f"one is {old.design}, the other {new.design}")
@@ -139,11 +139,11 @@ def _refuse_other(before: Run, run: Run) -> None:
         raise _not_alike(before, run, f"the baselines are not alike: {first.label}, {second.label}")
 
 
-def _not_alike(before: Run, run: Run, reason: str) -> UllageError:
+def _not_alike(before: ComparedRun, run: ComparedRun, reason: str) -> UllageError:
     return UllageError(RUNS_NOT_ALIKE, run=run.folder.path, base=before.folder.path, reason=reason)
 
 
-def _shared(before: Run, run: Run) -> tuple[list[_Both], list[str]]:
+def _shared(before: ComparedRun, run: ComparedRun) -> tuple[list[_Both], list[str]]:
     """What both have in the same way, and what is left out with its reason."""
     old = {(c.environment, c.workload, c.metric): c for c in before.analysis.primary()}
     works = {w.key: w for w in before.folder.resolved.workloads}
@@ -185,7 +185,7 @@ def _units(c: Comparison, widening: float) -> Moments | None:
     return moments(logs, widening * c.memory) if len(logs) > 1 else None
 
 
-def _case(before: Run, both: _Both, margin: float) -> FamilyMember:
+def _case(before: ComparedRun, both: _Both, margin: float) -> FamilyMember:
     """The change of one overhead, ready to be judged; none where either run gives no verdict."""
     now = _units(both.now, both.run.analysis.stop.widening)
     then = _units(both.before, before.analysis.stop.widening)
@@ -203,7 +203,7 @@ def _case(before: Run, both: _Both, margin: float) -> FamilyMember:
     )
 
 
-def _floor(before: Run, both: _Both) -> Floor | None:
+def _floor(before: ComparedRun, both: _Both) -> Floor | None:
     """Both apparatuses may err, each by its floor. None: no run has one; infinite: not known."""
     floors, planned = [], []
     for run, c in ((both.run, both.now), (before, both.before)):
@@ -220,7 +220,7 @@ def _no_verdict(both: _Both) -> str | None:
     return both.now.no_verdict or both.before.no_verdict
 
 
-def _change(before: Run, both: _Both, case: FamilyMember, judged: Judgement) -> Change:
+def _change(before: ComparedRun, both: _Both, case: FamilyMember, judged: Judgement) -> Change:
     c, none = both.now, _no_verdict(both)
     decided = judged if none is None and case.moments is not None else None
     return Change(
@@ -262,7 +262,7 @@ def _interval(m: Moments | None, confidence: float) -> Interval | None:
     )
 
 
-def _differs(before: Run, run: Run) -> Iterable[str]:
+def _differs(before: ComparedRun, run: ComparedRun) -> Iterable[str]:
     """What else is not what it was between the runs: it may be the reason of a change."""
     old, new = before.folder.resolved, run.folder.resolved
     pairs = [
@@ -294,7 +294,7 @@ def _environments(old: Resolved, new: Resolved) -> Iterable[str]:
                 yield f"{new.run}: other {aspect} of {e.key} than in {old.run}: {', '.join(names)}"
 
 
-def _baselines(before: Run, run: Run) -> Iterable[str]:
+def _baselines(before: ComparedRun, run: ComparedRun) -> Iterable[str]:
     done: set[tuple[str, str]] = set()
     then = {(c.workload, c.metric): c for c in before.analysis.primary()}
     for c in run.analysis.primary():

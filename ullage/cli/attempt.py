@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ullage.cli.options import Json, RunsOption
+from ullage.cli.options import Json, RunsOption, seconds
 from ullage.common.console import escape, stderr
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
-    from ullage.experiments.attempt import Request
+    from ullage.experiments.attempt import TryRequest
 
 
 def try_command(
@@ -86,7 +86,7 @@ def try_command(
         raise typer.Exit(code)
 
 
-def _run(request: "Request", save: Path | None, runs: Path, *, as_json: bool) -> int:
+def _run(request: "TryRequest", save: Path | None, runs: Path, *, as_json: bool) -> int:
     """Choose, pilot, run, and say the answer."""
     import asyncio
 
@@ -144,7 +144,7 @@ def _request(
     within: str,
     where: str | None,
     cpus: float,
-) -> "Request":
+) -> "TryRequest":
     """What was given, checked as far as it can be without the host."""
     from ullage.experiments import attempt
 
@@ -163,9 +163,9 @@ def _request(
         root: Any = attempt.image_of(command[0])
     else:
         root = attempt.HOST if image == attempt.HOST else {"oci": image}
-    return attempt.Request(
+    return attempt.TryRequest(
         workload=workload,
-        within_s=_seconds(within),
+        within_s=seconds("--within", within),
         name=f"try-{_plain(Path(command[0]).name if command else image or '')}",
         image=root,
         environments=_names(where),
@@ -203,15 +203,3 @@ def _plain(text: str) -> str:
     """As a part of a plan's name: an image may be called `registry:5000/team/app:1.2`."""
     words = re.sub(r"[^A-Za-z0-9]+", "-", text.rpartition("/")[2]).strip("-")
     return words[:30].rstrip("-") or "this"
-
-
-def _seconds(text: str) -> float:
-    from pydantic import TypeAdapter, ValidationError
-
-    from ullage.common.quantities import Seconds
-
-    try:
-        return TypeAdapter(Seconds).validate_python(text)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise typer.BadParameter(f"--within: {reason}") from None

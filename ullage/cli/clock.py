@@ -23,10 +23,10 @@ from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.common.files import put
 
 if TYPE_CHECKING:
-    from ullage.common.clock_model import Model
+    from ullage.common.clock_model import FrozenModel
     from ullage.experiments.clock.view import View
 
-M = TypeVar("M", bound="Model")
+M = TypeVar("M", bound="FrozenModel")
 
 clock_app = typer.Typer(rich_markup_mode=None)
 

@@ -115,7 +115,7 @@ def compare_command(
     from concurrent.futures import ThreadPoolExecutor
 
     from ullage.analysis.tables import file, table
-    from ullage.analysis.tables.request import Criteria, Method, TableRequest
+    from ullage.analysis.tables.request import Criteria, IntervalMethod, TableRequest
     from ullage.runs.records import Better, Correction
 
     request = TableRequest(
@@ -123,7 +123,7 @@ def compare_command(
         criteria=Criteria(
             margin=share("--margin", margin, "2%"),
             confidence=share("--confidence", confidence, "95%", above=0.5),
-            method=_one_of("--method", method, get_args(Method)),
+            method=_one_of("--method", method, get_args(IntervalMethod)),
             quantile=None if quantile is None else share("--quantile", quantile, "99%"),
         ),
         correction=_one_of("--correction", correction, get_args(Correction)),
@@ -171,7 +171,7 @@ def _runs(paths: list[Path], *, as_json: bool, out: Path | None) -> None:
     if all(map(is_elastic, paths)):
         command = f"report {typed(paths[1])} --against {typed(paths[0])}"
         raise another_kind(paths[0], "elastic", command)
-    first, *later = [runchanges.Run.of(RunFolder.open(path)) for path in paths]
+    first, *later = [runchanges.ComparedRun.of(RunFolder.open(path)) for path in paths]
     changes = runchanges.compare(first, later)
     if out is not None:
         put(out, output.as_csv(changes))

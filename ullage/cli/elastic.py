@@ -22,11 +22,11 @@ from ullage.common.files import put
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
-    from ullage.experiments.elastic.run.run import Task
+    from ullage.experiments.elastic.run.run import ElasticTask
 
 elastic_app = typer.Typer(rich_markup_mode=None)
 
-ElasticRun = Annotated[
+ElasticRunArgument = Annotated[
     Path | None,
     typer.Argument(
         help="The folder of an elastic run, or its name in --runs; without one, the newest there.",
@@ -79,7 +79,7 @@ def run_command(
         raise typer.Exit(code)
 
 
-def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> None:
+def _forecast(task: ElasticTask, resume: Path | None, *, runs: Path, as_json: bool) -> None:
     """What the plan would do; a run that has begun has its order drawn already."""
     from ullage.cli.output import elastic_dryrun
     from ullage.experiments.elastic import folder as folders
@@ -93,7 +93,9 @@ def _forecast(task: Task, resume: Path | None, *, runs: Path, as_json: bool) -> 
 
 @elastic_app.command("show")
 @reads_folder
-def show_command(run: ElasticRun = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
+def show_command(
+    run: ElasticRunArgument = None, runs: RunsOption = RUNS, as_json: Json = False
+) -> None:
     """Say what a run found.
 
     Blocked viewers, violations, allocation times, elasticity.
@@ -106,7 +108,7 @@ def show_command(run: ElasticRun = None, runs: RunsOption = RUNS, as_json: Json 
 @elastic_app.command("report")
 @reads_folder
 def report_command(
-    run: ElasticRun = None,
+    run: ElasticRunArgument = None,
     against: Annotated[
         Path | None,
         typer.Option("--against", help="Another run, to compare with.", show_default=False),
@@ -133,7 +135,7 @@ def report_command(
 @elastic_app.command("export")
 @reads_folder
 def export_command(
-    run: ElasticRun = None,
+    run: ElasticRunArgument = None,
     form: FormatOption = "csv",
     picture: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 import typer
 
 from ullage.cli.guarded import reads_folder
-from ullage.cli.options import Json, RunsOption, labelled, share
+from ullage.cli.options import Json, RunsOption, labelled, seconds, share
 from ullage.common.console import print_json, stderr
 from ullage.common.errors import GATE_NOT_ALIKE, ExitCode, UllageError
 from ullage.common.text import nearest
@@ -141,7 +141,7 @@ def run_command(
     """Run a plan, and judge it as `gate compare` does."""
     _check(inconclusive, POLICIES, "--inconclusive")
     question = _question(worse_than, metric, reference)
-    within_s = _seconds(extend) if inconclusive == "extend" else 0.0
+    within_s = seconds("--extend", extend, none=True) if inconclusive == "extend" else 0.0
     from ullage.runs.reader import named
 
     before = [_opened(named(path, runs)) for path in baseline]
@@ -236,18 +236,6 @@ def _refuse_unlike(new: RunFolder, before: Sequence[RunFolder], allow: list[str]
 def _check(word: str, words: Sequence[str], option: str) -> None:
     if word not in words:
         raise typer.BadParameter(f"{option}: {word!r}: {nearest(word, words)}")
-
-
-def _seconds(text: str) -> float:
-    from pydantic import TypeAdapter, ValidationError
-
-    from ullage.common.quantities import Delay
-
-    try:
-        seconds: float = TypeAdapter(Delay).validate_python(text)
-    except ValidationError:
-        raise typer.BadParameter(f"--extend: {text!r} is no time such as 10m") from None
-    return seconds
 
 
 def _end(

@@ -98,12 +98,12 @@ def main() -> None:
             sys.exit(ExitCode.DONE)
         raise
     except OSError as error:
-        _fail(_said(error))
+        _fail(_catalogued(error))
     except ExceptionGroup as several:  # of those who work side by side
         first = _first(several)
         if first is None:
             raise
-        _fail(_said(first))
+        _fail(_catalogued(first))
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)
 
@@ -121,7 +121,7 @@ def _first(several: ExceptionGroup[Exception]) -> UllageError | OSError | None:
     return first if isinstance(first, UllageError | OSError) else None
 
 
-def _said(error: UllageError | OSError) -> UllageError:
+def _catalogued(error: UllageError | OSError) -> UllageError:
     """An OSError as an error of the catalogue."""
     if isinstance(error, UllageError):
         return error

@@ -156,7 +156,7 @@ def log_command(
 
     file, logger = readings.source(name)
     readings.stretches_of(file, logger)
-    form: readings.Form = "csv" if as_csv else "json" if as_json else "text"
+    form: readings.OutputForm = "csv" if as_csv else "json" if as_json else "text"
     readings.print_log(file, form, logger if follow else None, follow=follow)
 
 

@@ -68,6 +68,20 @@ def labelled(plan: Plan, texts: Iterable[str] | None) -> Plan:
         ) from None
 
 
+def seconds(option: str, text: str, *, none: bool = False) -> float:
+    """A duration as in a plan; with `none` it may be 0."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from ullage.common.faults import first_message
+    from ullage.common.quantities import Delay, Seconds
+
+    kind: TypeAdapter[float] = TypeAdapter(Delay if none else Seconds)
+    try:
+        return kind.validate_python(text)
+    except ValidationError as error:
+        raise typer.BadParameter(f"{option}: {first_message(error)}") from None
+
+
 def share(option: str, text: str, example: str, above: float = 0) -> float:
     """A fraction below 1 or a percentage, as in a plan."""
     from pydantic import TypeAdapter, ValidationError

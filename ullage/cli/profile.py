@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ullage.cli.options import Json, RunsOption
+from ullage.cli.options import Json, RunsOption, seconds
 from ullage.common.console import escape, print_json, stderr
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.runs import RUNS
@@ -79,7 +79,7 @@ def profile_command(
         raise typer.BadParameter(
             "a command and --load are given, and only one of them may be: --load runs nothing"
         )
-    slowed, budget_s = _resources(resources), _seconds(budget)
+    slowed, budget_s = _resources(resources), seconds("--budget", budget)
     if save is not None:
         _writable(save)
     folder = None if run is None else named(run, runs)
@@ -162,15 +162,3 @@ def _resources(text: str) -> "tuple[Resource, ...]":
             raise typer.BadParameter(f"--resources: {resource} {reason}")
         resources.append(resource)
     return tuple(resources)
-
-
-def _seconds(text: str) -> float:
-    from pydantic import TypeAdapter, ValidationError
-
-    from ullage.common.quantities import Seconds
-
-    try:
-        return TypeAdapter(Seconds).validate_python(text)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise typer.BadParameter(f"--budget: {reason}") from None

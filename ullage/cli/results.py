@@ -206,9 +206,9 @@ def export_command(
     if energy:
         data = energy_table.export(analysis, form)
     elif form in PICTURES:
-        from ullage.report.pictures import Look, picture_named
+        from ullage.report.pictures import PictureStyle, picture_named
 
-        data = picture_named(folder, analysis, picture or "ratios", form, Look(width, font))
+        data = picture_named(folder, analysis, picture or "ratios", form, PictureStyle(width, font))
     elif caption is not None:
         data = captioned(analysis, caption)
     else:

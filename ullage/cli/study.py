@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 study_app = typer.Typer(rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(help="Its name; `ullage study list` has them.")]
+StudyName = Annotated[str, typer.Argument(help="Its name; `ullage study list` has them.")]
 
 
 @study_app.command("list")
@@ -63,7 +63,7 @@ def _length(minutes: float) -> str:
 @study_app.command("show")
 @reads_folder
 def show_command(
-    name: Name,
+    name: StudyName,
     run: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -102,7 +102,7 @@ def show_command(
 
 @study_app.command("run")
 def run_command(
-    name: Name,
+    name: StudyName,
     *,
     quick: Annotated[
         bool, typer.Option("--quick", help="The short form: minutes on two cores.")

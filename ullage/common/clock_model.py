@@ -12,7 +12,7 @@ LARGEST: Final = 1e150
 """No other is further: its square is still a number."""
 
 
-class Model(BaseModel):
+class FrozenModel(BaseModel):
     """Immutable, nothing unknown in it, and no number that cannot be calculated with."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,7 +36,7 @@ def _is_bounded(value: Any) -> bool:
     return not isinstance(value, float) or abs(value) <= LARGEST
 
 
-class Rate(Model):
+class CounterRate(FrozenModel):
     """Ticks per second of a counter.
 
     The uncertainties are against CLOCK_MONOTONIC_RAW; None: nobody vouches for it.
@@ -51,7 +51,7 @@ class Rate(Model):
     source: Literal["exact", "crystal", "base-mhz", "hypervisor", "firmware", "fitted"]
 
 
-class Synchrony(Model):
+class Synchrony(FrozenModel):
     """The counters of the cores, compared by messages between them."""
 
     cpus: list[int]
@@ -65,7 +65,7 @@ class Synchrony(Model):
     """Cores that could not be compared."""
 
 
-class Facts(Model):
+class CounterFacts(FrozenModel):
     """What was found out about this machine's counter."""
 
     readable: bool
@@ -81,14 +81,14 @@ class Facts(Model):
     virtual_machine: bool
     vmclock: bool
     """The hypervisor tells about live migrations (/dev/vmclock0), and we may read it."""
-    stated: Rate | None
+    stated: CounterRate | None
     """As the processor, firmware or hypervisor states it."""
-    rate: Rate | None
+    rate: CounterRate | None
     """As measured against CLOCK_MONOTONIC_RAW."""
     synchrony: Synchrony | None
 
 
-class Promise(Model):
+class Promise(FrozenModel):
     """What the clock promises. Values of one thread are strictly increasing in any case."""
 
     source: Literal["counter", "monotonic-raw"]
@@ -99,7 +99,7 @@ class Promise(Model):
     """Ordered values of different threads never go back by more; None: not to be compared."""
     cores: int | None
     """How many cores that was found out for; None where cores do not matter."""
-    rate: Rate
+    rate: CounterRate
     drift_ppb: int | None
     """More than this between counter and kernel's clock counts as a jump."""
     reasons: list[str]

@@ -13,9 +13,9 @@ from ullage import __version__
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
 from ullage.common.quantities import format_seconds, many
 from ullage.engine import resolved
-from ullage.engine.estimate import History, learn_from, provision_key
+from ullage.engine.estimate import DurationHistory, learn_from, provision_key
 from ullage.engine.fleet import Fleet
-from ullage.engine.progress import Outcome, Progress
+from ullage.engine.progress import Progress, RunOutcome
 from ullage.engine.resolved import programs
 from ullage.engine.session import Session
 from ullage.engine.turn import run as run_turn
@@ -75,14 +75,14 @@ class Engine(Session):
         self.trials: dict[str, Trial] = {}
         self.spent_s = 0.0
         self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
-        self.history = History()
+        self.history = DurationHistory()
         self.parity: tuple[Parity, ...] = ()
         self.image: ImageRecord | None = None
         self.fleet: Fleet | None = None
         self.room: Room
         self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> RunOutcome:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
         with Journal(self.folder) as self.journal:
             self._take_up()
@@ -355,9 +355,9 @@ class Engine(Session):
         learn_from(self.history, providers, self.trials.values())
         self.history.save()
 
-    def _outcome(self, reason: str) -> Outcome:
+    def _outcome(self, reason: str) -> RunOutcome:
         trials = list(self.trials.values())
-        return Outcome(
+        return RunOutcome(
             folder=self.folder,
             reason=reason,
             blocks=len({done.block for done in trials}),

@@ -20,7 +20,7 @@ LEARN = 0.3
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     """Seconds, for a whole plan."""
 
     provision_s: float
@@ -59,7 +59,7 @@ class Estimate:
         return max(1, generations) * self.provision_s + blocks * self.block_s
 
 
-class History:
+class DurationHistory:
     """Seconds that things took on this host, kept in the cache directory."""
 
     def __init__(self, file: Path | None = None) -> None:
@@ -98,7 +98,7 @@ def provision_key(provider: str) -> str:
     return f"provision/{provider}"
 
 
-def estimate(plan: Plan, matrix: Matrix, history: History) -> Estimate:
+def estimate(plan: Plan, matrix: Matrix, history: DurationHistory) -> TimeEstimate:
     """Add up what each cell is expected to take.
 
     Both trials of a duet run at the same time, so the pair takes what the slower one takes.
@@ -128,7 +128,7 @@ def estimate(plan: Plan, matrix: Matrix, history: History) -> Estimate:
         for provider in {environment.provider for environment in matrix.environments}
     )
     blocks = plan.blocks
-    return Estimate(
+    return TimeEstimate(
         provision_s,
         block_s,
         blocks.min,
@@ -139,7 +139,9 @@ def estimate(plan: Plan, matrix: Matrix, history: History) -> Estimate:
     )
 
 
-def learn_from(history: History, providers: dict[str, str], trials: Iterable[Trial]) -> None:
+def learn_from(
+    history: DurationHistory, providers: dict[str, str], trials: Iterable[Trial]
+) -> None:
     """Learn from the trials that worked; `providers` maps environment → provider."""
     for trial in trials:
         if trial.status == "ok":

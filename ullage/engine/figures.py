@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from ullage.runs.pairs import repeated
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats.interval import mean
-from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.base import Figures, InvalidTrialError, Output
 
 if TYPE_CHECKING:
     from ullage.plan.matrix import Case
 
-Figures = dict[str, Scalar | Curve]
-"""Metric → value."""
 Mean = Callable[[Sequence[float]], float]
 
 

@@ -32,7 +32,7 @@ from ullage.meters.perf.sampler import Sampler, started
 from ullage.plan.instances import HOST, InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
-from ullage.runs.events import ClockSaid, Provisioned, Reason, Synchronised, Trial
+from ullage.runs.events import ProcessClock, Provisioned, Reason, Synchronised, Trial
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import Conducted
 
@@ -211,8 +211,8 @@ class Fleet:
     def obstacle(self, environment: str, case: Case) -> Reason | None:
         """Why the case cannot run there.
 
-        An instance could not be made anew or not be prepared, a program is not there, or too many
-        trials failed alike.
+        An instance could not be made again or prepared, a program is missing, or too many trials
+        failed alike.
         """
         unmade = (self._unmade.get(key) for key in self._keys_of(environment, case))
         return (
@@ -389,7 +389,7 @@ class Fleet:
                     epoch_ns=now_ns(),
                     seconds=time.monotonic() - started,
                     facts=dict(instance.agent.facts),
-                    clock=ClockSaid(**asdict(instance.agent.clock_claims)),
+                    clock=ProcessClock(**asdict(instance.agent.clock_claims)),
                 )
             )
         self._tell_clocks(instances)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ullage.engine.estimate import Estimate, History, estimate
+from ullage.engine.estimate import DurationHistory, TimeEstimate, estimate
 from ullage.engine.pilot import (
-    Comparison,
     Pilot,
+    PlannedComparison,
     Suggestion,
     comparisons,
     learn,
@@ -19,7 +19,7 @@ from ullage.engine.triallength import Length, better_lengths
 from ullage.plan.matrix import Matrix
 from ullage.plan.schedule import Turn
 from ullage.plan.schema import Plan
-from ullage.runs.leaving import Cell, nobody_needs
+from ullage.runs.leaving import CellKey, nobody_needs
 from ullage.runs.reader import RunFolder
 from ullage.stats.planning import Aim, Outlook, decided_after, expected_units, outlook
 from ullage.stats.stop import Race, StopRule
@@ -35,7 +35,7 @@ class Forecast:
 
     plan: Plan
     matrix: Matrix
-    time: Estimate
+    time: TimeEstimate
     order: tuple[Turn, ...]
     aim: Aim
     blocks_each: int | None
@@ -45,14 +45,14 @@ class Forecast:
     """Units to look at: the fewest, those expected and the most."""
     expected: int | None
     """Units after which it is expected to end, by the pilot's spreads; None: they are not known."""
-    planned: dict[Comparison, Outlook]
+    planned: dict[PlannedComparison, Outlook]
     """By the pilot's spreads."""
     assumed: tuple[Outlook, ...]
     """With spreads to choose from, where no pilot tells any."""
     suggestion: Suggestion | None
     lengths: tuple[Length, ...]
     """Of trials, where the pilot says that shorter ones are worth more."""
-    leaves: dict[Comparison, int | None]
+    leaves: dict[PlannedComparison, int | None]
     """Of a plan that races: the units after which each is decided, if the pilot's figures are the
     truth; None: not in this run."""
 
@@ -63,7 +63,7 @@ class Forecast:
 
     @property
     def raced_s(self) -> float | None:
-        """How long the run then takes; None: nothing is known of who leaves."""
+        """How long the run then takes; None: it is not known which comparisons will leave."""
         if not self.leaves:
             return None
         units = max(units or self.aim.rule.max_blocks for units in self.leaves.values())
@@ -74,7 +74,7 @@ class Forecast:
 
     def _turns(self, number: int) -> tuple[Turn, ...]:
         """What is left of a block."""
-        staying: set[Cell] = {
+        staying: set[CellKey] = {
             (comparison.environment, comparison.workload)
             for comparison, units in self.leaves.items()
             if units is None or units * (self.blocks_each or 1) > number
@@ -89,7 +89,7 @@ class Forecast:
 def foresee(plan: Plan, matrix: Matrix, pilot: RunFolder | None, runs: Path) -> Forecast:
     """Look ahead. pilot: the run to learn from; None: the newest in `runs` with the same cells."""
     blocks, every = plan.blocks, plan.repeat.instances
-    time = estimate(plan, matrix, History())
+    time = estimate(plan, matrix, DurationHistory())
     # One generation is like none: the interval is about these instances, and counts blocks.
     blocks_each = every if every is not None and time.blocks_reached // every > 1 else None
     until = blocks.until.half_width if blocks.until else None

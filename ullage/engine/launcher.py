@@ -31,7 +31,7 @@ PATIENCE_S: Final = 5.0
 LINGER_S: Final = 30.0
 """So long may what a program had started go on after its end."""
 
-Start = Callable[[Part], Awaitable[object]]
+StartPart = Callable[[Part], Awaitable[object]]
 
 
 class Requests:
@@ -77,7 +77,7 @@ class Launcher:
         self.parts: list[Part] = []
         self._watchers: list[asyncio.Task[None]] = []
 
-    async def run(self, start: Start) -> None:
+    async def run(self, start: StartPart) -> None:
         """Until the program has ended, and all that it had started.
 
         TrialFailedError for a request that cannot be met, and when one of them ended badly or does
@@ -96,7 +96,7 @@ class Launcher:
         finally:
             await _cancelled(ended, listening, *self._watchers)
 
-    async def _listen(self, start: Start, ended: asyncio.Task[None]) -> None:
+    async def _listen(self, start: StartPart, ended: asyncio.Task[None]) -> None:
         """Take requests and watch what was started, until the program has ended."""
         assert self.by.process is not None
         requests = Requests()

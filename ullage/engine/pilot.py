@@ -13,7 +13,7 @@ from ullage.common.errors import UllageError
 from ullage.plan.matrix import Matrix
 from ullage.plan.schema import Plan, Until
 from ullage.runs.events import BlockDone, Started, Trial
-from ullage.runs.pairs import Cells, Series, comparison_key, pair
+from ullage.runs.pairs import Cells, TrialsByBlock, comparison_key, pair
 from ullage.runs.reader import RunFolder, find_runs
 from ullage.runs.records import Metric, Resolved
 from ullage.stats import LEAST_PAIRS
@@ -24,7 +24,7 @@ LEVELS = ("generation", "block", "iteration")
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PlannedComparison:
     """One primary comparison that a plan will make."""
 
     environment: str
@@ -36,10 +36,10 @@ class Comparison:
         return comparison_key(self.environment, self.workload, self.metric.name)
 
 
-def comparisons(matrix: Matrix) -> list[Comparison]:
+def comparisons(matrix: Matrix) -> list[PlannedComparison]:
     """The primary comparisons of a plan: the family of its verdicts."""
     return [
-        Comparison(environment.key, case.key, metric)
+        PlannedComparison(environment.key, case.key, metric)
         for environment in matrix.environments
         if environment.key != matrix.baseline and environment.again_of is None
         for case in matrix.cases
@@ -173,7 +173,7 @@ def _differing(resolved: Resolved, matrix: Matrix) -> Iterable[str]:
             yield case.key
 
 
-def _spread(mine: Series, theirs: Series, metric: Metric) -> Spread | None:
+def _spread(mine: TrialsByBlock, theirs: TrialsByBlock, metric: Metric) -> Spread | None:
     """Variance components of the log-ratios; None under two usable pairs."""
     good = [trial for trial in (*mine.values(), *theirs.values()) if trial.status == "ok"]
     iterations = min((len(trial.iterations) for trial in good), default=0)
@@ -189,7 +189,7 @@ def _spread(mine: Series, theirs: Series, metric: Metric) -> Spread | None:
     return Spread(variances, len(set(blocks)), len(set(generations)), fmean(logs))
 
 
-def _only(series: Series, number: int) -> dict[int, Trial]:
+def _only(series: TrialsByBlock, number: int) -> dict[int, Trial]:
     """The trials with the figures of that iteration as theirs."""
     return {
         block: trial.model_copy(update={"metrics": trial.iterations[number]})

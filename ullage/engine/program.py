@@ -8,7 +8,7 @@ from typing import Final
 from ullage.common.quantities import memory_bytes
 from ullage.common.text import printable
 from ullage.environments import Instance
-from ullage.environments.agent.client import Finished, Process
+from ullage.environments.agent.client import Process, ProgramEnd
 from ullage.runs.events import Reason
 from ullage.workloads.base import Output, Task
 
@@ -51,9 +51,9 @@ class Part:
     """One of the workload's tasks; else what one of them had started, what proves their work, or a
     neighbour."""
     process: Process | None = None
-    finished: Finished | None = None
+    finished: ProgramEnd | None = None
     memory_kills: int = 0
-    """As of `Output`."""
+    """As of `OutputStream`."""
 
     async def wait(self) -> None:
         """Until it has ended."""
@@ -103,11 +103,11 @@ class Part:
         """The end of what it printed, for a message."""
         return _tail(self._ended()[1])
 
-    def _ended(self) -> tuple[Finished, Process]:
+    def _ended(self) -> tuple[ProgramEnd, Process]:
         assert self.finished is not None and self.process is not None
         return self.finished, self.process
 
-    def _check_clock(self, done: Finished, instant_ns: int) -> None:
+    def _check_clock(self, done: ProgramEnd, instant_ns: int) -> None:
         """Start and end are told by the instance: they must fit what was seen from here.
 
         A guest whose clock runs slow, was stepped or lies would else hand us its own figure: tools

@@ -26,7 +26,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended."""
 
     folder: Path

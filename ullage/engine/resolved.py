@@ -14,7 +14,7 @@ from ullage.meters import METERS
 from ullage.plan import neighbours
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import NUISANCES, Plan, Repeat
-from ullage.runs.events import ClockSaid
+from ullage.runs.events import ProcessClock
 from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved, WorkloadRecord
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def _neighbour(planned: Environment) -> dict[str, str]:
     return {"neighbour": neighbours.in_words(neighbour, instances)} if neighbour else {}
 
 
-def own_clock() -> ClockSaid:
+def own_clock() -> ProcessClock:
     """What is to be said of the controller's clock."""
     promise = clock.promise()
-    return ClockSaid(
+    return ProcessClock(
         source=promise.source,
         ordered_ns=promise.ordered_ns,
         reasons=tuple(clock.stamp()[1]),

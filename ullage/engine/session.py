@@ -23,7 +23,7 @@ from ullage.runs.writer import Journal, now_ns
 
 
 def left() -> str:
-    """What this process has made and not removed, in one line: for who must end at once."""
+    """What this process has made and not removed, in one line: for an end at once."""
     mine = [
         f"{leftover.kind} {leftover.name}"
         for leftover in leftovers.find(own=True)

@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.engine import figures, trial_clocks
-from ullage.engine.figures import Figures
 from ullage.engine.launcher import Launcher
 from ullage.engine.program import LAG_NS, Part, TrialFailedError
 from ullage.engine.team import Team, context, workspace
 from ullage.environments import Instance
-from ullage.environments.agent.client import Command, Finished, Process
+from ullage.environments.agent.client import Command, Process, ProgramEnd
 from ullage.host import clock
 from ullage.plan import neighbours
 from ullage.runs.events import InstanceClock, Reason
 from ullage.runs.writer import disk_full_as_error
-from ullage.workloads.base import Conducted, Output, Task
+from ullage.workloads.base import Conducted, Figures, Output, Task
 
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 KILLED_S: Final = 30.0
 """A program has so long to be gone once it is killed; only the kernel can keep it longer."""
 
-Span = tuple[int, int]
+StartAndEnd = tuple[int, int]
 """Two instants, ns."""
 
 
@@ -53,7 +52,7 @@ class Attempt:
     teams: list[Team] = field(default_factory=list)
     rounds: list[list[Part]] = field(default_factory=list)
     """The programs of each iteration that has begun."""
-    conducted: list[tuple[Span, Output]] = field(default_factory=list)
+    conducted: list[tuple[StartAndEnd, Output]] = field(default_factory=list)
     """When the controller itself worked in each iteration, and what came of it."""
     closed: list[trial_clocks.Maps] = field(default_factory=list)
     """The clocks, after each iteration."""
@@ -188,7 +187,7 @@ class Attempt:
                 why = error.message if isinstance(error, UllageError) else _stays(part)
                 await self.fleet.give_up(part.instance, why)
 
-    def spans(self) -> list[Span | None]:
+    def spans(self) -> list[StartAndEnd | None]:
         """First start and last end of each iteration's work; None where none of it ended."""
         if self.conducted:
             return [span for span, _ in self.conducted]
@@ -210,7 +209,7 @@ class Attempt:
         """Whose programs take part in the work: neighbours do not."""
         return [m for team in self.teams for m in team.members if m not in team.neighbours]
 
-    def _finished_work(self) -> list[list[Finished]]:
+    def _finished_work(self) -> list[list[ProgramEnd]]:
         return [
             [
                 part.finished

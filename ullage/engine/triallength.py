@@ -20,7 +20,7 @@ LEAST_GAIN = 0.1
 """Of the time: for less nobody changes a plan."""
 LEAST_S = 1.0
 """No shorter trial is advised: a tool's first steps are a larger part of it."""
-Series = list[tuple[float, float]]
+TimedFigures = list[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _better(case: Case, pilot: RunFolder, plan: Plan) -> Length | None:
     return Length(case.key, now, best, time, {**written, "time_s": round(best)})
 
 
-def _stretches(case: Case, pilot: RunFolder) -> Iterator[Series]:
+def _stretches(case: Case, pilot: RunFolder) -> Iterator[TimedFigures]:
     """Of each block: when the trials of the workload began, and how far each is off its usual."""
     metric = next((m for m in case.metrics if m.primary and m.coordinate is None), None)
     if metric is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ullage.common.errors import RUN_DISK_FULL, UllageError
 from ullage.engine import trial_clocks
 from ullage.engine.program import Part, TrialFailedError
-from ullage.engine.trial import Attempt, Span
+from ullage.engine.trial import Attempt, StartAndEnd
 from ullage.host import clock
 from ullage.meters import Scene, metered
 from ullage.meters.guest import Guest
@@ -146,7 +146,7 @@ async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:
 async def _all_at_once(
     attempts: Sequence[Attempt], step: Callable[..., Awaitable[None]], *arguments: Any
 ) -> bool:
-    """A step of all that have not failed, at the same time; who fails at it holds up no other.
+    """A step of all that have not failed, at the same time; none waits for one that fails.
 
     True when all is well.
     """
@@ -196,7 +196,7 @@ def _judge_overlap(attempts: Sequence[Attempt]) -> None:
                 )
 
 
-def _overlap(first: Span | None, second: Span | None) -> float:
+def _overlap(first: StartAndEnd | None, second: StartAndEnd | None) -> float:
     """Share of the shorter of two spans that lies within the other."""
     if first is None or second is None:
         return 0.0

@@ -55,7 +55,7 @@ _SYSTEM: Final = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 
 
 @dataclass(frozen=True)
-class Request:
+class TryRequest:
     """What the user gave."""
 
     workload: Mapping[str, Any]
@@ -77,7 +77,7 @@ class Choice:
     absent: Mapping[str, str] = field(default_factory=dict)
 
 
-async def choose(request: Request) -> Choice:
+async def choose(request: TryRequest) -> Choice:
     """Ask each provider. One that was asked for must be there; else TRY_ALONE if only one is."""
     absent: dict[str, str] = {}
     for name in request.environments or ENVIRONMENTS:
@@ -139,7 +139,7 @@ def _owners(place: Path) -> list[str]:
 
 
 async def plan_for(
-    request: Request, names: tuple[str, ...], pilot: Path, progress: Progress
+    request: TryRequest, names: tuple[str, ...], pilot: Path, progress: Progress
 ) -> str:
     """Run the pilot in its folder, and write the plan. TRY_FAILED, TRY_TOO_SHORT."""
     spent_s, seconds = await _pilot(request, names[0], pilot, progress)
@@ -171,7 +171,7 @@ async def plan_for(
 
 
 async def _pilot(
-    request: Request, name: str, place: Path, progress: Progress
+    request: TryRequest, name: str, place: Path, progress: Progress
 ) -> tuple[float, float]:
     """Seconds that it took, its image being there; and of the work, once its caches are warm."""
     plan, document = schema.loads(_text(request, (name,), {"min": 1, "max": 1}, 1))
@@ -192,7 +192,7 @@ def _provider(name: str) -> type[environments.Provider]:
 
 
 def _text(
-    request: Request, names: tuple[str, ...], blocks: Mapping[str, Any], iterations: int
+    request: TryRequest, names: tuple[str, ...], blocks: Mapping[str, Any], iterations: int
 ) -> str:
     """The plan as a file."""
     plan: dict[str, Any] = {

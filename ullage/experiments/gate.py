@@ -37,7 +37,7 @@ def extended(
     judged: Callable[[RunFolder, int], Gate],
     within_s: float,
 ) -> Gate | None:
-    """What the run in `folder` shows, gone on with until it shows something or the time is over.
+    """What the run in `folder` shows; it goes on until it shows something or the time is over.
 
     judged: of a run, at the k-th look; 0: the only one. within_s: of all that is added. None: it
     was interrupted.

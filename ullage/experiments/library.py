@@ -20,7 +20,7 @@ from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.runchanges import Changes
 from ullage.analysis.tables import answer as tables
 from ullage.analysis.tables import table as sheets
-from ullage.analysis.tables.request import Criteria, Method, TableRequest
+from ullage.analysis.tables.request import Criteria, IntervalMethod, TableRequest
 from ullage.common.errors import RUN_INTERRUPTED, UllageError
 from ullage.common.text import clean
 from ullage.runs import RUNS, parquet
@@ -162,7 +162,7 @@ def compare(
     again: Mapping[str, str] | None = None,
     margin: float = 0.02,
     confidence: float = 0.95,
-    method: Method = "welch",
+    method: IntervalMethod = "welch",
     quantile: float | None = None,
     correction: Correction = "holm",
 ) -> Comparisons:
@@ -183,5 +183,7 @@ def compare(
 
 def compare_runs(before: Path | str, *later: Path | str) -> Changes:
     """What became of each overhead since a run: one change an overhead, with its interval."""
-    first, *others = [runchanges.Run.of(RunFolder.open(Path(path))) for path in (before, *later)]
+    first, *others = [
+        runchanges.ComparedRun.of(RunFolder.open(Path(path))) for path in (before, *later)
+    ]
     return runchanges.compare(first, others)

@@ -10,7 +10,7 @@ from ullage.common.errors import ExitCode
 from ullage.common.quantities import many
 from ullage.common.signals import interruptible
 from ullage.engine.engine import Engine
-from ullage.engine.progress import Outcome, Progress
+from ullage.engine.progress import Progress, RunOutcome
 from ullage.engine.session import left
 from ullage.experiments.preflight import BUSY
 from ullage.plan.matrix import Matrix
@@ -21,7 +21,7 @@ from ullage.runs.reader import RunFolder, typed
 
 def run_plan(
     plan: Plan, cells: Matrix, folder: Path, progress: Progress, *, resume: bool
-) -> Outcome | None:
+) -> RunOutcome | None:
     """Run it in `folder`, which has its plan. None: it was interrupted, and the user told so."""
     engine = Engine(plan, cells, folder, progress, resume=resume, judge=_leaving)
     try:
@@ -41,7 +41,7 @@ def _leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
     return overhead.leaving(folder)
 
 
-def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:
+def conclude(outcome: RunOutcome, *, as_json: bool) -> ExitCode:
     """The answer first, which needs no disk; then the derived files and the report."""
     # Nothing that measures is beside what computes and draws.
     from ullage.analysis import overhead, sentences  # noqa: PLC0415
@@ -67,7 +67,7 @@ def conclude(outcome: Outcome, *, as_json: bool) -> ExitCode:
     return ExitCode.SOME_CELLS_FAILED if outcome.failed else ExitCode.DONE
 
 
-def _say_counts(outcome: Outcome, page: Path) -> None:
+def _say_counts(outcome: RunOutcome, page: Path) -> None:
     stderr.print(
         f"{many(outcome.blocks, 'block')}, {many(outcome.trials, 'trial')}, "
         f"{outcome.failed} without figures; "

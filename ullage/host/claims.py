@@ -38,7 +38,7 @@ _claimed: Final[dict[str, int]] = {}
 
 
 @dataclass(frozen=True)
-class Controller:
+class ControllerProcess:
     """The process that works on a run, named so that a reused process id is not taken for it."""
 
     pid: int
@@ -54,12 +54,12 @@ class Controller:
         return self.boot_id == boot_id() and process_start_time(self.pid) == self.start_time
 
 
-def claim(tag: str, run: str | Path) -> Controller:
+def claim(tag: str, run: str | Path) -> ControllerProcess:
     """Make this process the controller of the tag: private directories, with its name in them.
 
     The claim ends with the process. RUN_IN_USE when another process holds it.
     """
-    controller = Controller(
+    controller = ControllerProcess(
         pid=os.getpid(),
         start_time=process_start_time(os.getpid()) or 0,
         boot_id=boot_id(),
@@ -114,7 +114,7 @@ def living(but: str) -> list[str]:
     return [owner.run for owner in owners if owner is not None and owner.alive]
 
 
-def controller(tag: str) -> Controller | None:
+def controller(tag: str) -> ControllerProcess | None:
     """Who claimed the tag; None when nobody did or the file cannot be understood."""
     try:
         with (state_dir(tag) / _CONTROLLER).open("rb") as file:
@@ -123,10 +123,10 @@ def controller(tag: str) -> Controller | None:
         return None
 
 
-def _controller(text: bytes) -> Controller | None:
+def _controller(text: bytes) -> ControllerProcess | None:
     try:
         fields = json.loads(text)
-        return Controller(
+        return ControllerProcess(
             pid=int(fields["pid"]),
             start_time=int(fields["start_time"]),
             boot_id=str(fields["boot_id"]),
@@ -152,7 +152,7 @@ def _places(uid: int) -> Iterator[Path]:
         yield state_root() / "claims"
 
 
-def _hold(tag: str, controller: Controller) -> int:
+def _hold(tag: str, controller: ControllerProcess) -> int:
     """The descriptor of the locked file."""
     fd, path = _open_first(tag)
     if not _lock(fd) or not _is_still(fd, path):
@@ -219,7 +219,7 @@ def _is_held(path: Path, uid: int) -> bool:
 
 
 def _pid_namespace() -> str:
-    """A process id says nothing to who is in another one."""
+    """A process id means nothing in another PID namespace."""
     return str(Path("/proc/self/ns/pid").readlink())
 
 

@@ -23,7 +23,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ullage.common.clock_model import Facts, Promise, Rate, Synchrony
+from ullage.common.clock_model import CounterFacts, CounterRate, Promise, Synchrony
 from ullage.common.errors import CLOCK_BAD_DISTORTION, CLOCK_NOT_BUILT, UllageError
 
 if TYPE_CHECKING:
@@ -95,9 +95,10 @@ __all__ = [
     "Client",
     "ContradictionError",
     "Correction",
+    "CounterFacts",
+    "CounterRate",
     "Counts",
     "Drift",
-    "Facts",
     "Fix",
     "Global",
     "Instant",
@@ -105,7 +106,6 @@ __all__ = [
     "Outcome",
     "Pending",
     "Promise",
-    "Rate",
     "Reading",
     "Rules",
     "Served",
@@ -156,10 +156,10 @@ if not TYPE_CHECKING:  # what needs no clock works where the extension module is
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 
 
-def facts() -> Facts:
+def facts() -> CounterFacts:
     """What was found out about this machine's counter. The first look takes about 25 ms."""
     require()
-    return Facts.model_validate_json(facts_json())
+    return CounterFacts.model_validate_json(facts_json())
 
 
 def promise() -> Promise:
@@ -168,7 +168,7 @@ def promise() -> Promise:
     return Promise.model_validate_json(promise_json())
 
 
-def refine() -> Rate:
+def refine() -> CounterRate:
     """Fit the counter's rate again, the later the better; used if it is better known. 2 ms."""
     require()
-    return Rate.model_validate_json(refine_json())
+    return CounterRate.model_validate_json(refine_json())

@@ -258,7 +258,9 @@ async def from_container(
     return replace(_load(place), reference=reference)
 
 
-async def _unpack_new(there: source.Source, place: Path, progress: Callable[[str], None]) -> None:
+async def _unpack_new(
+    there: source.ImageSource, place: Path, progress: Callable[[str], None]
+) -> None:
     work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
     try:
         directory = work / "image"
@@ -299,7 +301,7 @@ def _merge(saved: Path, tag: str | None, work: Path, tar: Path) -> tuple[str, Im
             tree.add(files.enter_context(layer.open("rb")))
         if not tree.files:
             raise LayerError("it holds no file")
-        config = configured(image.configuration.config or archive.Settings(), tree)
+        config = configured(image.configuration.config or archive.ImageSettings(), tree)
         for name in _MOUNT_POINTS:
             tree.mount_point(name)
         tree.empty_file("ullage", "agent")

@@ -342,7 +342,7 @@ def _remove_directory(leftover: Leftover) -> None:
 
 
 def _tagged(root: Path) -> list[Path]:
-    """Directories of runs. A link of such a name is none of them, and nothing goes through it."""
+    """Directories of runs. A link with such a name does not count, and is never followed."""
     return [
         path
         for path in _listed(root)
@@ -351,7 +351,7 @@ def _tagged(root: Path) -> list[Path]:
 
 
 def _owner(*places: Path) -> int:
-    """Whose the first of them is that is there; root's when all have gone."""
+    """The owner of the first of them that exists; root when all have gone."""
     for place in places:
         with contextlib.suppress(OSError):
             return place.lstat().st_uid

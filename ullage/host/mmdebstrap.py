@@ -57,7 +57,7 @@ _LEAVE_S: Final = 30.0
 
 
 @dataclass(frozen=True)
-class Source:
+class AptSource:
     """One place that apt fetches from."""
 
     uri: str
@@ -104,7 +104,9 @@ async def bootstrap(
                 reason=f"{package!r} is not the name of a Debian package",
                 suggestion="names are lower-case letters, digits, `+`, `-` and `.`",
             )
-    places = host_sources() if snapshot is None else [Source(snapshot, SUITE, ("main",), old=True)]
+    places = (
+        host_sources() if snapshot is None else [AptSource(snapshot, SUITE, ("main",), old=True)]
+    )
     sources = [source.line() + "\n" for source in places]
     (work / "sources.list").write_text("".join(sources), encoding="utf-8")
     (work / "apt.conf").write_text(await _host_options(), encoding="utf-8")
@@ -132,12 +134,12 @@ async def bootstrap(
         raise _failure(stderr)
 
 
-def host_sources() -> list[Source]:
+def host_sources() -> list[AptSource]:
     """Where this host's apt gets the suite from; empty: mmdebstrap's own default is right."""
     files = [path for path in _SOURCES if path.is_file()]
     if _SOURCES[1].is_dir():
         files += sorted(_SOURCES[1].iterdir())
-    sources: list[Source] = []
+    sources: list[AptSource] = []
     for path in files:
         text = path.read_text(encoding="utf-8", errors="replace")
         if path.suffix == ".list":
@@ -149,21 +151,23 @@ def host_sources() -> list[Source]:
     ours = [s for s in sources if s.suite in suites and "main" in s.components]
     if not any(source.suite == SUITE for source in ours):
         return []
-    return sorted({Source(s.uri, s.suite, ("main",), s.signed_by) for s in ours}, key=Source.line)
+    return sorted(
+        {AptSource(s.uri, s.suite, ("main",), s.signed_by) for s in ours}, key=AptSource.line
+    )
 
 
-def one_line_sources(text: str) -> Iterator[Source]:
+def one_line_sources(text: str) -> Iterator[AptSource]:
     """The entries of a `sources.list` file: sources.list(5), one-line style."""
     for line in text.splitlines():
         match = re.match(r"deb\s+(?:\[([^]]*)\]\s*)?(\S+)\s+(\S+)\s+([^#]*)", line.strip())
         if match:
             signed = re.search(r"signed-by=(\S+)", match[1] or "")
-            yield Source(
+            yield AptSource(
                 match[2], match[3], tuple(match[4].split()), _key(signed[1] if signed else "")
             )
 
 
-def deb822_sources(text: str) -> Iterator[Source]:
+def deb822_sources(text: str) -> Iterator[AptSource]:
     """The entries of a `.sources` file: sources.list(5), deb822 style."""
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for stanza in re.split(r"\n\s*\n", lines):
@@ -179,7 +183,7 @@ def deb822_sources(text: str) -> Iterator[Source]:
         for uri in fields.get("uris", "").split():
             for suite in fields.get("suites", "").split():
                 components = tuple(fields.get("components", "").split())
-                yield Source(uri, suite, components, _key(fields.get("signed-by", "")))
+                yield AptSource(uri, suite, components, _key(fields.get("signed-by", "")))
 
 
 def hashes(lists: Path, versions: Mapping[str, str]) -> dict[str, str]:

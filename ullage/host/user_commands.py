@@ -127,6 +127,6 @@ def _run(argv: Sequence[str], deadline_s: float) -> str:
         start_new_session=True,
     )
     if done.returncode:
-        said = tail(done.stderr.decode(errors="replace")) or f"exit status {done.returncode}"
-        raise subprocess.SubprocessError(f"{argv[0]}: {said}")
+        last_words = tail(done.stderr.decode(errors="replace")) or f"exit status {done.returncode}"
+        raise subprocess.SubprocessError(f"{argv[0]}: {last_words}")
     return done.stdout[:_LONGEST_NAMES].decode(errors="replace")

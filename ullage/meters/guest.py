@@ -23,7 +23,7 @@ _PATIENCE_S: Final = 10.0
 _HZ: Final = 100
 """Ticks a second that Linux tells programs of (USER_HZ), on all machines that run our agent."""
 _NO_NUMBER: Final = re.compile("[0-9]{20}")
-"""What no counter of 64 bits is."""
+"""Longer than any counter of 64 bits."""
 _MOST: Final = {"1/s": 1e10, "B/s": 1e12, "1": 1e6}
 """No machine does more in a second: a guest that says so has no figure."""
 _CPU: Final = {

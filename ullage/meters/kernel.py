@@ -185,7 +185,7 @@ def _lines(text: str) -> Iterator[tuple[str, Counters]]:
 
 
 def _numbers(words: Iterable[str]) -> Counters:
-    """Up to the first that is none: what stands behind it is in nobody's column."""
+    """Up to the first word that is no number: what follows belongs to no column."""
     return tuple(map(int, takewhile(_COUNTER.fullmatch, words)))
 
 

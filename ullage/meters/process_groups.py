@@ -17,7 +17,7 @@ from ullage.host.paths import check_tag
 from ullage.meters import procfs
 from ullage.meters.base import Scene
 
-Group = Literal[
+ProcessGroup = Literal[
     "vcpu",
     "hypervisor",
     "vhost",
@@ -38,9 +38,9 @@ _VHOST: Final = "vhost-"
 _PROC: Final = Path("/proc")
 
 
-def members(scene: Scene, proc: Path = _PROC) -> dict[int, Group]:
+def members(scene: Scene, proc: Path = _PROC) -> dict[int, ProcessGroup]:
     """The processes of the trial's instances, as they are now."""
-    groups: dict[int, Group] = {}
+    groups: dict[int, ProcessGroup] = {}
     for place in _places(scene.tag, scene.instances):
         for pid in _pids(place):
             groups[pid] = _of_process(pid, proc)
@@ -53,7 +53,7 @@ def ends(scene: Scene) -> frozenset[int]:
     return frozenset(pid for place in places for pid in _pids(place))
 
 
-def of_thread(process: Group, name: str) -> Group:
+def of_thread(process: ProcessGroup, name: str) -> ProcessGroup:
     """Where a thread of such a process belongs."""
     if process == "hypervisor" and _VCPU.match(name):
         return "vcpu"
@@ -61,7 +61,7 @@ def of_thread(process: Group, name: str) -> Group:
     return "vhost" if process == "hypervisor" and name.startswith(_VHOST) else process
 
 
-def of_kernel(name: str) -> Group:
+def of_kernel(name: str) -> ProcessGroup:
     """Where a thread of the kernel belongs."""
     if name.startswith(_VHOST):
         return "vhost"
@@ -75,7 +75,7 @@ def comm(path: str) -> str:
     return (procfs.read(f"{path}/comm") or "").strip()
 
 
-def _of_process(pid: int, proc: Path) -> Group:
+def _of_process(pid: int, proc: Path) -> ProcessGroup:
     try:
         program = Path(f"{proc}/{pid}/exe").readlink().name
     except OSError:  # gone, or a thread of the kernel, which worked for a guest until Linux 6.4

@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 from ullage.host import clock
 from ullage.meters import process_groups, procfs
 from ullage.meters.base import Meter, Scene, share
-from ullage.meters.process_groups import Group
+from ullage.meters.process_groups import ProcessGroup
 from ullage.runs.records import Quantity
 
 _PROC: Final = Path("/proc")
-_INSTANCES: Final[tuple[Group, ...]] = ("vcpu", "hypervisor", "vhost", "programs", "agent")
-_KERNEL: Final[tuple[Group, ...]] = ("ksoftirqd", "kworker", "kernel_threads")
-_WAITING: Final[tuple[Group, ...]] = ("vcpu", "hypervisor")
+_INSTANCES: Final[tuple[ProcessGroup, ...]] = ("vcpu", "hypervisor", "vhost", "programs", "agent")
+_KERNEL: Final[tuple[ProcessGroup, ...]] = ("ksoftirqd", "kworker", "kernel_threads")
+_WAITING: Final[tuple[ProcessGroup, ...]] = ("vcpu", "hypervisor")
 _MOST: Final = 20_000
 """Threads: more are not looked at, and their time stays with `others`."""
 _names: dict[int, str] = {}
@@ -29,7 +29,7 @@ _names: dict[int, str] = {}
 class ThreadTimes(NamedTuple):
     """A thread, at one reading."""
 
-    group: Group
+    group: ProcessGroup
     ran_ns: int
     waited_ns: int
     """It could have run, and had no CPU."""
@@ -38,7 +38,7 @@ class ThreadTimes(NamedTuple):
 class ProcessTimes(NamedTuple):
     """A process of an instance, at one reading: what of it outlives its threads."""
 
-    group: Group
+    group: ProcessGroup
     ran_s: float
     """Of all its threads, also of those that have ended."""
     children_s: float
@@ -98,10 +98,12 @@ class ThreadsReading:
             figures |= {f"{name}_waited": waited[name] / seconds for name in _WAITING}
         return {"window": seconds, **figures}
 
-    def _threads(self, later: ThreadsReading) -> tuple[dict[Group, float], dict[Group, float]]:
+    def _threads(
+        self, later: ThreadsReading
+    ) -> tuple[dict[ProcessGroup, float], dict[ProcessGroup, float]]:
         """Seconds that the threads ran, and waited, which are there at the end."""
-        ran: dict[Group, float] = defaultdict(float)
-        waited: dict[Group, float] = defaultdict(float)
+        ran: dict[ProcessGroup, float] = defaultdict(float)
+        waited: dict[ProcessGroup, float] = defaultdict(float)
         for key, now in later.tasks.items():
             then = self.tasks.get(key)
             if then is None or then.ran_ns > now.ran_ns:  # a new one, or one with an old number
@@ -110,7 +112,7 @@ class ThreadsReading:
             waited[now.group] += max(0, now.waited_ns - then.waited_ns) / 1e9
         return ran, waited
 
-    def _ended(self, later: ThreadsReading) -> Iterator[tuple[Group, float]]:
+    def _ended(self, later: ThreadsReading) -> Iterator[tuple[ProcessGroup, float]]:
         """Seconds of threads that have ended, from their processes; of those, from their parents.
 
         A process is told to its parent when that waits for it, with all that it ever ran: what it
@@ -187,9 +189,9 @@ class Threads(Meter):
         return {**figures, "collection": self._cost_s + time.thread_time() - began_s}
 
 
-def _visible_groups(before: ThreadsReading, later: ThreadsReading) -> list[Group]:
+def _visible_groups(before: ThreadsReading, later: ThreadsReading) -> list[ProcessGroup]:
     """Groups of which this host tells anything: what cannot be seen is no zero."""
-    groups: list[Group] = ["controller"]
+    groups: list[ProcessGroup] = ["controller"]
     if before.processes and later.processes:
         groups += [*_INSTANCES, "others"]
     if any(pid == tid and pid not in before.processes for pid, tid in before.tasks):
@@ -198,7 +200,7 @@ def _visible_groups(before: ThreadsReading, later: ThreadsReading) -> list[Group
 
 
 def _of_instances(
-    groups: Mapping[int, Group], proc: Path
+    groups: Mapping[int, ProcessGroup], proc: Path
 ) -> Iterator[tuple[tuple[int, int], ThreadTimes]]:
     for pid, group in groups.items():
         try:
@@ -213,7 +215,7 @@ def _of_instances(
 
 
 def _of_kernel(
-    groups: Mapping[int, Group], proc: Path
+    groups: Mapping[int, ProcessGroup], proc: Path
 ) -> Iterator[tuple[tuple[int, int], ThreadTimes]]:
     """Those that are in no instance's group; none where the kernel does not list them."""
     pids = procfs.whole(
@@ -229,14 +231,14 @@ def _of_kernel(
             yield (pid, pid), task
 
 
-def _task(group: Group, path: str) -> ThreadTimes | None:
+def _task(group: ProcessGroup, path: str) -> ThreadTimes | None:
     times = (procfs.read(f"{path}/schedstat") or "").split()
     if len(times) < 2 or not (times[0].isdecimal() and times[1].isdecimal()):
         return None
     return ThreadTimes(group, int(times[0]), int(times[1]))
 
 
-def _process(group: Group, path: str) -> ProcessTimes | None:
+def _process(group: ProcessGroup, path: str) -> ProcessTimes | None:
     """From the fields after the name, which may itself hold blanks and parentheses."""
     fields = (procfs.read(path) or "").rpartition(")")[2].split()
     if len(fields) < 15:

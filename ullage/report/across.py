@@ -1,4 +1,4 @@
-"""What several workloads of a run show together: how work scales, and who reaches whom how well."""
+"""What several workloads of a run show together: how work scales, who reaches whom."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from ullage.report.views import (
     ForestGroup,
     ForestPanel,
     ForestRow,
-    Part,
     Sentence,
+    SentencePart,
     mark,
 )
 from ullage.runs.reader import RunFolder
@@ -115,14 +115,14 @@ def summary(analysis: Analysis) -> str:
     )
 
 
-def _parts(sentence: str) -> Iterable[Part]:
+def _parts(sentence: str) -> Iterable[SentencePart]:
     for index, text in enumerate(re.split(r"\*\*(.+?)\*\*", sentence)):
         # The figure is what matters; its interval in brackets stays light.
         strong, bracket, interval = text.partition(" (") if index % 2 else ("", "", text)
         if strong:
-            yield Part(strong, strong=True)
+            yield SentencePart(strong, strong=True)
         if interval:
-            yield Part(bracket + interval)
+            yield SentencePart(bracket + interval)
 
 
 def cellar(analysis: Analysis) -> list[BarrelRow]:

@@ -10,7 +10,7 @@ from rich.table import Table
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.model import Analysis
 from ullage.analysis.energy import words
-from ullage.report.export import Sheet, cleaned, tabular
+from ullage.report.export import ExportedTable, cleaned, tabular
 from ullage.report.views import rich_table, tabulate
 
 _CELL: Final = (
@@ -66,7 +66,7 @@ repetitions and the meter; see `analysis.model.Energy`. The verdict is of the en
 
 def export(analysis: Analysis, form: str) -> bytes:
     """The table as `csv`, `json`, `latex` or `parquet`; EXPORT_UNKNOWN_FORMAT for anything else."""
-    sheet = Sheet(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
+    sheet = ExportedTable(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
     return sheet.written(form)
 
 

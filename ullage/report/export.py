@@ -104,7 +104,7 @@ def export(analysis: Analysis, form: str) -> bytes:
 
     EXPORT_UNKNOWN_FORMAT for anything else.
     """
-    sheet = Sheet(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
+    sheet = ExportedTable(analysis.run, COLUMNS, lambda: rows(analysis), lambda: _latex(analysis))
     return sheet.written(form, (*PICTURES, *TOOLS))
 
 
@@ -117,7 +117,7 @@ def refuse_picture(picture: str | None, form: str) -> None:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ExportedTable:
     """A table of a run that can be written in each format of `TABLES`."""
 
     run: str

@@ -29,7 +29,7 @@ from ullage.stats.quantiles import quantile
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredFigure:
     """One figure in one environment, trial by trial."""
 
     environment: EnvironmentRecord
@@ -58,13 +58,13 @@ class Measured:
         return [trial for trial in self.trials if self.value(trial) is None]
 
 
-def _measured(folder: RunFolder, unit: str | None = None) -> list[Measured]:
+def _measured(folder: RunFolder, unit: str | None = None) -> list[MeasuredFigure]:
     """The primary figures, curves left out; with `unit` only those in it."""
     trials: dict[tuple[str, str], list[Trial]] = {}
     for trial in folder.trials:
         trials.setdefault((trial.environment, trial.workload), []).append(trial)
     return [
-        Measured(environment, workload, metric, trials[cell])
+        MeasuredFigure(environment, workload, metric, trials[cell])
         for workload in folder.resolved.workloads
         for metric in workload.metrics
         if metric.primary and metric.coordinate is None and unit in (None, metric.unit)
@@ -81,7 +81,7 @@ def _why(trial: Trial) -> str:
     return clean(f"{trial.status}: {reason.code}: {reason.message}", 400)
 
 
-def _failures(measured: Iterable[Measured]) -> list[dict[str, str]]:
+def _failures(measured: Iterable[MeasuredFigure]) -> list[dict[str, str]]:
     """For tools that have no place for one."""
     return [
         {
@@ -141,7 +141,7 @@ def _pytest_benchmark(folder: RunFolder, analysis: Analysis) -> Any:
     }
 
 
-def _pytest_item(item: Measured) -> dict[str, Any]:
+def _pytest_item(item: MeasuredFigure) -> dict[str, Any]:
     sample = sorted(item.values)
     q1, median, q3 = (quantile(sample, q, 0.95).estimate for q in (0.25, 0.5, 0.75))
     mean = statistics.fmean(sample)
@@ -208,7 +208,7 @@ def _google_benchmark(folder: RunFolder, analysis: Analysis) -> Any:
     }
 
 
-def _google_times(item: Measured, trial: Trial) -> dict[str, Any]:
+def _google_times(item: MeasuredFigure, trial: Trial) -> dict[str, Any]:
     """Of the CPU only where the program's own was measured beside its time."""
     value = item.value(trial)
     if value is None:
@@ -220,7 +220,7 @@ def _google_times(item: Measured, trial: Trial) -> dict[str, Any]:
 def _reframe(folder: RunFolder, analysis: Analysis) -> Any:
     """`reframe --report-file`, as of `--reruns`: a run is a block, a test case is a trial."""
     host = folder.resolved.host
-    figures: dict[tuple[str, str], list[Measured]] = {}
+    figures: dict[tuple[str, str], list[MeasuredFigure]] = {}
     for item in _measured(folder):
         figures.setdefault((item.environment.key, item.workload.key), []).append(item)
     blocks: dict[int, list[dict[str, Any]]] = {}
@@ -242,7 +242,7 @@ def _reframe(folder: RunFolder, analysis: Analysis) -> Any:
     }
 
 
-def reframe_case(trial: Trial, figures: Sequence[Measured]) -> dict[str, Any]:
+def reframe_case(trial: Trial, figures: Sequence[MeasuredFigure]) -> dict[str, Any]:
     """A figure that it lacks fails the case, as one that it cannot extract does in ReFrame."""
     lacking = [item for item in figures if item.value(trial) is None]
     case = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 import altair as alt
 
 from ullage.analysis.causes import hotspots
-from ullage.analysis.causes.hotspots import WHO, CellHotspots, Course, RunHotspots
+from ullage.analysis.causes.hotspots import WHO, CellHotspots, CpuCourse, RunHotspots
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.text import clean
 from ullage.report import cores
@@ -163,7 +163,7 @@ def _cores(cell: CellHotspots) -> Table | None:
     return tabulate(caption, names, rows, numbers=names[1:])
 
 
-def _long(course: Course) -> bool:
+def _long(course: CpuCourse) -> bool:
     return any(len(values) >= hotspots.LEAST_PARTS for values in course.groups.values())
 
 
@@ -194,7 +194,7 @@ Stack = list[tuple[str, list[tuple[float, float]]]]
 """What a chart calls the groups, each with its lower and upper bound in each part."""
 
 
-def _stack(course: Course) -> Stack:
+def _stack(course: CpuCourse) -> Stack:
     """The groups on one another, those of one name as one."""
     parts = max(map(len, course.groups.values()))
     floor = [0.0] * parts

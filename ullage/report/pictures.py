@@ -44,7 +44,7 @@ _TEXT = (
 
 
 @dataclass(frozen=True)
-class Look:
+class PictureStyle:
     """How a picture is to be in a paper."""
 
     width_mm: float | None = None
@@ -67,7 +67,7 @@ class Look:
         return f"{_SIZE.sub(lambda _: next(sizes), head, count=2)}>{rest}"
 
 
-AS_DRAWN: Final = Look()
+AS_DRAWN: Final = PictureStyle()
 
 
 def export_charts(
@@ -92,7 +92,7 @@ def save(
 
 
 def picture_named(
-    folder: RunFolder, analysis: Analysis, name: str, form: str, look: Look = AS_DRAWN
+    folder: RunFolder, analysis: Analysis, name: str, form: str, look: PictureStyle = AS_DRAWN
 ) -> bytes:
     """One picture of the report, in light colours.
 
@@ -102,7 +102,7 @@ def picture_named(
 
 
 def picked(
-    named: Mapping[str, str], run: Path, name: str, form: str, look: Look = AS_DRAWN
+    named: Mapping[str, str], run: Path, name: str, form: str, look: PictureStyle = AS_DRAWN
 ) -> bytes:
     """The picture of that name among those of a run, name → SVG. EXPORT_UNKNOWN_PICTURE."""
     if name not in named:
@@ -152,9 +152,9 @@ def ratios(analysis: Analysis) -> str | None:
     return forest.draw(groups, _sheet(answer.forest_title(analysis), band))
 
 
-def _sheet(title: str, band: str = "") -> forest.Sheet:
+def _sheet(title: str, band: str = "") -> forest.ForestSheet:
     style = theme.resolve(_TEXT + forest.CSS)
-    return forest.Sheet(style, title, band, theme.LIGHT["bg"])
+    return forest.ForestSheet(style, title, band, theme.LIGHT["bg"])
 
 
 def vega_svg(chart: Drawing) -> str:

@@ -272,7 +272,7 @@ def folds(folder: RunFolder) -> list[Fold]:
 
 
 def _energy_meters(folder: RunFolder) -> Table:
-    """A row for each thing that a meter tells: how, of what, seen by whom, how exactly."""
+    """A row for each channel of a meter: method, scope, observer and accuracy."""
     rows = []
     for meter in folder.resolved.energy_meters:
         options = ", ".join(

@@ -55,14 +55,14 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Part:
+class SentencePart:
     text: str
     strong: bool = False
 
 
 @dataclass(frozen=True)
 class Sentence:
-    parts: tuple[Part, ...]
+    parts: tuple[SentencePart, ...]
     aside: bool = False
 
 

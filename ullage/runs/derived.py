@@ -20,7 +20,7 @@ def is_own(run: Path) -> bool:
 
 
 def place(run: Path, *, read_only: bool = False) -> Path:
-    """A folder that is there. read_only: nothing is put into the run's own."""
+    """An existing folder. read_only: nothing is written into the run's own."""
     if not read_only and is_own(run):
         return run
     status = run.stat()

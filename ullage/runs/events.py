@@ -10,12 +10,12 @@ from ullage.runs.records import (
     LARGEST,
     Count,
     Curve,
-    Difference,
     Digests,
     Finite,
     Metered,
+    NanosecondDifference,
     Nanoseconds,
-    Place,
+    Ordinal,
     Record,
     Scalar,
     Seconds,
@@ -71,7 +71,7 @@ class Reason(Record):
     message: str
 
 
-class ClockSaid(Record):
+class ProcessClock(Record):
     """What a process says of its clock."""
 
     source: Literal["counter", "monotonic-raw"]
@@ -87,7 +87,7 @@ class InstanceClock(Record):
     """An instance's clock during one trial."""
 
     shared: bool
-    looks: tuple[Place, ...]
+    looks: tuple[Ordinal, ...]
     """Numbers of the `synchronised` events that it was told by: before, and after."""
     messages: Count
     took_ns: Nanoseconds
@@ -95,7 +95,7 @@ class InstanceClock(Record):
     """No instant of its programs is further off, either way."""
     sure_ns: Nanoseconds
     """The same in 99.9 % of all cases."""
-    drifted_ns: Difference | None = None
+    drifted_ns: NanosecondDifference | None = None
     """How much further ahead it was after than before: what was corrected. None: it is shared."""
     drift_unsure_ns: Nanoseconds | None = None
     """That may be off by so much."""
@@ -112,14 +112,14 @@ class Trial(Record):
     event: Literal["trial"] = "trial"
     trial: str
     """`b003-t017`."""
-    block: Place
-    order: Place
+    block: Ordinal
+    order: Ordinal
     """Place in the block, over all groups."""
-    position: Place
+    position: Ordinal
     """Place among the environments of its group."""
     environment: str
     workload: str
-    generation: Place = 0
+    generation: Ordinal = 0
     """How often the plan's `repeat` had made all instances anew before it."""
     partner: str | None = None
     """Of a duet: the environment whose trial ran at the same time."""
@@ -167,7 +167,7 @@ class Started(Record):
     """Of this session: what it makes outside the run folder carries it."""
     resumed: bool
     boot_id: str
-    clock: ClockSaid | None = None
+    clock: ProcessClock | None = None
     """The controller's own: the global one."""
     files: Digests = Field(default={})
     """What it was given, as it was then: the plan."""
@@ -179,12 +179,12 @@ class Provisioned(Record):
     event: Literal["provisioned"] = "provisioned"
     environment: str
     instance: str
-    generation: Place = 0
+    generation: Ordinal = 0
     """As of the trials that it is made for."""
     epoch_ns: Nanoseconds
     seconds: Seconds
     facts: dict[str, Any]
-    clock: ClockSaid | None = None
+    clock: ProcessClock | None = None
 
 
 class Synchronised(Record):
@@ -194,14 +194,14 @@ class Synchronised(Record):
     epoch_ns: Nanoseconds
     environment: str
     instance: str
-    number: Place
+    number: Ordinal
     """Of this instance's looks since it was made."""
     why: Literal["connect", "thaw", "after"]
     shared: bool
     """One exchange, which shows that its time is the controller's."""
     at_ns: Nanoseconds
     """When the offset was this, by the controller's clock."""
-    offset_ns: Difference
+    offset_ns: NanosecondDifference
     """What the instance's clock was ahead."""
     hard_ns: Nanoseconds
     """The offset was not further off, whatever the paths of messages were."""
@@ -226,7 +226,7 @@ class BlockDone(Record):
     """Every cell of the block has its trial."""
 
     event: Literal["block"] = "block"
-    block: Place
+    block: Ordinal
     epoch_ns: Nanoseconds
     seconds: Seconds
 
@@ -243,7 +243,7 @@ class Judged(Record):
 
     event: Literal["judged"] = "judged"
     epoch_ns: Nanoseconds
-    blocks: Place
+    blocks: Ordinal
     """So many had been done."""
     left: tuple[CellLeft, ...]
     """In no later block: what was decided now, its second copy, and the baseline of a workload in

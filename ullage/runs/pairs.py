@@ -19,7 +19,7 @@ from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats import LEAST_PAIRS, Floats
 from ullage.stats.interval import collapse, log_ratio
 
-Series = Mapping[int, Trial]
+TrialsByBlock = Mapping[int, Trial]
 """Block → trial of one environment × workload."""
 
 
@@ -101,7 +101,7 @@ class Cells:
             if trial.block not in first or trial.order < first[trial.block].order:
                 first[trial.block] = trial
 
-    def series(self, environment: str, workload: str, partner: str | None = None) -> Series:
+    def series(self, environment: str, workload: str, partner: str | None = None) -> TrialsByBlock:
         """Block → trial; empty when the cell has none.
 
         partner: of a duet, the environment beside which the trials ran: the baseline has trials
@@ -115,7 +115,7 @@ class Cells:
         return self._series.get((environment, workload, partner), {})
 
 
-def pair(environment: Series, baseline: Series, metric: Metric) -> Paired:
+def pair(environment: TrialsByBlock, baseline: TrialsByBlock, metric: Metric) -> Paired:
     """Pair two series by block; curves at each coordinate, see `_pair_curves`."""
     blocks = sorted(environment.keys() & baseline.keys())
     both = [(environment[b], baseline[b]) for b in blocks]

@@ -345,7 +345,7 @@ _OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
 """DuckDB fetches extensions from a server: not here."""
 
 
-class Tables(Record):
+class TablesRecord(Record):
     """`tables.json`: what the tables beside it were made of, and what they held then."""
 
     format: Literal[2] = FORMAT
@@ -365,7 +365,7 @@ def write(folder: RunFolder, place: Path | None = None) -> dict[str, Path]:
     try:
         files = {name: _put(folder, name, place) for name in ROWS}
         digests = {file.name: digest(file, place) for file in files.values()}
-        tables = Tables(run=folder.path.name, stamp=folder.stamp, files=digests)
+        tables = TablesRecord(run=folder.path.name, stamp=folder.stamp, files=digests)
         put(place / _TABLES, sums.sealed(tables.model_dump_json(indent=1).encode()))
     except OSError as error:
         raise UllageError(
@@ -425,7 +425,7 @@ def _are_current(path: Path, place: Path) -> bool:
     """Are they of this folder, of what stands in it now, and as they were written?"""
     try:
         record = sums.opened(read_regular(place / _TABLES, root=place))
-        tables = Tables.model_validate_json(record)
+        tables = TablesRecord.model_validate_json(record)
         if (tables.run, tables.stamp) != (path.name, stamp(path)):
             return False
         files = {f"{name}.parquet": digest(place / f"{name}.parquet", place) for name in SCHEMAS}

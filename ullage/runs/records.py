@@ -75,9 +75,9 @@ LATEST_NS = 1 << 62
 """No instant is so late, by any clock: the sum of two fits in the tables' 64 bits."""
 
 Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
-Difference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
+NanosecondDifference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
 """Between two clocks, in nanoseconds."""
-Place = Annotated[int, Field(ge=0, lt=1 << 31)]
+Ordinal = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Of a block in the run, or within a block."""
 
 Finite = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
@@ -294,7 +294,7 @@ class Resolved(Record):
 
     format: Literal[2] = 2
     ullage: str
-    rules: Place = 1
+    rules: Ordinal = 1
     """Of the verdicts, as the ullage that made the run had them (`stats.RULES`)."""
     run: str
     tag: str

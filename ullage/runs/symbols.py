@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from ullage.runs.records import Nanoseconds, Place, Record
+from ullage.runs.records import Nanoseconds, Ordinal, Record
 
 MOST_BINS = 60
 """Equal parts of a trial in which its samples are counted, at most."""
@@ -40,21 +40,21 @@ class SymbolRow(Record):
     `generated code`; of `others` `kernel` or nothing."""
     symbol: str
     """The function; empty where only the object is known."""
-    samples: Place
+    samples: Ordinal
 
 
 class GroupOverTime(Record):
     """How often a group was seen in each part of a trial."""
 
     group: str
-    samples: tuple[Place, ...] = Field(min_length=1, max_length=MOST_BINS)
+    samples: tuple[Ordinal, ...] = Field(min_length=1, max_length=MOST_BINS)
 
 
 class GroupByCore(Record):
     """How often a group was seen on each core of the host, from the first to the last seen."""
 
     group: str
-    samples: tuple[Place, ...] = Field(min_length=1, max_length=MOST_CORES)
+    samples: tuple[Ordinal, ...] = Field(min_length=1, max_length=MOST_CORES)
 
 
 class CoreOverTime(Record):
@@ -63,7 +63,7 @@ class CoreOverTime(Record):
     core: int = Field(ge=0, lt=MOST_CORES)
     group: str
     """Or `other_end`; empty: of all who have no course of their own there."""
-    samples: tuple[Place, ...] = Field(min_length=1, max_length=MOST_BINS)
+    samples: tuple[Ordinal, ...] = Field(min_length=1, max_length=MOST_BINS)
 
 
 class Symbols(Record):
@@ -78,12 +78,12 @@ class Symbols(Record):
     """The trial's own, by the run's clock."""
     bound_ns: Nanoseconds
     """Its edges are no further off on the clock of the samples."""
-    lost: Place
+    lost: Ordinal
     """Samples and other records that the kernel could not deliver, at about that time."""
     rows: tuple[SymbolRow, ...]
-    rest: Place
+    rest: Ordinal
     """Samples in rows that were too small to keep."""
-    folded: Place = 0
+    folded: Ordinal = 0
     """Samples of functions that stand with their file, as one row: there were too many of them."""
     bin_ns: Nanoseconds = 0
     """The trial in equal parts of so long, the last one shorter by nanoseconds; 0: not counted."""

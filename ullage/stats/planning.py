@@ -220,7 +220,7 @@ FURTHER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class TrialNoise:
     """Noise of one kind of trial."""
 
     white: float
@@ -243,7 +243,7 @@ class Memory:
         return self.pair(length, rest, apart) * (length + rest)
 
 
-def memory(series: Iterable[Sequence[tuple[float, float]]], length: float) -> Memory | None:
+def memory(series: Iterable[Sequence[tuple[float, float]]], length: float) -> TrialNoise | None:
     """From stretches of trials of that length: (begin in seconds, log figure less its usual one).
 
     None where there are too few. The error of the slope is that of a jackknife over the stretches.
@@ -259,7 +259,7 @@ def memory(series: Iterable[Sequence[tuple[float, float]]], length: float) -> Me
     error = math.sqrt((n - 1) / n * float(np.sum((without - without.mean()) ** 2)))
     walk = 2 * max(0.0, slope)
     white = length * max(0.0, level + walk * length / 6 if slope > 0 else whole[3] / whole[0])
-    return Memory(white, walk, sure=slope > SURE * error)
+    return TrialNoise(white, walk, sure=slope > SURE * error)
 
 
 def _differences(stretch: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
@@ -282,7 +282,7 @@ def _line(sums: Floats) -> tuple[float, float]:
 
 
 def best_length(
-    noise: Memory, lengths: Sequence[float], now: float, rest: float, apart: float
+    noise: TrialNoise, lengths: Sequence[float], now: float, rest: float, apart: float
 ) -> tuple[float, float]:
     """The length at which a precision takes least time, and that time as a part of today's."""
     within = [length for length in lengths if now / FURTHER <= length <= now * FURTHER]

@@ -150,7 +150,7 @@ def averaged(deviation: float, step: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class FigureSteps:
     """How coarse the figures of both sides are, relative to their means.
 
     0 where no step is seen, or where the side's own noise averages the rounding out.
@@ -169,7 +169,7 @@ class Steps:
 
 def steps(
     environment: ArrayLike, baseline: ArrayLike, known: float = 0.0, *, averages: bool = True
-) -> Steps:
+) -> FigureSteps:
     """The steps of two sides that one tool measured, each relative to the mean of its side.
 
     A side's step is the largest of what its own figures show (`quantum`), of what those of both
@@ -187,7 +187,7 @@ def steps(
         mine, theirs = map(_present, sides)
         if min(mine.min(initial=1), theirs.min(initial=1)) > 0:
             relative.append(_relative(1 / mine, 1 / theirs, 0.0, averages))
-    return Steps(*(max(side) for side in zip(*relative, strict=True)))
+    return FigureSteps(*(max(side) for side in zip(*relative, strict=True)))
 
 
 def _present(values: Floats) -> Floats:

@@ -37,7 +37,7 @@ def order_statistics(x: Floats, ranks: Sequence[int]) -> list[float]:
         averages = (x[:, None] + x[None, :])[np.triu_indices(x.size)] / 2
         averages.partition(sorted({rank - 1 for rank in ranks}))
         return [float(averages[rank - 1]) for rank in ranks]
-    search = _Search.over(x)
+    search = _BoundSearch.over(x)
     by_rank: dict[int, float] = {}
     for rank in ranks:
         if rank not in by_rank:
@@ -101,7 +101,7 @@ class _Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _BoundSearch:
     x: Floats
     total: int
     thinned: Floats
@@ -110,7 +110,7 @@ class _Search:
     """All made so far, in order."""
 
     @classmethod
-    def over(cls, x: Floats) -> _Search:
+    def over(cls, x: Floats) -> _BoundSearch:
         n, total = x.size, x.size * (x.size + 1) // 2
         # Thinning to √n values leaves an error of the order of n averages: the first guess is good.
         thinned_size = min(math.isqrt(n), _MOST_THINNED)

@@ -63,7 +63,7 @@ REGISTRY: Final = Registry(
 
 WORKLOADS: tuple[type[AnyWorkload], ...] = REGISTRY.load(
     "mpi.b_eff_io.BEffIo",
-    "command.Command",
+    "command.OwnCommand",
     "network.connections.Connections",
     "pipelines.dedup.Dedup",
     "pipelines.ferret.Ferret",

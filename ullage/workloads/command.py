@@ -63,7 +63,7 @@ class CommandParameters(Parameters):
 
     @model_validator(mode="after")
     def _names_are_free(self) -> CommandParameters:
-        refuse_taken(self.metrics, Command.metrics)
+        refuse_taken(self.metrics, OwnCommand.metrics)
         return self
 
 
@@ -89,7 +89,7 @@ def refuse_failed_check(outputs: Outputs) -> None:
         )
 
 
-class Command(Workload[CommandParameters]):
+class OwnCommand(Workload[CommandParameters]):
     """Any program of yours, timed from outside: from just before it starts to when it has ended.
 
     It counts as done when it ends by itself with `expect_status`, has printed `expect_output`, and

@@ -129,7 +129,7 @@ SAMPLES_ABOVE: Final = 5
 """A quantile with fewer events above it would be a single event's tale."""
 
 LONGEST: Final = 1 << 16
-"""Characters of a report, for who does not expect more."""
+"""Characters of a report, unless its workload expects more."""
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 """Of a program that counts in 64 bits."""

@@ -67,8 +67,8 @@ def _pattern(text: str) -> str:
         groups = re2.compile(text, _QUIET).groups
     except re2.error as error:
         reason = error.args[0] if error.args else ""
-        told = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ValueError(f"not a regular expression of RE2: {told}") from None
+        message = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(f"not a regular expression of RE2: {message}") from None
     if groups != 1:
         raise ValueError(f"one (group) holds the figure; it has {groups}")
     return text

@@ -23,7 +23,7 @@ MOST: Final = 200
 PORT: Final = 8080
 LONGEST_RECORD: Final = 1 << 20
 
-_MADE: Final[tuple[Step, ...]] = ("asked", "chosen", "copied", "hello", "up")
+_UNTIL_UP: Final[tuple[Step, ...]] = ("asked", "chosen", "copied", "hello", "up")
 _SERVED: Final[tuple[Step, ...]] = ("up", "port_open", "replied")
 _SINCE_ASKED: Final[dict[str, Step]] = {
     "hello_time": "hello",
@@ -314,7 +314,7 @@ def _batch(outputs: Outputs) -> Batch:
 def _check_steps(instance: InstanceSteps, applied: bool) -> None:
     """All steps that it must have gone through, each after the one before."""
     steps = instance.steps
-    ways = [_MADE, ("asked", "addressed", "up")]
+    ways = [_UNTIL_UP, ("asked", "addressed", "up")]
     ways += [("copied", "booting", "hello")] if "booting" in steps else []
     ways += [_SERVED] if applied else []
     ways += [("addressed", "port_closed", "port_open")] if "port_closed" in steps else []

@@ -36,3 +36,7 @@ OMISSION: Final = (
     'G. Tene: How NOT to Measure Latency, 2013 ("coordinated omission"), and its generator, '
     "<https://github.com/giltene/wrk2>"
 )
+OPEN_OR_CLOSED: Final = (
+    "B. Schroeder, A. Wierman, M. Harchol-Balter: Open Versus Closed: A Cautionary Tale, "
+    "NSDI 2006, <https://www.usenix.org/conference/nsdi-06/open-versus-closed-cautionary-tale>"
+)

@@ -289,12 +289,12 @@ class _End(BaseModel):
     sum_received: _Moved
 
 
-class _Asked(BaseModel):
+class _TestStart(BaseModel):
     bytes: int
 
 
 class _Start(BaseModel):
-    test_start: _Asked
+    test_start: _TestStart
 
 
 class _Iperf(BaseModel):

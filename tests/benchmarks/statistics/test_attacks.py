@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.statistics.attacks import asked, counts
+from benchmarks.statistics.attacks import counts
+from benchmarks.statistics.attacks import figures as attack_figures
 from benchmarks.statistics.attacks.counts import Struck, false
 from benchmarks.statistics.attacks.folders import Layout, analysed, folder
 from benchmarks.statistics.attacks.regimes import ATTACKS, E0, Attack
@@ -92,9 +93,9 @@ def test_doubts_are_counted_beside_false_verdicts() -> None:
 
 
 def test_misses_that_are_told_make_up_for_coverage() -> None:
-    attack = next(attack for attack in ATTACKS if attack.name == asked.MEMORY[0])
+    attack = next(attack for attack in ATTACKS if attack.name == attack_figures.MEMORY[0])
     for hits, holds in ((195, True), (160, False)):
         covered, either = Share(150, 200), Share(hits, 200)
         struck = Struck(attack, 200, {"covered": covered, "covered or refused": either})
-        (figure,) = asked.figures([struck], [])
+        (figure,) = attack_figures.figures([struck], [])
         assert figure.holds is holds

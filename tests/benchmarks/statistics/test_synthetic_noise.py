@@ -16,7 +16,7 @@ from ullage.stats import Floats
 BY_NAME = {regime.name: regime for regime in SYNTHETIC}
 
 
-def made(name: str, campaigns: int, slots: int) -> Floats:
+def sample(name: str, campaigns: int, slots: int) -> Floats:
     return BY_NAME[name].series(np.random.default_rng(5), campaigns, slots)
 
 
@@ -42,34 +42,34 @@ def test_campaigns_are_not_the_same_noise(regime: Regime) -> None:
     ("name", "scale"), [("white", 0.05), ("AR(1)", 0.05), ("t3", 0.03 * math.sqrt(3))]
 )
 def test_mean_and_standard_deviation(name: str, scale: float) -> None:
-    series = made(name, 40_000, 8)
+    series = sample(name, 40_000, 8)
     # The mean of a campaign of AR(1) varies almost as one of its values does.
     assert abs(series.mean()) < 4 * scale / math.sqrt(40_000)
     assert series.std() == pytest.approx(scale, rel=0.05)
 
 
 def test_white_is_normal() -> None:
-    assert stats.kstest(made("white", 300, 10).ravel() / 0.05, "norm").pvalue > 0.01
+    assert stats.kstest(sample("white", 300, 10).ravel() / 0.05, "norm").pvalue > 0.01
 
 
 def test_t3_is_student() -> None:
-    assert stats.kstest(made("t3", 300, 10).ravel() / 0.03, stats.t(3).cdf).pvalue > 0.01
+    assert stats.kstest(sample("t3", 300, 10).ravel() / 0.03, stats.t(3).cdf).pvalue > 0.01
 
 
 def test_drift_rises_or_falls_by_a_fifth_in_ten_minutes() -> None:
-    series = made("linear drift", 400, 601)
+    series = sample("linear drift", 400, 601)
     slopes = [float(np.polyfit(np.arange(601), x, 1)[0]) * 600 for x in series]
     np.testing.assert_allclose(np.abs(slopes), 0.2, atol=0.02)
     assert 0.4 < np.mean(np.array(slopes) > 0) < 0.6
 
 
 def test_the_walk_spreads_with_the_root_of_time() -> None:
-    series = made("random walk", 20_000, 101)
+    series = sample("random walk", 20_000, 101)
     assert series[:, 100].var() - series[:, 0].var() == pytest.approx(100 * 0.01**2, rel=0.06)
 
 
 def test_speeds_are_those_of_our_machine() -> None:
-    series = made("speeds", 2000, 200)
+    series = sample("speeds", 2000, 200)
     levels = -np.log(np.array(noise.SPEEDS))
     levels -= levels.mean()
     nearest = np.abs(series[..., None] - levels).argmin(axis=-1)
@@ -81,15 +81,15 @@ def test_speeds_are_those_of_our_machine() -> None:
 
 
 def test_outliers_are_doublings_and_on_one_side() -> None:
-    series = made("outliers", 2000, 100)
+    series = sample("outliers", 2000, 100)
     assert np.mean(series > 0.35) == pytest.approx(0.02, abs=0.002)
     assert np.median(series[series > 0.35]) == pytest.approx(math.log(2), abs=0.005)
     assert not (series < -0.35).any()
 
 
 def test_autocorrelation() -> None:
-    assert lag_one(made("AR(1)", 2000, 50)) == pytest.approx(0.9, abs=0.02)
-    assert abs(lag_one(made("white", 2000, 50))) < 0.01
+    assert lag_one(sample("AR(1)", 2000, 50)) == pytest.approx(0.9, abs=0.02)
+    assert abs(lag_one(sample("white", 2000, 50))) < 0.01
 
 
 def test_pink_noise_falls_as_one_over_f_and_has_its_spread() -> None:
@@ -102,14 +102,14 @@ def test_pink_noise_falls_as_one_over_f_and_has_its_spread() -> None:
 
 
 def test_a_step_lasts_a_block() -> None:
-    series = made("steps", 4000, 24)
+    series = sample("steps", 4000, 24)
     within = np.corrcoef(series[:, 0], series[:, 11])[0, 1]
     assert within == pytest.approx(0.1**2 / (0.1**2 + 0.03**2), abs=0.03)
     assert abs(np.corrcoef(series[:, 11], series[:, 12])[0, 1]) < 0.05
 
 
 def test_skewed_noise_never_helps_and_has_no_mean() -> None:
-    series = made("skewed", 20_000, 10)
+    series = sample("skewed", 20_000, 10)
     assert series.min() > -noise.SKEWED_MEAN
     assert stats.skew(series.ravel()) > 2
     assert abs(series.mean()) < 4 * series.std() / math.sqrt(series.size)

@@ -21,7 +21,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.agent import clock as agent_clock
 from ullage.environments.agent.client import AgentClient, Command
-from ullage.environments.agent.clock import ClockMap, Look, Series
+from ullage.environments.agent.clock import ClockLooks, ClockMap, Look
 from ullage.environments.agent.frames import FrameError, Message
 from ullage.host import clock
 
@@ -268,8 +268,8 @@ def test_how_far_cores_are_apart() -> None:
         assert agent_clock.apart_ns(claims(0), {}) == agent_clock.UNPROMISED_NS
 
 
-def series(offsets: Sequence[int], step_ns: int = 10**8) -> Series:
-    looks = Series()
+def series(offsets: Sequence[int], step_ns: int = 10**8) -> ClockLooks:
+    looks = ClockLooks()
     for number, offset in enumerate(offsets):
         looks.add(look(10**12 + number * step_ns, offset))
     return looks
@@ -287,12 +287,12 @@ def test_the_residual_is_what_a_line_leaves() -> None:
 def test_a_long_series_stays_short() -> None:
     long_series = series([0] * 1000)
     assert long_series.residual_ns() == 0
-    assert len(long_series._fixes) <= Series.MOST
+    assert len(long_series._fixes) <= ClockLooks.MOST
 
 
 def test_a_halt_that_the_first_look_would_take_for_drift_begins_a_series() -> None:
     """A guest was halted for 4 ms, 25 ms after a look; its first look was 9 s before."""
-    looks = Series()
+    looks = ClockLooks()
     for at_ms, offset in ((0, 0), (8_580, 38_000), (8_605, -4_200_000), (14_968, -4_160_000)):
         looks.add(look(10**12 + at_ms * 10**6, offset))
     assert looks.residual_ns() is None

@@ -13,7 +13,7 @@ import jsonschema
 from tests.support import commandkit
 from tests.support.commandkit import Done
 from ullage.common import errors
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 
 KEY = "000102030405060708090a0b0c0d0e0f"
 
@@ -49,7 +49,7 @@ def end(process: subprocess.Popen[str]) -> str:
     return stdout
 
 
-def valid(model: type[Model], text: str) -> None:
+def valid(model: type[FrozenModel], text: str) -> None:
     """JSON that the model's own JSON Schema allows, and that holds nothing else."""
     jsonschema.validate(json.loads(text), model.model_json_schema(mode="serialization"))
 

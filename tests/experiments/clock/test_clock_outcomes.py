@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ullage.cli.main import app
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.experiments.clock import lab
 from ullage.experiments.clock.outcomes import (
     CostOutcome,
@@ -21,7 +21,7 @@ from ullage.experiments.clock.outcomes import (
 WRITTEN: dict[str, list[Any]] = json.loads(
     (Path(__file__).parent / "data" / "outcomes.json").read_text()
 )
-MODELS: dict[str, type[Model]] = {
+MODELS: dict[str, type[FrozenModel]] = {
     "cost": CostOutcome,
     "ecp": EcpOutcome,
     "loops": LoopsOutcome,

@@ -138,7 +138,7 @@ def test_no_words_break_the_parsers(words: list[str]) -> None:
 SECOND = 1_000_000_000
 
 
-def made(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> ClockReadings:
+def readings(kernel_ppm: list[float], *, step_ns: int = 0, step_at: int = -1) -> ClockReadings:
     """A guest's clocks, 100 readings a second; each rate is held for a second."""
     rates = np.repeat(1 + np.array(kernel_ppm) / 1e6, 100)
     raw = 10 * SECOND + np.arange(len(rates), dtype=np.int64) * 10_000_000
@@ -165,21 +165,21 @@ def exchanges(series: ClockReadings, error_ppm: float, noise_ns: int = 0) -> lis
 def test_the_rate_is_found_through_whatever_the_daemon_does(
     error: float, kernel: list[float]
 ) -> None:
-    series = made(kernel)
+    series = readings(kernel)
     rate = series.rate(exchanges(series, error))
     assert rate.error_ppb == pytest.approx(error * 1e3, abs=5)
     assert rate.bound_ppb > 0
 
 
 def test_the_bound_holds_for_readings_as_bad_as_they_may_be() -> None:
-    series = made([0.0] * 60)
+    series = readings([0.0] * 60)
     rate = series.rate(exchanges(series, 50, noise_ns=50_000))
     assert abs(rate.error_ppb - 50_000) <= rate.bound_ppb
 
 
 def test_slews_and_a_step_are_found_with_their_sizes() -> None:
     # 50 ppm slow; taken away for a second, overdone by 100 ppm for two, then taken away again.
-    series = made([50, 150, 150, 50, 50], step_ns=-3_000_000, step_at=450)
+    series = readings([50, 150, 150, 50, 50], step_ns=-3_000_000, step_at=450)
     corrections = series.corrections(OscillatorRate(-50_000, 0))
     assert [correction.kind for correction in corrections] == [
         "slew",
@@ -209,7 +209,7 @@ def test_no_part_of_what_was_done_is_lost(
     error: float, kernel: list[float], step: int, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(1, 100 * len(kernel) - 1))
-    series = made(kernel, step_ns=step, step_at=at)
+    series = readings(kernel, step_ns=step, step_at=at)
     corrections = series.corrections(OscillatorRate(error * 1e3, 0))
     whole = (series.real[-1] - series.real[0]) - (series.raw[-1] - series.raw[0]) / (
         1 + error / 1e6
@@ -249,7 +249,7 @@ def test_a_line_cut_at_the_end_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_rate_needs_two_exchanges_within_the_readings() -> None:
-    series = made([0.0])
+    series = readings([0.0])
     with pytest.raises(SeriesError, match="fewer than two"):
         series.rate(exchanges(series, 0)[:1])
 
@@ -285,7 +285,7 @@ def log_lines(count: int, start: int = 1_700_000_007) -> tuple[str, str]:
 
 
 def test_what_it_decided_while_learning_is_kept_apart() -> None:
-    series = made([50.0] * 12)
+    series = readings([50.0] * 12)
     options = NtpOptions(settle_s=0)
     outcome = evaluate(
         10, options, series, exchanges(series, -50), ChronyOutput(TRACKING, *log_lines(11))
@@ -302,7 +302,7 @@ def test_what_it_decided_while_learning_is_kept_apart() -> None:
 
 @pytest.mark.parametrize(("count", "settle_s"), [(LEARNING_UPDATES, 0), (11, 30)])
 def test_what_never_settled_has_no_settled_figures(count: int, settle_s: float) -> None:
-    series = made([50.0] * 12)
+    series = readings([50.0] * 12)
     output = ChronyOutput(TRACKING, *log_lines(count))
     outcome = evaluate(10, NtpOptions(settle_s=settle_s), series, exchanges(series, -50), output)
     assert (outcome.settled_ns, outcome.decided, outcome.applied, outcome.rate_max_ppb) == (
@@ -313,7 +313,7 @@ def test_what_never_settled_has_no_settled_figures(count: int, settle_s: float) 
 
 
 def test_a_daemon_that_did_nothing_gives_no_figures() -> None:
-    series = made([50.0] * 12)
+    series = readings([50.0] * 12)
     with pytest.raises(LogError):
         evaluate(10, NtpOptions(), series, exchanges(series, -50), ChronyOutput(TRACKING, "", ""))
 

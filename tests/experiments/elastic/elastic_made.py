@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from ullage.experiments.elastic import folder
-from ullage.experiments.elastic.folder import Act, Asked, Outcome, Ready, Release, RepetitionDone
+from ullage.experiments.elastic.folder import (
+    Act,
+    Ready,
+    Release,
+    RepetitionDone,
+    RepetitionOutcome,
+    Requested,
+)
 from ullage.runs.events import Reason, Started
 from ullage.runs.readings import Channel, Opened, Reading
 from ullage.runs.records import (
@@ -34,7 +41,7 @@ ZERO = 1_000 * NS
 
 
 @dataclass(frozen=True)
-class Made:
+class SyntheticEnvironment:
     """What a made-up environment is like."""
 
     label: str = ""
@@ -56,11 +63,14 @@ class Made:
 
 
 @dataclass(frozen=True)
-class MadePlan:
+class SyntheticRun:
     """What a made-up run is like."""
 
-    environments: dict[str, Made] = field(
-        default_factory=lambda: {"lxc": Made(tar_s=0.5), "qemu": Made(tar_s=2.0, stall=0.02)}
+    environments: dict[str, SyntheticEnvironment] = field(
+        default_factory=lambda: {
+            "lxc": SyntheticEnvironment(tar_s=0.5),
+            "qemu": SyntheticEnvironment(tar_s=2.0, stall=0.02),
+        }
     )
     repetitions: int = 8
     viewers: int = 60
@@ -82,9 +92,9 @@ class MadePlan:
     """What a meter at the wall says all the time; None: there is none."""
 
 
-def make(root: Path, plan: MadePlan | None = None) -> Path:
+def make(root: Path, plan: SyntheticRun | None = None) -> Path:
     """A run folder under `root`; its path."""
-    plan = plan or MadePlan()
+    plan = plan or SyntheticRun()
     path = root / f"20260101T000000-{plan.name}"
     path.mkdir(parents=True)
     (path / PLAN).write_text(f"name: {plan.name}\n")
@@ -98,7 +108,7 @@ def make(root: Path, plan: MadePlan | None = None) -> Path:
             events.append(_repetition(path, plan, key, environment, number, order))
     if plan.finished:
         events.append(
-            folder.Finished(epoch_ns=1_767_225_700 * NS, seconds=100.0, reason="repetitions")
+            folder.ElasticFinished(epoch_ns=1_767_225_700 * NS, seconds=100.0, reason="repetitions")
         )
     put_lines(path / JOURNAL, events)
     if plan.watts is not None:
@@ -131,9 +141,9 @@ def put_meter(path: Path, watts: float, session: str = "t", last_s: int = 300) -
     put_lines(path / "meters" / "wall.jsonl", [opened, *read])
 
 
-def resolved(plan: MadePlan, run: str) -> folder.Resolved:
+def resolved(plan: SyntheticRun, run: str) -> folder.ElasticResolved:
     """`resolved.json` of the plan."""
-    return folder.Resolved(
+    return folder.ElasticResolved(
         ullage="0.0",
         run=run,
         tag="t",
@@ -191,7 +201,12 @@ def resolved(plan: MadePlan, run: str) -> folder.Resolved:
 
 
 def _repetition(
-    path: Path, plan: MadePlan, key: str, environment: Made, number: int, order: int
+    path: Path,
+    plan: SyntheticRun,
+    key: str,
+    environment: SyntheticEnvironment,
+    number: int,
+    order: int,
 ) -> RepetitionDone:
     place = folder.repetition_folder(path, key, number)
     place.mkdir(parents=True)
@@ -217,7 +232,7 @@ def _repetition(
         "lateness_s": {"count": float(len(sessions)), "p99": 0.0002, "max": 0.001},
     }
     (place / folder.VIEWERS).write_text(json.dumps(viewers))
-    outcome = Outcome(
+    outcome = RepetitionOutcome(
         environment=key,
         repetition=number,
         order=order,
@@ -243,7 +258,9 @@ class _Node:
 class _Model:
     """The decisions, by an event heap in nanoseconds."""
 
-    def __init__(self, plan: MadePlan, environment: Made, chance: random.Random) -> None:
+    def __init__(
+        self, plan: SyntheticRun, environment: SyntheticEnvironment, chance: random.Random
+    ) -> None:
         self.plan, self.environment, self.chance = plan, environment, chance
         self.nodes: list[_Node] = []
         self.queue: list[dict[str, Any]] = []
@@ -318,7 +335,7 @@ class _Model:
         node = _Node(len(self.nodes))
         self.nodes.append(node)
         name = f"n{node.number}"
-        self.acts.append(Asked(node=node.number, instance=name, front_ns=now, at_ns=now + 1000))
+        self.acts.append(Requested(node=node.number, instance=name, front_ns=now, at_ns=now + 1000))
         up = now + self.long(self.environment.tar_s)
         self.at(up, lambda then: self.ready(node, now, then))
 
@@ -350,7 +367,7 @@ class _Model:
 
 
 def played(
-    plan: MadePlan, environment: Made, number: int
+    plan: SyntheticRun, environment: SyntheticEnvironment, number: int
 ) -> tuple[list[dict[str, Any]], list[Act], int]:
     """Sessions, acts and end of one repetition; the arrivals are the same in all environments."""
     arrivals = random.Random(plan.seed + number)

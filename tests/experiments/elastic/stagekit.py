@@ -12,11 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.folder import Outcome
+from ullage.experiments.elastic.folder import RepetitionOutcome
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import viewers
 from ullage.experiments.elastic.run.generators import Machines
-from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
+from ullage.experiments.elastic.run.repetition import RunningRepetition, RunSetup
 from ullage.host import binaries, clock, paths
 from ullage.workloads.web import clip
 
@@ -118,8 +118,8 @@ class Stage:
         hosts: dict[str, Any] = {environment.key: None}
         setting = RunSetup(plan, root, tag, 1, network, hosts, film, more)
         self.nodes = LocalNodes(size)
-        self.repetition = Repetition(setting, environment, 0, 0, maker=self.nodes)
-        self.outcome: Outcome
+        self.repetition = RunningRepetition(setting, environment, 0, 0, maker=self.nodes)
+        self.outcome: RepetitionOutcome
 
     def play(self, script: Callable[[Stage], Awaitable[None]] | None = None) -> Stage:
         async def whole() -> None:

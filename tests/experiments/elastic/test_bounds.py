@@ -14,11 +14,11 @@ from ullage.common.errors import UllageError
 from ullage.common.yamlfile import YamlFile
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic.plan import schema
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
+from ullage.experiments.elastic.plan.schema import ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import checks
 from ullage.experiments.elastic.run.front import Front
-from ullage.experiments.elastic.run.repetition import Repetition, RunSetup, front_settings
+from ullage.experiments.elastic.run.repetition import RunningRepetition, RunSetup, front_settings
 from ullage.experiments.elastic.run.viewers import Viewers
 from ullage.host import paths
 from ullage.host.network.bridge import Network
@@ -67,7 +67,7 @@ EDGES = [
 ]
 
 
-def of(text: str) -> tuple[ElasticPlan, Environment, YamlFile]:
+def of(text: str) -> tuple[ElasticPlan, NodeEnvironment, YamlFile]:
     plan, document = schema.loads(PLAN + text)
     (environment,) = schema.resolve(plan, document)
     return plan, environment, document
@@ -81,12 +81,12 @@ def lacks(text: str) -> list[UllageError]:
     return [error for error in faults if error.kind in kinds]
 
 
-async def viewers_take(plan: ElasticPlan, environment: Environment, folder: Path) -> bool:
+async def viewers_take(plan: ElasticPlan, environment: NodeEnvironment, folder: Path) -> bool:
     """Does the real program, as a repetition tells it?"""
     clip = Clip(folder / "film", "bytes", "", Scaled(plan).film_bytes, "a test")
     network = cast(Network, SimpleNamespace(subnet="127.0.0.0/8", gateway="127.0.0.1"))
     setting = RunSetup(plan, folder, "t", 1, network, {environment.key: cast(Host, None)}, clip)
-    repetition = Repetition(setting, environment, 0, 0)
+    repetition = RunningRepetition(setting, environment, 0, 0)
     repetition.folder.mkdir(parents=True)
     repetition.front = cast(Front, SimpleNamespace(address="127.0.0.1:9"))
     config = repetition._viewers_settings()
@@ -99,7 +99,7 @@ async def viewers_take(plan: ElasticPlan, environment: Environment, folder: Path
     return True
 
 
-async def front_takes(plan: ElasticPlan, environment: Environment, folder: Path) -> bool:
+async def front_takes(plan: ElasticPlan, environment: NodeEnvironment, folder: Path) -> bool:
     """The same of the front."""
     config = front_settings(plan, environment, "127.0.0.1:0", folder / "front.jsonl")
     front = Front(config, folder, paths.new_tag(), restarts=0)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.experiments.elastic.analysis.curves import NOTHING, Steps, share, times
+from ullage.experiments.elastic.analysis.curves import NOTHING, StepCurve, share, times
 
 Spans = list[tuple[int, int]]
 INSTANT = st.integers(0, 60)
@@ -21,7 +21,7 @@ def counted(spans: Spans, at: int) -> int:
 
 @given(SPANS, INSTANT)
 def test_counts_the_spans_that_hold_an_instant(spans: Spans, at: int) -> None:
-    curve = Steps.counted(spans)
+    curve = StepCurve.counted(spans)
     assert int(curve(at)) == counted(spans, at)
     assert curve(np.array([at, at], dtype=np.int64)).tolist() == [counted(spans, at)] * 2
     assert (np.diff(curve.at) > 0).all()
@@ -32,7 +32,7 @@ def test_counts_the_spans_that_hold_an_instant(spans: Spans, at: int) -> None:
 def test_integral_is_the_sum_over_every_instant(spans: Spans, begin: int, length: int) -> None:
     end = begin + length
     values = [counted(spans, t) for t in range(begin, end)]
-    curve = Steps.counted(spans)
+    curve = StepCurve.counted(spans)
     assert curve.integral(begin, end) == sum(values)
     assert curve.most(begin, end) == max(values)
 
@@ -42,7 +42,7 @@ def test_times_are_those_of_every_combination(
     spans: Spans, other: Spans, begin: int, length: int
 ) -> None:
     end = begin + length
-    parts = times(begin, end, Steps.counted(spans), Steps.counted(other))
+    parts = times(begin, end, StepCurve.counted(spans), StepCurve.counted(other))
     assert sum(ns for ns, _ in parts) == length
     assert len({values for _, values in parts}) == len(parts)
     for ns, values in parts:
@@ -52,18 +52,18 @@ def test_times_are_those_of_every_combination(
 
 @given(SPANS, st.integers(1, 5), INSTANT)
 def test_bins_are_rounded_up(spans: Spans, units: int, at: int) -> None:
-    assert int(Steps.counted(spans).over(units)(at)) == math.ceil(counted(spans, at) / units)
+    assert int(StepCurve.counted(spans).over(units)(at)) == math.ceil(counted(spans, at) / units)
 
 
 @given(SPANS, st.integers(0, 30), INSTANT)
 def test_delayed_is_the_same_later(spans: Spans, by: int, at: int) -> None:
-    assert int(Steps.counted(spans).delayed(by)(at)) == counted(spans, at - by)
+    assert int(StepCurve.counted(spans).delayed(by)(at)) == counted(spans, at - by)
 
 
 @given(SPANS, INSTANT, st.integers(1, 40))
 def test_corners_tell_the_whole_curve(spans: Spans, begin: int, length: int) -> None:
     end = begin + length
-    corners = Steps.counted(spans).corners(begin, end)
+    corners = StepCurve.counted(spans).corners(begin, end)
     assert corners[0][0] == begin
     assert all(begin <= t < end for t, _ in corners)
     for at in range(begin, end):
@@ -72,7 +72,7 @@ def test_corners_tell_the_whole_curve(spans: Spans, begin: int, length: int) -> 
 
 def test_large_numbers_stay_exact() -> None:
     thirteen_days = 1 << 50
-    curve = Steps.counted([(0, thirteen_days - 1)] * 1_000 + [(7, 8)])
+    curve = StepCurve.counted([(0, thirteen_days - 1)] * 1_000 + [(7, 8)])
     assert curve.integral(0, thirteen_days) == 1_000 * (thirteen_days - 1) + 1
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_zero_for_ever() -> None:
     assert int(NOTHING(5)) == 0
     assert NOTHING.integral(3, 9) == 0
     assert NOTHING.corners(3, 9) == [(3, 0)]
-    assert Steps.counted([(4, 4), (9, 2)]).at.size == 0
+    assert StepCurve.counted([(4, 4), (9, 2)]).at.size == 0
     assert times(5, 5, NOTHING) == []
 
 

@@ -6,15 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import NS, ZERO, Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import (
+    NS,
+    ZERO,
+    SyntheticEnvironment,
+    SyntheticRun,
+    make,
+)
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.demand import curves, window_ns
-from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition, Session
-from ullage.experiments.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, TakenBack
+from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition, ViewerSession
+from ullage.experiments.elastic.folder import (
+    Act,
+    Lost,
+    NotReady,
+    Ready,
+    Release,
+    Requested,
+    TakenBack,
+)
 
 
-def requested(node: int, at: int) -> Asked:
-    return Asked(node=node, instance=f"n{node}", front_ns=at - 1, at_ns=at)
+def requested(node: int, at: int) -> Requested:
+    return Requested(node=node, instance=f"n{node}", front_ns=at - 1, at_ns=at)
 
 
 def ready(node: int, begin: int, at: int) -> Ready:
@@ -35,8 +49,8 @@ def released(node: int, front: int, begin: int, at: int, *, end: bool = False) -
     )
 
 
-def viewer(client: int, due: int, answered: int | None, ended: int) -> Session:
-    return Session(
+def viewer(client: int, due: int, answered: int | None, ended: int) -> ViewerSession:
+    return ViewerSession(
         client=client,
         due_ns=ZERO + due,
         asked_ns=ZERO + due,
@@ -50,12 +64,18 @@ def viewer(client: int, due: int, answered: int | None, ended: int) -> Session:
 
 @pytest.fixture
 def run(tmp_path: Path) -> ElasticRun:
-    plan = MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=4, room=2, length_s=10.0)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()},
+        repetitions=1,
+        viewers=4,
+        room=2,
+        length_s=10.0,
+    )
     return ElasticRun.open(make(tmp_path, plan))
 
 
 def with_parts(
-    run: ElasticRun, sessions: tuple[Session, ...], acts: tuple[Act, ...], end: int
+    run: ElasticRun, sessions: tuple[ViewerSession, ...], acts: tuple[Act, ...], end: int
 ) -> Repetition:
     (repetition,) = run.repetitions
     assert repetition.outcome is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.analysis.contrasts import sides
@@ -29,15 +29,15 @@ environments:
 arrivals: {kind: poisson, rate: 0.01, viewers: 20}
 """
 TWICE = {
-    "lxc": Made(tar_s=0.4),
-    "late": Made(tar_s=2.0),
-    "lxc~again": Made(tar_s=0.41, again_of="lxc"),
+    "lxc": SyntheticEnvironment(tar_s=0.4),
+    "late": SyntheticEnvironment(tar_s=2.0),
+    "lxc~again": SyntheticEnvironment(tar_s=0.41, again_of="lxc"),
 }
 
 
-def make_twice(tmp_path: Path, copy: Made, number: int = 8) -> Path:
+def make_twice(tmp_path: Path, copy: SyntheticEnvironment, number: int = 8) -> Path:
     environments = TWICE | {"lxc~again": copy}
-    return make(tmp_path, MadePlan(environments=environments, repetitions=number, viewers=30))
+    return make(tmp_path, SyntheticRun(environments=environments, repetitions=number, viewers=30))
 
 
 def summary(path: Path) -> Summary:
@@ -78,7 +78,7 @@ def test_it_is_never_judged_and_changes_no_verdict(tmp_path: Path) -> None:
     assert not any(c.primary or c.verdict or c.why or c.more for c in copies)
     assert any(c.low is not None for c in copies)
     two = {key: TWICE[key] for key in ("lxc", "late")}
-    path = make(tmp_path, MadePlan(environments=two, viewers=30, name="alone"))
+    path = make(tmp_path, SyntheticRun(environments=two, viewers=30, name="alone"))
     alone = summary(path)
     assert alone.contrasts == tuple(c for c in summed.contrasts if not c.again)
 
@@ -99,7 +99,7 @@ def test_its_difference_is_shown_as_the_noise_floor(tmp_path: Path) -> None:
 
 def test_in_another_run_only_the_baseline_itself_has_a_partner(tmp_path: Path) -> None:
     path = make_twice(tmp_path, TWICE["lxc~again"])
-    other = make(tmp_path, MadePlan(environments=TWICE, name="other", viewers=30))
+    other = make(tmp_path, SyntheticRun(environments=TWICE, name="other", viewers=30))
     analysed = find(path, tmp_path, other)
     assert analysed.against is not None
     assert {c.environment for c in analysed.against.contrasts} == {"lxc", "late"}
@@ -111,12 +111,15 @@ def doubts(analysed: AnalysedRun) -> dict[str, str]:
 
 
 def test_a_baseline_that_differs_from_itself_is_doubted(tmp_path: Path) -> None:
-    path = make_twice(tmp_path, Made(tar_s=1.0, again_of="lxc"))
+    path = make_twice(tmp_path, SyntheticEnvironment(tar_s=1.0, again_of="lxc"))
     message = doubts(find(path, tmp_path))["again-differs"]
     assert "allocation of a node (" in message
     same = make(
         tmp_path,
-        MadePlan(environments=TWICE | {"lxc~again": Made(tar_s=0.4, again_of="lxc")}, name="same"),
+        SyntheticRun(
+            environments=TWICE | {"lxc~again": SyntheticEnvironment(tar_s=0.4, again_of="lxc")},
+            name="same",
+        ),
     )
     assert "again-differs" not in doubts(find(same, tmp_path))
 

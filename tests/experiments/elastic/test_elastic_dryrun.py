@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from tests.support import commandkit
 from ullage.cli.output.elastic_dryrun import parity
 from ullage.experiments.elastic.plan import schema
@@ -79,7 +79,9 @@ def test_the_time_is_that_of_its_viewers(tmp_path: Path) -> None:
 def test_an_earlier_run_with_the_same_viewers_tells_the_time(tmp_path: Path) -> None:
     plan, document = schema.loads(PLAN)
     runs = tmp_path / "runs"
-    ran = MadePlan(environments={"lxc": Made(fails=frozenset({0}))}, name="film", repetitions=3)
+    ran = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(fails=frozenset({0}))}, name="film", repetitions=3
+    )
     file = make(runs, ran) / records.RESOLVED
     resolved = json.loads(file.read_text())
     assert forecast_of(tmp_path)["learned"] is None, "its viewers were others"
@@ -104,7 +106,7 @@ def test_a_budget_that_ends_each_repetition_is_said(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_taken_up_has_the_order_that_it_drew(tmp_path: Path) -> None:
-    run = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=3))
+    run = make(tmp_path, SyntheticRun(environments={"lxc": SyntheticEnvironment()}, repetitions=3))
     (run / records.PLAN).write_text(PLAN)
     seed = json.loads((run / records.RESOLVED).read_text())["seed"]
     done = commandkit.ullage("elastic", "run", "--resume", str(run), "--dry-run", "--json")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from tests.support.commandkit import ullage
 from ullage.common import errors
 from ullage.experiments.elastic.report import export, show
@@ -21,17 +21,19 @@ from ullage.experiments.elastic.report.show import AnalysedRun
 
 HOSTILE = "=1+1\x1b[31m & co"
 ENVIRONMENTS = {
-    "lxc": Made(label="lxc: container (lxc)", tar_s=0.5, fails=frozenset({3})),
-    "lxc-again": Made(label="lxc, again", tar_s=0.5, again_of="lxc"),
-    "qemu": Made(label=HOSTILE, tar_s=2.0, stall=0.1),
+    "lxc": SyntheticEnvironment(label="lxc: container (lxc)", tar_s=0.5, fails=frozenset({3})),
+    "lxc-again": SyntheticEnvironment(label="lxc, again", tar_s=0.5, again_of="lxc"),
+    "qemu": SyntheticEnvironment(label=HOSTILE, tar_s=2.0, stall=0.1),
 }
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     at = tmp_path_factory.mktemp("exported")
-    make(at / "runs", MadePlan(environments=ENVIRONMENTS, viewers=30, name="a"))
-    alone = MadePlan(environments={"lxc": Made()}, viewers=10, repetitions=1, name="alone")
+    make(at / "runs", SyntheticRun(environments=ENVIRONMENTS, viewers=30, name="a"))
+    alone = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()}, viewers=10, repetitions=1, name="alone"
+    )
     make(at / "runs", alone)
     return at
 
@@ -179,7 +181,9 @@ def test_the_report_writes_its_charts_too(place: Path) -> None:
 
 
 def test_a_run_without_figures_has_no_rows_and_no_picture(tmp_path: Path) -> None:
-    failed = MadePlan(environments={"lxc": Made(fails=frozenset({0}))}, repetitions=1)
+    failed = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(fails=frozenset({0}))}, repetitions=1
+    )
     make(tmp_path / "runs", failed)
     done = ullage("elastic", "export", cwd=tmp_path)
     assert done.code == 0 and done.stdout.splitlines() == [",".join(export.COLUMNS)]

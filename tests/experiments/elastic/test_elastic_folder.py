@@ -13,12 +13,12 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import (
-    Asked,
-    Finished,
-    Outcome,
+    ElasticFinished,
     Ready,
     Release,
     RepetitionDone,
+    RepetitionOutcome,
+    Requested,
 )
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run.controller import Acts
@@ -38,14 +38,14 @@ time_scale: 60
 INSTANTS = st.integers(0, (1 << 62) - 1)
 
 
-def record(text: str = PLAN, run: Path = Path("runs/a"), seed: int = 1) -> folders.Resolved:
+def record(text: str = PLAN, run: Path = Path("runs/a"), seed: int = 1) -> folders.ElasticResolved:
     plan, document = schema.loads(text)
     film = Clip(Path("film"), "bytes", "00", 1000, "a test")
     environments = schema.resolve(plan, document)
     return resolved(plan, environments, film, None, run=run, tag="u0000000", seed=seed)
 
 
-def write(run: Path) -> folders.Resolved:
+def write(run: Path) -> folders.ElasticResolved:
     run.mkdir(parents=True)
     resolved_run = record(run=run)
     (run / records.RESOLVED).write_text(resolved_run.model_dump_json(indent=1), encoding="utf-8")
@@ -90,7 +90,7 @@ def test_what_the_controller_did_is_read_again(
     folder = tmp_path_factory.mktemp("repetition")
     first, two, three, four, five = times
     did: list[folders.Act] = [
-        Asked(node=node, instance="a", front_ns=first, at_ns=two),
+        Requested(node=node, instance="a", front_ns=first, at_ns=two),
         Ready(
             node=node,
             instance="a",
@@ -139,17 +139,17 @@ def test_what_is_no_such_folder_is_refused_with_its_place(tmp_path: Path) -> Non
 
 def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
     reason = Reason(code="x", message="y")
-    events: list[folders.Event] = [
+    events: list[folders.ElasticEvent] = [
         RepetitionDone(
             environment="box", repetition=0, epoch_ns=1, seconds=2, status="failed", reason=reason
         ),
-        Finished(epoch_ns=2, seconds=3, reason="interrupted"),
+        ElasticFinished(epoch_ns=2, seconds=3, reason="interrupted"),
     ]
     lines = "".join(event.model_dump_json() + "\n" for event in events)
     (tmp_path / records.JOURNAL).write_text(lines + '{"event":"fin', encoding="utf-8")
     assert list(folders.read_events(tmp_path)) == events
     assert folders.read_outcome(tmp_path) is None
-    outcome = Outcome(
+    outcome = RepetitionOutcome(
         environment="box",
         repetition=0,
         order=1,

@@ -8,7 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.elastic.elastic_made import NS, ZERO, Made, MadePlan, make, put_meter
+from tests.experiments.elastic.elastic_made import (
+    NS,
+    ZERO,
+    SyntheticEnvironment,
+    SyntheticRun,
+    make,
+    put_meter,
+)
 from tests.experiments.elastic.test_demand import ready, released, requested, viewer, with_parts
 from ullage.experiments.elastic.analysis.definitions import (
     BUNGEE,
@@ -19,15 +26,15 @@ from ullage.experiments.elastic.analysis.definitions import (
     STUDY,
 )
 from ullage.experiments.elastic.analysis.metrics import INJECTED, measured
-from ullage.experiments.elastic.analysis.reading import ElasticRun, Session, Violation
+from ullage.experiments.elastic.analysis.reading import ElasticRun, ViewerSession, Violation
 from ullage.experiments.elastic.folder import Act, NotReady
 from ullage.experiments.studies.elastic_clock import ElasticClock
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> ElasticRun:
-    plan = MadePlan(
-        environments={"lxc": Made()},
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()},
         repetitions=1,
         viewers=4,
         room=2,
@@ -48,7 +55,7 @@ def course(run: ElasticRun) -> dict[str, float]:
         }
     )
     cut = viewer(2, 1 * s, 2 * s, 6 * s).model_copy(update={"outcome": "cut", "bytes": 1_000})
-    sessions: tuple[Session, ...] = (
+    sessions: tuple[ViewerSession, ...] = (
         viewer(0, 0, 2 * s, 12 * s).model_copy(update={"bytes": 4_000}),
         stopped,
         cut,
@@ -95,7 +102,7 @@ def test_an_allocation_takes_from_the_first_attempt(run: ElasticRun) -> None:
     assert measured(repetition, run.resolved).figures["tar"] == 4
 
 
-def broken(client: int, *, began: bool) -> Session:
+def broken(client: int, *, began: bool) -> ViewerSession:
     """He was sent to a node, and lost it before or after the first byte."""
     whole = viewer(client, 0, NS, 4 * NS)
     return whole.model_copy(
@@ -159,7 +166,9 @@ def test_absent_is_not_zero(run: ElasticRun) -> None:
 
 
 def test_energy_is_that_of_a_meter(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"lxc": Made()}, repetitions=2, viewers=5, watts=50.0)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()}, repetitions=2, viewers=5, watts=50.0
+    )
     run = ElasticRun.open(make(tmp_path, plan))
     for repetition in run.repetitions:
         assert repetition.outcome is not None
@@ -172,7 +181,9 @@ def test_energy_is_that_of_a_meter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("session", "last_s"), [("another", 300), ("t", 3)])
 def test_a_meter_of_another_time_gives_no_energy(tmp_path: Path, session: str, last_s: int) -> None:
-    plan = MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=5, watts=50.0)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()}, repetitions=1, viewers=5, watts=50.0
+    )
     path = make(tmp_path, plan)
     shutil.rmtree(path / "meters")
     put_meter(path, 50.0, session, last_s)
@@ -180,7 +191,9 @@ def test_a_meter_of_another_time_gives_no_energy(tmp_path: Path, session: str, l
 
 
 def test_stages_stand_in_their_order_and_the_injected_one_apart(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"lxc": Made(boot_delay_s=0.25)}, repetitions=1, viewers=20)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(boot_delay_s=0.25)}, repetitions=1, viewers=20
+    )
     run = ElasticRun.open(make(tmp_path, plan))
     stages = measured(run.repetitions[0], run.resolved).stages
     assert list(stages) == ["TeF", "TcI", "TiI", "application", INJECTED]
@@ -202,7 +215,9 @@ def test_releases_at_the_end_and_those_that_left_something_do_not_count(run: Ela
 
 
 def test_a_bound_of_the_clocks_is_told_as_a_share(tmp_path: Path) -> None:
-    bounded = MadePlan(environments={"lxc": Made(bound_ns=10**6)}, repetitions=1, viewers=20)
+    bounded = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(bound_ns=10**6)}, repetitions=1, viewers=20
+    )
     run = ElasticRun.open(make(tmp_path, bounded))
     course_of = measured(run.repetitions[0], run.resolved)
     assert course_of.curves is not None
@@ -213,7 +228,9 @@ def test_a_bound_of_the_clocks_is_told_as_a_share(tmp_path: Path) -> None:
 
 
 def test_a_figure_of_every_kind_is_in_the_definitions(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"lxc": Made(stall=0.5)}, repetitions=1, watts=5.0)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(stall=0.5)}, repetitions=1, watts=5.0
+    )
     run = ElasticRun.open(make(tmp_path, plan))
     figures = measured(run.repetitions[0], run.resolved).figures
     assert figures.keys() <= BY_NAME.keys()

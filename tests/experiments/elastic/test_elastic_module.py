@@ -102,9 +102,9 @@ def test_others_run_meanwhile() -> None:
 def test_ctrl_c_ends_it() -> None:
     program = (
         "import sys; from ullage import _elastic\n"
-        "told = []\n"
+        "calls = []\n"
         "def tell(*_):\n"
-        "    told or print('on', flush=True); told.append(1)\n"
+        "    calls or print('on', flush=True); calls.append(1)\n"
         "_elastic.simulate(sys.argv[1], tell)\n"
     )
     process = subprocess.Popen(

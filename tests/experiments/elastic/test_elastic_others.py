@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.folder import Outcome
+from ullage.experiments.elastic.folder import RepetitionOutcome
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import run as runs
-from ullage.experiments.elastic.run.run import Run, task_of
+from ullage.experiments.elastic.run.run import ElasticExecution, task_of
 from ullage.host import claims
 from ullage.runs.events import HOST_SHARED, Warned
 from ullage.runs.room import Room
@@ -84,9 +84,9 @@ def played(
 
     class Sham:
         def __init__(
-            self, _: Any, environment: schema.Environment, number: int, order: int
+            self, _: Any, environment: schema.NodeEnvironment, number: int, order: int
         ) -> None:
-            self.outcome = Outcome(
+            self.outcome = RepetitionOutcome(
                 environment=environment.key,
                 repetition=number,
                 order=order,
@@ -97,7 +97,7 @@ def played(
                 end_ns=2,
             )
 
-        async def run(self) -> Outcome:
+        async def run(self) -> RepetitionOutcome:
             during(next(numbers))
             return self.outcome
 
@@ -105,7 +105,7 @@ def played(
         progress: Any = SimpleNamespace(
             warning=warnings.append, step=lambda _: None, repetition=lambda *_: None
         )
-        run = Run(task_of(plan, document), folder, progress)
+        run = ElasticExecution(task_of(plan, document), folder, progress)
         setting: Any = None
         run.room = Room(folder, plan.budgets.outputs)
         with Journal(folder) as run.journal:

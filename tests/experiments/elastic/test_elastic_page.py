@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from tests.report.conftest import Watched, watch
 from tests.report.screenshot import launch
 from ullage.experiments.elastic import folder
@@ -38,11 +37,13 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with two environments, failures, a twin and another run beside it."""
     root = tmp_path_factory.mktemp("elastic")
     environments = {
-        "lxc": Made(tar_s=0.5, late=frozenset({2})),
-        "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1, fails=frozenset({7})),
+        "lxc": SyntheticEnvironment(tar_s=0.5, late=frozenset({2})),
+        "qemu": SyntheticEnvironment(
+            label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1, fails=frozenset({7})
+        ),
     }
-    path = make(root, MadePlan(environments=environments, viewers=40, watts=90.0))
-    other = make(root, MadePlan(name="other", seed=9, repetitions=1, viewers=20))
+    path = make(root, SyntheticRun(environments=environments, viewers=40, watts=90.0))
+    other = make(root, SyntheticRun(name="other", seed=9, repetitions=1, viewers=20))
     analysed = find(path, root, other)
     return write(analysed, root / "page.html")
 
@@ -51,8 +52,10 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hostile_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every text that a guest or a plan can choose is an attack."""
     root = tmp_path_factory.mktemp("hostile")
-    environment = Made(label=HOSTILE, provider="lxc", fails=frozenset({1}), late=frozenset({3}))
-    plan = MadePlan(environments={"lxc": environment}, viewers=10, repetitions=4, why=HOSTILE)
+    environment = SyntheticEnvironment(
+        label=HOSTILE, provider="lxc", fails=frozenset({1}), late=frozenset({3})
+    )
+    plan = SyntheticRun(environments={"lxc": environment}, viewers=10, repetitions=4, why=HOSTILE)
     path = make(root, plan)
     (path / PLAN).write_text(f"name: {HOSTILE}\n")
     file = path / RESOLVED
@@ -156,11 +159,11 @@ def test_a_phone_never_scrolls_sideways(browser: Browser, page_file: Path, width
 
 def test_the_stages_fit_on_a_desk(browser: Browser, tmp_path: Path) -> None:
     environments = {
-        "lxc": Made(label="lxc: container (lxc)", boot_delay_s=0.5),
-        "lxc-40": Made(label="lxc-40: container (lxc)", boot_delay_s=0.5),
-        "qemu": Made(label="qemu: qemu-tcg (emulated)", tar_s=2.0),
+        "lxc": SyntheticEnvironment(label="lxc: container (lxc)", boot_delay_s=0.5),
+        "lxc-40": SyntheticEnvironment(label="lxc-40: container (lxc)", boot_delay_s=0.5),
+        "qemu": SyntheticEnvironment(label="qemu: qemu-tcg (emulated)", tar_s=2.0),
     }
-    path = make(tmp_path, MadePlan(environments=environments, repetitions=6))
+    path = make(tmp_path, SyntheticRun(environments=environments, repetitions=6))
     watched = watch(browser, write(find(path, tmp_path)), viewport={"width": 1200, "height": 900})
     try:
         grid = watched.page.locator(".scroll[aria-label=Stages]")
@@ -219,15 +222,7 @@ def test_a_hostile_run_can_do_nothing(browser: Browser, hostile_file: Path) -> N
 
 def test_structure_reads_without_eyes(desktop: Watched) -> None:
     page = desktop.page
-    levels = page.evaluate(
-        "[...document.querySelectorAll('h1,h2,h3,h4')].map(h => Number(h.tagName[1]))"
-    )
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
-    assert page.locator("table:not(:has(caption))").count() == 0
-    assert page.locator("th:not([scope])").count() == 0
-    unnamed = page.locator("[role=img]:not([aria-label]), [role=region]:not([aria-label])")
-    assert unnamed.count() == 0
+    desktop.check_structure()
     broken = page.evaluate(
         "[...document.querySelectorAll('a[href^=\"#\"]')]"
         ".filter(a => !document.getElementById(a.hash.slice(1))).length"
@@ -236,8 +231,8 @@ def test_structure_reads_without_eyes(desktop: Watched) -> None:
 
 
 def test_a_run_without_figures_has_a_page(browser: Browser, tmp_path: Path) -> None:
-    environment = Made(fails=frozenset({0, 1}))
-    path = make(tmp_path, MadePlan(environments={"lxc": environment}, repetitions=2))
+    environment = SyntheticEnvironment(fails=frozenset({0, 1}))
+    path = make(tmp_path, SyntheticRun(environments={"lxc": environment}, repetitions=2))
     watched = watch(browser, write(find(path, tmp_path)))
     try:
         text = watched.page.locator("main").inner_text()

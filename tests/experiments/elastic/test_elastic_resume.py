@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.plan import schema
-from ullage.experiments.elastic.run.run import Run, task_of
+from ullage.experiments.elastic.run.run import ElasticExecution, task_of
 
 PLAN = """\
 name: film
@@ -32,7 +32,7 @@ class BegunError(Exception):
 def resumed(folder: Path, repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, document = schema.loads(PLAN.format(repetitions=repetitions))
     progress: Any = SimpleNamespace(warning=lambda _: None)
-    run = Run(task_of(plan, document), folder, progress, resume=True)
+    run = ElasticExecution(task_of(plan, document), folder, progress, resume=True)
 
     async def begun() -> None:
         raise BegunError
@@ -46,7 +46,9 @@ def test_fewer_repetitions_than_are_done_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """With them the folder could not be read any more."""
-    plan = MadePlan(environments={"lxc": Made()}, repetitions=10, done=done, finished=False)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()}, repetitions=10, done=done, finished=False
+    )
     folder = make(tmp_path, plan)
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with pytest.raises(UllageError) as caught:

@@ -18,9 +18,9 @@ from ullage.experiments.elastic.folder import (
     FrontEnded,
     Lost,
     NotReady,
-    Outcome,
     Ready,
     Release,
+    RepetitionOutcome,
     Retried,
 )
 from ullage.experiments.elastic.plan import schema
@@ -116,7 +116,7 @@ def test_nodes_that_cannot_be_had_block_their_viewers(built: None, tmp_path: Pat
     assert {session["outcome"] for session in stage.sessions} == {"blocked"}
     assert stage.acts(NotReady)
     assert len(stage.acts(Retried)) == 2 * len(stage.acts(NotReady))
-    assert any("could not be had" in note for note in stage.outcome.notes)
+    assert any("could not be allocated" in note for note in stage.outcome.notes)
 
 
 def test_an_injected_delay_is_told_once(built: None, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_who_has_no_patience_is_blocked_at_once(built: None, tmp_path: Path) -> 
     assert [session["outcome"] for session in stage.sessions] == ["blocked"]
 
 
-def played_until_viewers_get(number: signal.Signals, place: Path) -> Outcome:
+def played_until_viewers_get(number: signal.Signals, place: Path) -> RepetitionOutcome:
     """A repetition whose viewers' processes get a signal while one of them watches."""
 
     async def script(stage: Stage) -> None:

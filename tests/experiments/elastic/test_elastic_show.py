@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from testing.synthetic import make_run
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage.cli import main
 from ullage.cli.elastic import elastic_app
 from ullage.common import errors
@@ -20,7 +20,7 @@ from ullage.experiments.elastic.report import page, show
 from ullage.experiments.elastic.report.page import PAGE
 from ullage.experiments.elastic.run.run import conclude
 
-PLAN = MadePlan(viewers=20, repetitions=6)
+PLAN = SyntheticRun(viewers=20, repetitions=6)
 
 
 @pytest.fixture
@@ -93,14 +93,14 @@ def test_a_run_ends_with_its_figures_and_its_page(
 def test_a_run_without_a_good_repetition_has_a_page_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bad = Made(fails=frozenset((0, 1)))
-    run = make(tmp_path, MadePlan({"lxc": bad}, repetitions=2))
+    bad = SyntheticEnvironment(fails=frozenset((0, 1)))
+    run = make(tmp_path, SyntheticRun({"lxc": bad}, repetitions=2))
     conclude(run, as_json=False)
     assert "cut off" in (run / PAGE).read_text(encoding="utf-8")
 
 
 def test_report_against_says_how_the_two_compare(run: Path, tmp_path: Path) -> None:
-    other = make(tmp_path / "other", MadePlan(viewers=20, repetitions=1, seed=8))
+    other = make(tmp_path / "other", SyntheticRun(viewers=20, repetitions=1, seed=8))
     output = invoke("report", run, "--against", other)
     assert "1 repetition to compare, and a verdict needs 6: at least 5 more" in output
 
@@ -109,7 +109,9 @@ def test_labels_cannot_steer_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = "\x1b[2J[bold]x[/]\u202e"
-    plan = MadePlan(environments={"lxc": Made(label=hostile)}, repetitions=2, viewers=5)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(label=hostile)}, repetitions=2, viewers=5
+    )
     path = make(tmp_path, plan)
     show.command(path, runs=tmp_path, as_json=False)
     output = capsys.readouterr()
@@ -135,7 +137,10 @@ def test_show_imports_nothing_that_draws_or_makes_instances() -> None:
 def test_a_twin_that_cannot_be_made_is_said_and_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=5))
+    path = make(
+        tmp_path,
+        SyntheticRun(environments={"lxc": SyntheticEnvironment()}, repetitions=1, viewers=5),
+    )
     text = (path / "resolved.json").read_text()
     (path / "resolved.json").write_text(text.replace('"elastic-movie"', '"of another day"'))
     page.report(path, runs=tmp_path)
@@ -152,16 +157,21 @@ def test_of_too_many_viewers_no_twins_are_made(
 
 
 def test_the_list_of_runs_has_elastic_ones(tmp_path: Path) -> None:
-    run = make(tmp_path, MadePlan(environments={"lxc": Made()}, repetitions=1, viewers=3))
+    run = make(
+        tmp_path,
+        SyntheticRun(environments={"lxc": SyntheticEnvironment()}, repetitions=1, viewers=3),
+    )
     output = CliRunner().invoke(main.app, ["list", "--runs", str(tmp_path)], env={"COLUMNS": "300"})
     assert output.exit_code == 0, output.output
     assert run.name in output.output and "ullage elastic show" in output.output
 
 
 def test_the_list_for_programs_has_elastic_runs_too(tmp_path: Path) -> None:
-    failing = Made(fails=frozenset({1}))
-    make(tmp_path, MadePlan(environments={"lxc": failing}, repetitions=3, done=2, finished=False))
-    broken = make(tmp_path, MadePlan(repetitions=1, viewers=3, name="other"))
+    failing = SyntheticEnvironment(fails=frozenset({1}))
+    make(
+        tmp_path, SyntheticRun(environments={"lxc": failing}, repetitions=3, done=2, finished=False)
+    )
+    broken = make(tmp_path, SyntheticRun(repetitions=1, viewers=3, name="other"))
     (broken / "journal.jsonl").write_text("no journal\n")
     make_run(tmp_path / "ordinary", blocks=1, failures=(), raw=False)
     done = CliRunner().invoke(main.app, ["list", "--json", "--runs", str(tmp_path)])

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import NS, ZERO, Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import (
+    NS,
+    ZERO,
+    SyntheticEnvironment,
+    SyntheticRun,
+    make,
+)
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import sides
-from ullage.experiments.elastic.analysis.doubts import Doubt, doubts
+from ullage.experiments.elastic.analysis.doubts import ElasticDoubt, doubts
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import summarise
 from ullage.experiments.elastic.folder import FrontEnded, Lost, Retried
@@ -19,19 +25,23 @@ from ullage.experiments.elastic.report.show import find
 from ullage.runs.records import JOURNAL, RESOLVED
 
 
-def doubts_of(tmp_path: Path, plan: MadePlan) -> dict[str, Doubt]:
+def doubts_of(tmp_path: Path, plan: SyntheticRun) -> dict[str, ElasticDoubt]:
     return of(make(tmp_path, plan))
 
 
-def of(path: Path) -> dict[str, Doubt]:
+def of(path: Path) -> dict[str, ElasticDoubt]:
     run = ElasticRun.open(path)
     all_sides = sides(run)
     return {d.code: d for d in doubts(run, summarise(run, all_sides), all_sides)}
 
 
-def plan(environment: Made | None = None, **fields: object) -> MadePlan:
-    some = {"environments": {"lxc": environment or Made()}, "repetitions": 6, "viewers": 12}
-    return MadePlan(**({"time_scale": 1.0} | some | fields))  # type: ignore[arg-type]
+def plan(environment: SyntheticEnvironment | None = None, **fields: object) -> SyntheticRun:
+    some = {
+        "environments": {"lxc": environment or SyntheticEnvironment()},
+        "repetitions": 6,
+        "viewers": 12,
+    }
+    return SyntheticRun(**({"time_scale": 1.0} | some | fields))  # type: ignore[arg-type]
 
 
 def test_a_sound_run_has_no_doubts(tmp_path: Path) -> None:
@@ -51,7 +61,9 @@ def test_energies_that_no_instrument_saw_are_called_so(tmp_path: Path) -> None:
 
 
 def test_failed_repetitions_are_named_with_their_reasons(tmp_path: Path) -> None:
-    by_code = doubts_of(tmp_path, plan(Made(fails=frozenset({1, 4})), why="the host went away"))
+    by_code = doubts_of(
+        tmp_path, plan(SyntheticEnvironment(fails=frozenset({1, 4})), why="the host went away")
+    )
     message = by_code["repetition-failed"].message
     assert message.startswith("2 repetitions failed and have no figures: ")
     assert "lxc no. 2 (the host went away)" in message and "lxc no. 5" in message
@@ -59,7 +71,7 @@ def test_failed_repetitions_are_named_with_their_reasons(tmp_path: Path) -> None
 
 
 def test_a_late_generator_is_named(tmp_path: Path) -> None:
-    by_code = doubts_of(tmp_path, plan(Made(late=frozenset({3}))))
+    by_code = doubts_of(tmp_path, plan(SyntheticEnvironment(late=frozenset({3}))))
     assert "lxc no. 4 (p99 lateness 0.2 s)" in by_code["repetition-invalid"].message
 
 
@@ -78,21 +90,23 @@ def test_too_few_repetitions_are_said(tmp_path: Path, number: int, consequence: 
 
 
 def test_a_rare_share_is_said(tmp_path: Path) -> None:
-    by_code = doubts_of(tmp_path, plan(Made(stall=0.01), viewers=60, repetitions=8))
+    by_code = doubts_of(tmp_path, plan(SyntheticEnvironment(stall=0.01), viewers=60, repetitions=8))
     assert "PcAf of lxc" in by_code["rare"].message
-    assert "rare" not in doubts_of(tmp_path / "2", plan(Made(stall=0.5)))
+    assert "rare" not in doubts_of(tmp_path / "2", plan(SyntheticEnvironment(stall=0.5)))
 
 
 def test_a_wide_bound_of_the_clocks_names_the_metrics(tmp_path: Path) -> None:
-    doubt = doubts_of(tmp_path, plan(Made(bound_ns=2 * 10**8)))["clock-bound"]
+    doubt = doubts_of(tmp_path, plan(SyntheticEnvironment(bound_ns=2 * 10**8)))["clock-bound"]
     assert "σ" in doubt.message and "τ_U" in doubt.message and "TaR" not in doubt.message
-    assert "clock-bound" not in doubts_of(tmp_path / "2", plan(Made(bound_ns=1_000)))
+    assert "clock-bound" not in doubts_of(
+        tmp_path / "2", plan(SyntheticEnvironment(bound_ns=1_000))
+    )
 
 
 def test_the_cap_of_nodes_is_said_where_it_was_reached(tmp_path: Path) -> None:
-    by_code = doubts_of(tmp_path, plan(Made(max_nodes=1), viewers=40))
+    by_code = doubts_of(tmp_path, plan(SyntheticEnvironment(max_nodes=1), viewers=40))
     assert "all 1 nodes" in by_code["cap-reached"].message
-    assert "cap-reached" not in doubts_of(tmp_path / "2", plan(Made(max_nodes=50)))
+    assert "cap-reached" not in doubts_of(tmp_path / "2", plan(SyntheticEnvironment(max_nodes=50)))
 
 
 def test_what_happened_in_repetitions_with_figures_is_counted(tmp_path: Path) -> None:
@@ -105,14 +119,14 @@ def test_what_happened_in_repetitions_with_figures_is_counted(tmp_path: Path) ->
             acts.append(Lost(node=0, instance="n", at_ns=at, why="died"))
         return acts
 
-    by_code = doubts_of(tmp_path, plan(Made(more=more)))
+    by_code = doubts_of(tmp_path, plan(SyntheticEnvironment(more=more)))
     assert "12 times in lxc" in by_code["retried"].message
     assert "once in lxc" in by_code["front-restarted"].message
     assert "once in lxc" in by_code["node-lost"].message
 
 
 def test_the_time_scale_and_an_injected_delay_are_said(tmp_path: Path) -> None:
-    by_code = doubts_of(tmp_path, plan(Made(boot_delay_s=0.5), time_scale=60.0))
+    by_code = doubts_of(tmp_path, plan(SyntheticEnvironment(boot_delay_s=0.5), time_scale=60.0))
     assert "60 times as fast" in by_code["time-scaled"].message
     assert "lxc for 500" in by_code["boot-delay"].message
 
@@ -122,7 +136,7 @@ def test_nobody_is_said(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_baseline_is_said(tmp_path: Path) -> None:
-    two = {"lxc": Made(), "qemu": Made()}
+    two = {"lxc": SyntheticEnvironment(), "qemu": SyntheticEnvironment()}
     assert "no-baseline" in doubts_of(tmp_path, plan(environments=two, baseline=None))
 
 
@@ -221,11 +235,11 @@ def test_nodes_of_which_the_end_is_not_told_are_said(tmp_path: Path) -> None:
 def test_a_node_that_never_streamed_has_an_end_too(tmp_path: Path, event: str) -> None:
     def more(_: int) -> list[folder.Act]:
         at, name = ZERO + NS, {"node": 999, "instance": "n"}
-        request = folder.Asked(**name, front_ns=at, at_ns=at)
+        request = folder.Requested(**name, front_ns=at, at_ns=at)
         ends: dict[str, folder.Act] = {
             "not-ready": folder.NotReady(**name, asked_ns=at, at_ns=at + 1, attempts=1, why="full"),
             "taken-back": folder.TakenBack(**name, front_ns=at, at_ns=at + 1),
         }
         return [request, ends[event]]
 
-    assert "log-not-whole" not in doubts_of(tmp_path, plan(Made(more=more)))
+    assert "log-not-whole" not in doubts_of(tmp_path, plan(SyntheticEnvironment(more=more)))

@@ -10,20 +10,28 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
-from ullage.experiments.elastic.analysis.contrasts import Contrast, Side, contrasts, sides
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
+from ullage.experiments.elastic.analysis.contrasts import (
+    Contrast,
+    EnvironmentSide,
+    contrasts,
+    sides,
+)
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, DEFINITIONS
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import (
     EnvironmentSummary,
-    Estimate,
+    MetricEstimate,
     Summary,
     summarise,
 )
 from ullage.experiments.elastic.analysis.words import effect_interval, figure
 from ullage.experiments.elastic.report import answer, show, tables
 
-TWO = {"lxc": Made(tar_s=0.4), "qemu": Made(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1)}
+TWO = {
+    "lxc": SyntheticEnvironment(tar_s=0.4),
+    "qemu": SyntheticEnvironment(label="qemu-tcg (emulated)", tar_s=2.0, stall=0.1),
+}
 
 
 def summary(tmp_path: Path, **fields: object) -> Summary:
@@ -31,8 +39,8 @@ def summary(tmp_path: Path, **fields: object) -> Summary:
     return summarise(run, all_sides)
 
 
-def opened(tmp_path: Path, **fields: object) -> tuple[ElasticRun, tuple[Side, ...]]:
-    plan = MadePlan(**({"environments": TWO, "viewers": 30} | fields))  # type: ignore[arg-type]
+def opened(tmp_path: Path, **fields: object) -> tuple[ElasticRun, tuple[EnvironmentSide, ...]]:
+    plan = SyntheticRun(**({"environments": TWO, "viewers": 30} | fields))  # type: ignore[arg-type]
     run = ElasticRun.open(make(tmp_path, plan))
     return run, sides(run)
 
@@ -135,7 +143,7 @@ def test_a_rate_is_turned_so_that_more_is_worse(tmp_path: Path) -> None:
 
 
 def test_equal_environments_are_not_told_apart(tmp_path: Path) -> None:
-    same = {"a": Made(tar_s=1.0), "b": Made(tar_s=1.0)}
+    same = {"a": SyntheticEnvironment(tar_s=1.0), "b": SyntheticEnvironment(tar_s=1.0)}
     summed = summary(tmp_path, environments=same, baseline="a")
     verdicts = {c.verdict for c in summed.contrasts if c.primary}
     assert verdicts <= {"inconclusive", None}
@@ -167,21 +175,21 @@ def test_one_repetition_says_why_it_cannot_decide(tmp_path: Path) -> None:
 
 
 def test_many_failed_repetitions_leave_no_verdict(tmp_path: Path) -> None:
-    broken = TWO | {"qemu": Made(tar_s=2.0, fails=frozenset({0}))}
+    broken = TWO | {"qemu": SyntheticEnvironment(tar_s=2.0, fails=frozenset({0}))}
     compared = contrast(summary(tmp_path, environments=broken), "tar")
     assert compared.n == 7 and compared.verdict is None
     assert compared.note == "1 of 8 repetitions of qemu have no figures"
 
 
 def test_a_repetition_that_failed_drops_its_pair_only(tmp_path: Path) -> None:
-    broken = TWO | {"qemu": Made(tar_s=2.0, fails=frozenset({4}))}
+    broken = TWO | {"qemu": SyntheticEnvironment(tar_s=2.0, fails=frozenset({4}))}
     compared = contrast(summary(tmp_path, environments=broken, repetitions=12), "tar")
     assert compared.n == 11 and compared.verdict == "worse"
 
 
 def test_wide_clocks_undo_a_verdict(tmp_path: Path) -> None:
     assert contrast(summary(tmp_path / "1"), "deviation").verdict == "worse"
-    wide = {key: Made(tar_s=m.tar_s, bound_ns=2 * 10**8) for key, m in TWO.items()}
+    wide = {key: SyntheticEnvironment(tar_s=m.tar_s, bound_ns=2 * 10**8) for key, m in TWO.items()}
     compared = contrast(summary(tmp_path / "2", environments=wide), "deviation")
     assert (compared.verdict, compared.why) == ("inconclusive", "systematic")
     assert answer.undecided(compared) == "the bound of the clocks is too wide to tell"
@@ -193,7 +201,7 @@ def test_nothing_is_compared_without_a_baseline(tmp_path: Path) -> None:
 
 def test_two_runs_of_one_seed_are_paired(tmp_path: Path) -> None:
     run, mine = opened(tmp_path, name="one")
-    slower = {"lxc": Made(tar_s=0.8), "qemu": TWO["qemu"]}
+    slower = {"lxc": SyntheticEnvironment(tar_s=0.8), "qemu": TWO["qemu"]}
     other, theirs = opened(tmp_path, name="two", environments=slower)
     against = show.compare(run, mine, other, theirs)
     tar = next(c for c in against.contrasts if (c.environment, c.metric) == ("lxc", "tar"))
@@ -225,9 +233,13 @@ def test_against_one_repetition_says_why(tmp_path: Path) -> None:
 
 
 def test_what_differs_between_two_runs_is_named(tmp_path: Path) -> None:
-    run, mine = opened(tmp_path, name="one", environments={"lxc": Made()})
+    run, mine = opened(tmp_path, name="one", environments={"lxc": SyntheticEnvironment()})
     other, theirs = opened(
-        tmp_path, name="two", environments={"docker": Made(boot_delay_s=1.0)}, room=7, baseline=None
+        tmp_path,
+        name="two",
+        environments={"docker": SyntheticEnvironment(boot_delay_s=1.0)},
+        room=7,
+        baseline=None,
     )
     against = show.compare(run, mine, other, theirs)
     assert {(c.environment, c.baseline) for c in against.contrasts} == {("lxc", "docker")}
@@ -235,8 +247,10 @@ def test_what_differs_between_two_runs_is_named(tmp_path: Path) -> None:
 
 
 def test_what_differs_is_told_as_the_plan_has_it(tmp_path: Path) -> None:
-    run, mine = opened(tmp_path, name="one", environments={"lxc": Made(boot_delay_s=0.5)})
-    slower = {"lxc": Made(max_nodes=4)}
+    run, mine = opened(
+        tmp_path, name="one", environments={"lxc": SyntheticEnvironment(boot_delay_s=0.5)}
+    )
+    slower = {"lxc": SyntheticEnvironment(max_nodes=4)}
     other, theirs = opened(
         tmp_path,
         name="two",
@@ -260,9 +274,11 @@ def test_what_differs_is_told_as_the_plan_has_it(tmp_path: Path) -> None:
 
 
 def test_the_same_plan_at_another_scale_differs_in_the_scale_only(tmp_path: Path) -> None:
-    run, mine = opened(tmp_path, name="one", environments={"lxc": Made()})
+    run, mine = opened(tmp_path, name="one", environments={"lxc": SyntheticEnvironment()})
     fast = {"rate_hz": 8.0, "length_s": 3.0, "patience_s": 0.5, "time_scale": 120.0}
-    other, theirs = opened(tmp_path, name="two", environments={"lxc": Made()}, **fast)
+    other, theirs = opened(
+        tmp_path, name="two", environments={"lxc": SyntheticEnvironment()}, **fast
+    )
     against = show.compare(run, mine, other, theirs)
     note = next(note for note in against.notes if note.startswith("What differs"))
     assert note.endswith("in every difference: time scale ×60, there ×120.")
@@ -280,7 +296,7 @@ def test_where_the_viewers_came_from_differs_too(tmp_path: Path) -> None:
 
 def test_runs_without_a_common_environment_are_not_compared(tmp_path: Path) -> None:
     run, mine = opened(tmp_path, name="one")
-    others = {"a": Made(), "b": Made()}
+    others = {"a": SyntheticEnvironment(), "b": SyntheticEnvironment()}
     other, theirs = opened(tmp_path, name="two", environments=others, baseline=None)
     against = show.compare(run, mine, other, theirs)
     assert against.contrasts == () and answer.against(against) == list(against.notes)
@@ -371,7 +387,7 @@ def test_intervals_of_shares_cover_as_often_as_the_docs_say(
 def test_a_unit_stands_once_in_a_cell_if_there_is_only_one(
     metric: str, estimate: float, low: float | None, high: float | None, expected: str
 ) -> None:
-    estimated = Estimate(
+    estimated = MetricEstimate(
         metric=metric,
         values=((0, estimate), (1, estimate)),
         mean=estimate,

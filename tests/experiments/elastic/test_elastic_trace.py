@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.folder import Resolved
+from ullage.experiments.elastic.folder import ElasticResolved
 from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import ElasticPlan
 from ullage.experiments.elastic.run.resolved import changes, resolved
@@ -23,7 +23,7 @@ arrivals: {kind: trace, file: day.txt}
 """
 
 
-def record(plan: ElasticPlan, run: Path) -> Resolved:
+def record(plan: ElasticPlan, run: Path) -> ElasticResolved:
     environments = schema.resolve(*schema.loads(PLAN))
     film = Clip(Path("film"), "bytes", "00", 1000, "a test")
     return resolved(plan, environments, film, None, run=run, tag="u0000000", seed=1)

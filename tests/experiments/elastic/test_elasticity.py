@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.experiments.elastic.analysis.curves import NOTHING, Steps
+from ullage.experiments.elastic.analysis.curves import NOTHING, StepCurve
 from ullage.experiments.elastic.analysis.elasticity import (
     NS,
     Elasticity,
@@ -40,7 +40,7 @@ def sign(x: int) -> int:
 def test_integrals_are_sums_over_every_instant(demanded: Spans, supplied: Spans, h: int) -> None:
     d, s = every(demanded), every(supplied)
     pairs = list(zip(d, s, strict=True))
-    curves = Steps.counted(demanded), Steps.counted(supplied)
+    curves = StepCurve.counted(demanded), StepCurve.counted(supplied)
     measured = measure(*curves, Span(0, LONG), h)
     assert measured.accuracy_u == pytest.approx(mean([max(a - b, 0) for a, b in pairs]))
     assert measured.accuracy_o == pytest.approx(mean([max(b - a, 0) for a, b in pairs]))
@@ -62,15 +62,15 @@ def test_integrals_are_sums_over_every_instant(demanded: Spans, supplied: Spans,
 
 @given(SPANS, st.integers(1, LONG))
 def test_a_supply_that_follows_perfectly_has_no_deviation(spans: Spans, h: int) -> None:
-    demand = Steps.counted(spans)
+    demand = StepCurve.counted(spans)
     assert measure(demand, demand, Span(0, LONG), h) == Elasticity(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_by_hand() -> None:
     """Demand 2 for 10 s, then 1 for 10 s; supply comes 4 s late and stays 2."""
     s = int(NS)
-    demand = Steps.counted([(0, 20 * s), (0, 10 * s)])
-    supply = Steps.counted([(4 * s, 20 * s), (4 * s, 20 * s)])
+    demand = StepCurve.counted([(0, 20 * s), (0, 10 * s)])
+    supply = StepCurve.counted([(4 * s, 20 * s), (4 * s, 20 * s)])
     measured = measure(demand, supply, Span(0, 20 * s), 2 * s)
     assert measured.accuracy_u == pytest.approx(8 / 20)
     assert measured.accuracy_o == pytest.approx(10 / 20)
@@ -84,18 +84,18 @@ def test_by_hand() -> None:
 
 
 def test_instability_of_a_window_that_is_too_long_is_none() -> None:
-    demand = Steps.counted([(0, 10)])
+    demand = StepCurve.counted([(0, 10)])
     assert instability(demand, NOTHING, Span(0, 10), 10) == 0.0
 
 
 def test_speed_up_compares_with_a_constant_supply() -> None:
-    demand = Steps.counted([(0, 50), (10, 30), (12, 26)])
+    demand = StepCurve.counted([(0, 50), (10, 30), (12, 26)])
     over = Span(0, 50)
     still, nodes = standing(demand, over)
     assert nodes == round((50 + 20 + 14) / 50)
-    assert standing(Steps.counted([(0, 50), (10, 30)]), over)[1] == 1
+    assert standing(StepCurve.counted([(0, 50), (10, 30)]), over)[1] == 1
     assert still.corners(0, 50) == [(0, nodes)]
-    scaled = measure(demand, Steps.counted([(2, 50), (13, 32), (14, 27)]), over, 5)
+    scaled = measure(demand, StepCurve.counted([(2, 50), (13, 32), (14, 27)]), over, 5)
     base = measure(demand, still, over, 5)
     ratios = [
         getattr(base, name) / getattr(scaled, name)
@@ -105,7 +105,7 @@ def test_speed_up_compares_with_a_constant_supply() -> None:
 
 
 def test_speed_up_of_nothing_to_compare_is_absent() -> None:
-    demand = Steps.counted([(0, 50), (10, 30)])
+    demand = StepCurve.counted([(0, 50), (10, 30)])
     over = Span(0, 50)
     base = measure(demand, standing(demand, over)[0], over, 5)
     assert speed_up(measure(demand, demand, over, 5), base) is None

@@ -25,7 +25,7 @@ from ullage.environments.provisioning.allocate import Allocated
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.run import viewers
-from ullage.experiments.elastic.run.generators import Generators, Machines
+from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
 from ullage.host import binaries, claims, clock, leftovers, paths
 
 pytestmark = pytest.mark.root
@@ -156,7 +156,7 @@ def test_a_machine_that_dies_ends_the_repetition(built: Path, tmp_path: Path) ->
     async def script(stage: Stage) -> None:
         await stage.streams(1)
         viewers = stage.repetition.viewers
-        assert isinstance(viewers, Generators)
+        assert isinstance(viewers, GeneratorFleet)
         pid = viewers.instances[1].agent.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -186,7 +186,7 @@ def test_one_that_was_late_makes_the_repetition_invalid(built: Path, tmp_path: P
 def test_a_front_that_is_not_reached_is_told(built: Path, tmp_path: Path) -> None:
     async def play() -> UllageError:
         tag = paths.new_tag()
-        async with Generators(machines(built, 1)(tag), "one", tmp_path, LONG) as generators:
+        async with GeneratorFleet(machines(built, 1)(tag), "one", tmp_path, LONG) as generators:
             nowhere = {"front": "http://127.0.0.1:9", "arrivals": {"kind": "uniform"}}
             with pytest.raises(UllageError) as caught:
                 await generators.run(nowhere)
@@ -222,7 +222,7 @@ def test_no_node_has_a_generator_s_name(tmp_path: Path) -> None:
         host = machines(Path("agent"), 1)(stage.repetition.setting.tag).host
         setting = dataclasses.replace(stage.repetition.setting, hosts={key: host})
         viewers = setting.viewers(environment, 0, tmp_path)
-        assert isinstance(viewers, Generators)
+        assert isinstance(viewers, GeneratorFleet)
         nodes = setting.maker(environment, 0)
         names = {nodes.name(node, attempt) for node in range(4) for attempt in (1, 2)}
         assert len(viewers.names) == 3
@@ -247,7 +247,7 @@ def test_one_that_is_made_is_removed_when_the_others_are_not_waited_for(
 
     async def play() -> list[str]:
         tag = paths.new_tag()
-        generators = Generators(machines(built, 2, Slow)(tag), "one", tmp_path, LONG)
+        generators = GeneratorFleet(machines(built, 2, Slow)(tag), "one", tmp_path, LONG)
         entering = asyncio.create_task(generators.__aenter__())
         await all_asked.wait()
         await asyncio.sleep(0)
@@ -278,9 +278,9 @@ def test_machines_are_removed_side_by_side(
             raise UllageError(errors.NETWORK_FULL, what="no place", where="the cloud")
         return released
 
-    async def play() -> tuple[Generators, list[str]]:
+    async def play() -> tuple[GeneratorFleet, list[str]]:
         tag = paths.new_tag()
-        async with Generators(machines(built, 3)(tag), "one", tmp_path, LONG) as generators:
+        async with GeneratorFleet(machines(built, 3)(tag), "one", tmp_path, LONG) as generators:
             monkeypatch.setattr(allocating, "release", leaving)
         processes = leftovers.find(tag, own=True)
         return generators, [leftover.name for leftover in processes if leftover.kind == "process"]

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import NS, ZERO, Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import (
+    NS,
+    ZERO,
+    SyntheticEnvironment,
+    SyntheticRun,
+    make,
+)
 from tests.experiments.elastic.test_demand import ready, requested
 from ullage.experiments.elastic.analysis import latencies
 from ullage.experiments.elastic.analysis.reading import ElasticRun
@@ -34,7 +40,9 @@ def test_a_node_is_beside_those_that_are_being_allocated_when_it_begins() -> Non
 
 
 def test_a_delay_that_was_injected_is_in_the_users_time(tmp_path: Path) -> None:
-    plans = MadePlan(environments={"lxc": Made(tar_s=0.5, boot_delay_s=0.25)}, time_scale=10.0)
+    plans = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(tar_s=0.5, boot_delay_s=0.25)}, time_scale=10.0
+    )
     path = make(tmp_path, plans)
     injected_s = [
         seconds

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ullage.environments.agent.client import Finished
+from ullage.environments.agent.client import ProgramEnd
 from ullage.environments.agent.clock import ClockMap, Look
 from ullage.experiments.elastic.run.merging import Came, Merged, NotToBelieveError, merged
 from ullage.host import clock
@@ -36,7 +36,7 @@ def look(ahead_ns: int, *, shared: bool = False) -> Look:
     return Look(1, "connect", shared, fix, 2, 0, ())
 
 
-def finished(**fields: Any) -> Finished:
+def finished(**fields: Any) -> ProgramEnd:
     usage = Usage(
         user_s=0.1,
         system_s=0.1,
@@ -46,7 +46,7 @@ def finished(**fields: Any) -> Finished:
         voluntary_switches=0,
         involuntary_switches=0,
     )
-    done = Finished(
+    done = ProgramEnd(
         status=0,
         signal=None,
         timed_out=False,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage.experiments.elastic.analysis.contrasts import sides
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import summarise
@@ -19,7 +19,9 @@ AT_ONCE = "of the requests found no room and were blocked at once"
 
 
 def run(tmp_path: Path, patience_s: float) -> Path:
-    plan = MadePlan(environments={"lxc": Made()}, patience_s=patience_s, repetitions=3)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()}, patience_s=patience_s, repetitions=3
+    )
     return make(tmp_path / f"{patience_s:g}", plan)
 
 

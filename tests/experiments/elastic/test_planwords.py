@@ -7,16 +7,26 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make, resolved
+from tests.experiments.elastic.elastic_made import (
+    SyntheticEnvironment,
+    SyntheticRun,
+    make,
+    resolved,
+)
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.folder import Resolved
+from ullage.experiments.elastic.folder import ElasticResolved
 from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import provenance
 
-RUN = resolved(MadePlan(environments={"lxc": Made()}, patience_s=0.5, rate_hz=1.2, viewers=6), "r")
+RUN = resolved(
+    SyntheticRun(
+        environments={"lxc": SyntheticEnvironment()}, patience_s=0.5, rate_hz=1.2, viewers=6
+    ),
+    "r",
+)
 
 
-def changed(**fields: Any) -> Resolved:
+def changed(**fields: Any) -> ElasticResolved:
     return RUN.model_copy(update=fields)
 
 
@@ -82,7 +92,9 @@ def test_policy_and_nodes_are_told_field_by_field() -> None:
 
 
 def test_the_provenance_of_the_page_tells_the_same(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"lxc": Made(max_nodes=4)}, repetitions=1, viewers=3)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(max_nodes=4)}, repetitions=1, viewers=3
+    )
     run = ElasticRun.open(make(tmp_path, plan))
     run.resolved.budgets["allocate"] = {"tries": 3, "limit": 120.0}
     facts = dict(provenance.pairs(run))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage import _elastic
 from ullage.common.yamlfile import read
 from ullage.experiments.elastic.simulator import sweep
@@ -48,6 +48,12 @@ def test_what_the_simulators_page_shows_can_be_simulated(
     text: str, points: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "spec.yaml"
-    run = make(tmp_path, MadePlan(environments={"native": Made(), "lxc": Made()}, repetitions=1))
+    run = make(
+        tmp_path,
+        SyntheticRun(
+            environments={"native": SyntheticEnvironment(), "lxc": SyntheticEnvironment()},
+            repetitions=1,
+        ),
+    )
     file.write_text(re.sub(r"runs/[\w-]+", str(run), text))
     assert len(sweep.load(read(file))[1]) == points

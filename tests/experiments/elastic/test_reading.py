@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testing.synthetic import make_run
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder
@@ -21,7 +21,7 @@ from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs import records
 from ullage.runs.reader import RunFolder
 
-SMALL = MadePlan(environments={"lxc": Made()}, repetitions=2, viewers=6)
+SMALL = SyntheticRun(environments={"lxc": SyntheticEnvironment()}, repetitions=2, viewers=6)
 
 
 @pytest.fixture
@@ -117,7 +117,9 @@ def test_a_repetition_without_its_line_is_unfinished(run: Path) -> None:
 
 
 def test_a_late_generator_takes_the_figures_away(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"lxc": Made(late=frozenset({0}))}, repetitions=1, viewers=6)
+    plan = SyntheticRun(
+        environments={"lxc": SyntheticEnvironment(late=frozenset({0}))}, repetitions=1, viewers=6
+    )
     (repetition,) = ElasticRun.open(make(tmp_path, plan)).repetitions
     assert repetition.status == "invalid" and not repetition.counts
     assert repetition.reason is not None and "lateness" in repetition.reason.message

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.experiments.elastic import folder as folders
@@ -235,8 +235,11 @@ def test_tables_without_rows_columns_or_a_file(tmp_path: Path) -> None:
 
 
 def test_latencies_of_a_run_in_the_users_time(tmp_path: Path) -> None:
-    environments = {"lxc": Made(tar_s=0.5, boot_delay_s=0.25), "qemu": Made(tar_s=2.0)}
-    run = make(tmp_path, MadePlan(environments=environments, time_scale=60, repetitions=2))
+    environments = {
+        "lxc": SyntheticEnvironment(tar_s=0.5, boot_delay_s=0.25),
+        "qemu": SyntheticEnvironment(tar_s=2.0),
+    }
+    run = make(tmp_path, SyntheticRun(environments=environments, time_scale=60, repetitions=2))
     source = {"run": str(run), "environment": "lxc"}
     rows = loaded(tmp_path, allocation=source).rust["allocation"]["rows"]
     took = rows[0]["stages"][0]["time"]["values_s"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import Made, MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun, make
 from ullage import _elastic
 from ullage.experiments.elastic.analysis import elasticity, metrics
-from ullage.experiments.elastic.analysis.curves import Steps
+from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, ELASTICITY
 from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import ElasticRun
@@ -80,7 +80,7 @@ def by_hand(outcome: Json) -> tuple[elasticity.Elasticity, float | None, int, Sp
     nodes = spans(
         outcome["node_records"], "ready_s", ("release_s", "gone_s"), last=outcome["ended_s"]
     )
-    demand, supply = Steps.counted(offered).over(outcome["room"]), Steps.counted(nodes)
+    demand, supply = StepCurve.counted(offered).over(outcome["room"]), StepCurve.counted(nodes)
     over = Span(0, max(end for _, end in offered))
     window = ns(outcome["elasticity"]["window_s"])
     mine = elasticity.measure(demand, supply, over, window)
@@ -143,7 +143,7 @@ def demand(outcome: Json) -> float:
     followed = outcome["elasticity"]
     end = ns(followed["until_s"])
     nodes = spans(outcome["node_records"], "ready_s", ("release_s", "gone_s"), outcome["ended_s"])
-    ready = Steps.counted(nodes).integral(0, end) / end
+    ready = StepCurve.counted(nodes).integral(0, end) / end
     return float(followed["under_nodes"] - followed["over_nodes"] + ready)
 
 
@@ -152,7 +152,9 @@ def test_where_nobody_comes_nothing_followed() -> None:
 
 
 def test_a_twin_follows_demand_as_its_repetition_did(tmp_path: Path) -> None:
-    plan = MadePlan(environments={"qemu": Made(tar_s=2.0)}, baseline="qemu", viewers=200)
+    plan = SyntheticRun(
+        environments={"qemu": SyntheticEnvironment(tar_s=2.0)}, baseline="qemu", viewers=200
+    )
     run = ElasticRun.open(make(tmp_path, plan))
     apart: dict[str, list[float]] = {name: [] for name in (*THEIRS, "jitter")}
     for repetition in run.repetitions:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.experiments.elastic.stagekit import Stage
-from ullage.experiments.elastic.analysis.reading import Session
+from ullage.experiments.elastic.analysis.reading import ViewerSession
 from ullage.experiments.elastic.folder import Lost, Ready
 
 SLOW = """
@@ -15,8 +15,8 @@ SIZE, REST_S = int(sys.argv[1]), float(sys.argv[2])
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
-        asked = re.fullmatch(r"bytes=([0-9]+)-([0-9]+)", self.headers.get("Range", ""))
-        first, last = map(int, asked.groups()) if asked else (0, SIZE - 1)
+        span = re.fullmatch(r"bytes=([0-9]+)-([0-9]+)", self.headers.get("Range", ""))
+        first, last = map(int, span.groups()) if span else (0, SIZE - 1)
         last = min(last, SIZE - 1)
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {first}-{last}/{SIZE}")
@@ -43,7 +43,7 @@ def test_a_node_that_answers_slowly_is_no_lost_node(built: None, tmp_path: Path)
     assert (outcome.status, outcome.reason, outcome.notes) == ("ok", None, ())
     assert stage.acts(Lost) == []
     assert len({act.node for act in stage.acts(Ready)}) == len(stage.nodes.running) >= 2
-    sessions = [Session.model_validate(record) for record in stage.sessions]
+    sessions = [ViewerSession.model_validate(record) for record in stage.sessions]
     assert len(sessions) == 4
     for session in sessions:
         assert (session.outcome, session.why, session.bytes) == ("served", None, 10_000)

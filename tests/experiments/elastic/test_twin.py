@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.elastic.elastic_made import NS, Made, MadePlan, make
-from ullage.experiments.elastic.analysis.curves import Steps
+from tests.experiments.elastic.elastic_made import NS, SyntheticEnvironment, SyntheticRun, make
+from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release
+from ullage.experiments.elastic.folder import Act, Lost, NotReady, Ready, Release, Requested
 from ullage.experiments.elastic.simulator import twin
 
-PLAN = MadePlan(environments={"lxc": Made(tar_s=0.5), "qemu": Made(tar_s=2.0)})
+PLAN = SyntheticRun(
+    environments={"lxc": SyntheticEnvironment(tar_s=0.5), "qemu": SyntheticEnvironment(tar_s=2.0)}
+)
 
 
 def test_what_is_simulated_is_what_was_real(tmp_path: Path) -> None:
@@ -47,7 +49,7 @@ def test_the_nth_node_takes_as_long_as_the_nth_took(tmp_path: Path) -> None:
     spec = twin.specification(replace(first, acts=first.acts[::-1]), run.resolved)
     assert spec is not None
     ready = {act.node: act.at_ns for act in first.acts if isinstance(act, Ready)}
-    requests = sorted((act.front_ns, act.node) for act in first.acts if isinstance(act, Asked))
+    requests = sorted((act.front_ns, act.node) for act in first.acts if isinstance(act, Requested))
     (row,) = spec["allocation"]["rows"]
     (stage,) = row["stages"]
     assert stage["time"]["kind"] == "in-turn"
@@ -57,7 +59,7 @@ def test_the_nth_node_takes_as_long_as_the_nth_took(tmp_path: Path) -> None:
 def test_nodes_that_failed_fail_in_the_twin(tmp_path: Path) -> None:
     run = ElasticRun.open(make(tmp_path, PLAN))
     first = run.repetitions[0]
-    requests = [act for act in first.acts if isinstance(act, Asked)]
+    requests = [act for act in first.acts if isinstance(act, Requested)]
     begin = requests[0].front_ns
     gone = NotReady(
         node=1000, instance="x", asked_ns=begin, at_ns=begin + 3 * NS, attempts=1, why="full"
@@ -103,15 +105,15 @@ def test_who_lost_his_node_does_not_say_how_long_people_watch(tmp_path: Path) ->
 
 
 def test_where_nothing_came_there_is_no_twin(tmp_path: Path) -> None:
-    environments = {"lxc": Made(fails=frozenset({0}))}
-    run = ElasticRun.open(make(tmp_path, MadePlan(environments=environments, repetitions=2)))
+    environments = {"lxc": SyntheticEnvironment(fails=frozenset({0}))}
+    run = ElasticRun.open(make(tmp_path, SyntheticRun(environments=environments, repetitions=2)))
     assert list(twin.twins(run, seeds=2)) == [("lxc", 1)]
     empty = replace(run.repetitions[1], acts=())
     assert twin.twin(empty, run.resolved) is None
 
 
 def test_the_difference_of_two_shares_ends_at_a_hundred_points() -> None:
-    none = Steps.counted([])
+    none = StepCurve.counted([])
     simulated = [
         twin.Simulated("lxc", n, real, 0.5, none, none) for n, real in enumerate((0.0, 1.0))
     ]
@@ -120,9 +122,11 @@ def test_the_difference_of_two_shares_ends_at_a_hundred_points() -> None:
 
 
 def test_equal_differences_have_no_interval() -> None:
-    none = Steps.counted([])
+    none = StepCurve.counted([])
     simulated = [twin.Simulated("lxc", n, 0.5, 0.5, none, none) for n in range(3)]
-    assert twin.difference(simulated, 0.95) == twin.Difference(0.0, None, None, "all 3 are equal")
+    assert twin.difference(simulated, 0.95) == twin.TwinDifference(
+        0.0, None, None, "all 3 are equal"
+    )
     alone = twin.difference(simulated[:1], 0.95)
     assert (alone.low, alone.why) == (None, "one repetition has no spread")
 
@@ -138,7 +142,7 @@ def test_nodes_that_are_kept_stand_before_the_first_viewer(tmp_path: Path) -> No
         place = {"node": 900 + node, "instance": f"kept-{node}"}
         asked_ns = start_ns - 9 * NS + node * 2 * NS
         ends = {"made_ns": asked_ns + NS, "serving_ns": asked_ns + NS, "at_ns": asked_ns + 2 * NS}
-        acts.append(Asked(**place, front_ns=asked_ns, at_ns=asked_ns))
+        acts.append(Requested(**place, front_ns=asked_ns, at_ns=asked_ns))
         acts.append(sample.model_copy(update={**place, **ends, "asked_ns": asked_ns}))
     before = replace(first, acts=tuple(acts))
     setting = run.resolved.settings["qemu"]

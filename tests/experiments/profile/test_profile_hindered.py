@@ -43,7 +43,7 @@ def left(tag: str) -> list[leftovers.Leftover]:
     return [leftover for leftover in remaining if leftover.kind not in ("state", "data")]
 
 
-def told(tag: str, *names: str) -> list[str]:
+def settings(tag: str, *names: str) -> list[str]:
     """What the files of the instance's groups say, of those that there are."""
     directories = cgroups.Group.find(tag, "slow-0").directories
     return [(p / n).read_text().strip() for p in directories for n in names if (p / n).exists()]
@@ -58,7 +58,7 @@ def test_a_quota_holds_in_short_periods(
     async def work() -> list[str]:
         instance = await Hindered(HinderedOptions(cpu=share)).create(spec(tag, tmp_path))
         try:
-            return told(tag, "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max")
+            return settings(tag, "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max")
         finally:
             await instance.destroy()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testing.synthetic import make_run
 from ullage.engine import resolved
-from ullage.experiments.studies.base import DerivedTable, Figure, Study, StudyPlan
+from ullage.experiments.studies.base import DerivedTable, Study, StudyFigure, StudyPlan
 from ullage.plan import matrix
 from ullage.plan import schema as plan
 from ullage.runs.records import EnvironmentRecord
@@ -64,7 +64,7 @@ def fresh(study: Study, *runs: tuple[StudyPlan, Path]) -> dict[str, DerivedTable
     return {table.key: table for table in study.fresh({plan.name: path for plan, path in runs})}
 
 
-def figure(table: DerivedTable, row: str, column: str) -> Figure:
+def figure(table: DerivedTable, row: str, column: str) -> StudyFigure:
     """That at a place."""
     for at, of, cell in table.figures():
         if (at.label, of.title) == (row, column):
@@ -72,7 +72,7 @@ def figure(table: DerivedTable, row: str, column: str) -> Figure:
     raise KeyError((row, column))
 
 
-def holds(figure: Figure, truth: float) -> bool:
+def holds(figure: StudyFigure, truth: float) -> bool:
     """Is the truth near the figure, within a few times its interval?"""
     assert figure.value is not None and figure.low is not None and figure.high is not None
     assert figure.low <= figure.value <= figure.high

@@ -16,7 +16,7 @@ import pytest
 from testing.synthetic import make_run
 from tests.support import commandkit
 from ullage.experiments.studies import get
-from ullage.experiments.studies.base import DerivedTable, Figure
+from ullage.experiments.studies.base import DerivedTable, StudyFigure
 from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
 from ullage.plan import matrix, schema
 from ullage.runs.records import EnvironmentRecord, Metric, Resource, WorkloadRecord
@@ -91,26 +91,26 @@ def expected(text: str) -> Expected:
     return {label: tuple(map(float, cells)) for label, *cells in rows}
 
 
-def found(table: DerivedTable) -> Expected:
+def values_by_label(table: DerivedTable) -> Expected:
     figures: Expected = {}
     for row in table.rows:
-        values = [cell.value for cell in row.cells if isinstance(cell, Figure)]
+        values = [cell.value for cell in row.cells if isinstance(cell, StudyFigure)]
         label = row.label.replace(", ", ",").replace(" KiB", "")
         figures[label] = tuple(round(value, 4) for value in values if value is not None)
     return figures
 
 
 def test_cpu_is_time_over_time() -> None:
-    assert found(TABLES["cpu-ratios"]) == expected(CPU)
+    assert values_by_label(TABLES["cpu-ratios"]) == expected(CPU)
 
 
 def test_memory_is_rate_over_rate() -> None:
-    assert found(TABLES["memory-ratios"]) == expected(MEMORY)
+    assert values_by_label(TABLES["memory-ratios"]) == expected(MEMORY)
 
 
 def test_disk_is_rate_over_rate_to_one_in_ten_thousand() -> None:
     table = TABLES["disk-ratios"]
-    assert found(table) == expected(DISK)
+    assert values_by_label(table) == expected(DISK)
     rows = {(row["threads"], row["machine"]): row for row in STUDY.published("cmu2015_disk")}
     for row, guest, figure in table.figures():
         exact = float(rows[row.label, "physical_local"]["rate_MiBps"]) / float(
@@ -120,16 +120,16 @@ def test_disk_is_rate_over_rate_to_one_in_ten_thousand() -> None:
 
 
 def test_disk_has_a_second_baseline() -> None:
-    assert found(TABLES["disk-ratios-smb"]) == expected(DISK_SMB)
+    assert values_by_label(TABLES["disk-ratios-smb"]) == expected(DISK_SMB)
 
 
 def test_network_is_against_the_nominal_link() -> None:
-    assert found(TABLES["network-ratios"]) == expected(NETWORK)
+    assert values_by_label(TABLES["network-ratios"]) == expected(NETWORK)
 
 
 def test_a_machine_is_the_weighted_sum() -> None:
     """S2.2; memory by the geometric mean over its block sizes."""
-    assert found(TABLES["machine"]) == {
+    assert values_by_label(TABLES["machine"]) == {
         "win81_x64": (0.7086, 1.5231, 0.0771, 0.9390, 0.5156),
         "win81_x86": (0.9172, 1.6813, 0.1002, 0.8798, 0.5761),
         "debian7_x64": (0.6784, 0.1638, 0.9071, 0.4191, 0.6868),
@@ -139,7 +139,7 @@ def test_a_machine_is_the_weighted_sum() -> None:
 
 def test_a_node_is_the_sum_over_its_machines_by_share() -> None:
     """S2.3; with equal shares the node is the mean of its machines, a system of two twice that."""
-    node = found(TABLES["node"])
+    node = values_by_label(TABLES["node"])
     assert node["O_node"] == (0.6627, 1.3254)
     machines = [TABLES["machine"].value(guest, "O") or 0.0 for guest in GUESTS]
     assert TABLES["node"].value("O_node", "one node") == pytest.approx(sum(machines) / 4)
@@ -219,17 +219,17 @@ def test_our_own_stands_beside_the_published(tmp_path: Path) -> None:
     first, third = tables["cpu-fresh"].rows
     ours, verdict, x64, _ = first.cells
     assert first.label == "vm, cpu-1"
-    assert isinstance(ours, Figure) and ours.low is not None and ours.high is not None
+    assert isinstance(ours, StudyFigure) and ours.low is not None and ours.high is not None
     assert ours.low < 2.0 < ours.high
     assert verdict == "worse"
-    assert isinstance(x64, Figure) and round(x64.value or 0, 4) == 0.6784
+    assert isinstance(x64, StudyFigure) and round(x64.value or 0, 4) == 0.6784
     nothing = third.cells[2]
-    assert isinstance(nothing, Figure) and nothing.value is None, "3 threads were not measured"
+    assert isinstance(nothing, StudyFigure) and nothing.value is None, "3 threads were not measured"
     memory = tables["memory-fresh"].rows[0].cells[2]
-    assert isinstance(memory, Figure) and round(memory.value or 0, 4) == 0.1475
+    assert isinstance(memory, StudyFigure) and round(memory.value or 0, 4) == 0.1475
     local, host = (row.cells[2] for row in tables["network-fresh"].rows)
-    assert isinstance(local, Figure) and round(local.value or 0, 4) == 0.4191
-    assert isinstance(host, Figure) and host.value is None
+    assert isinstance(local, StudyFigure) and round(local.value or 0, 4) == 0.4191
+    assert isinstance(host, StudyFigure) and host.value is None
     assert len(tables["other-fresh"].columns) == 2, "nothing was published of it"
 
 
@@ -237,7 +237,7 @@ def test_a_machine_of_ours_has_an_interval_and_theirs_have_none(tmp_path: Path) 
     table = fresh(make(tmp_path))["machine-fresh"]
     assert [row.label for row in table.rows] == ["vm", *(f"{guest} there" for guest in GUESTS)]
     ours, theirs = (row.cells[0] for row in table.rows[:2])
-    assert isinstance(ours, Figure) and isinstance(theirs, Figure)
+    assert isinstance(ours, StudyFigure) and isinstance(theirs, StudyFigure)
     truth = 1 + WEIGHTS["cpu"] * (2**0.5 - 1)
     assert ours.low is not None and ours.high is not None
     assert ours.low < truth < ours.high

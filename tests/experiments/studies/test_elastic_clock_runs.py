@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from tests.experiments.elastic import elastic_made
-from tests.experiments.elastic.elastic_made import Made, MadePlan
+from tests.experiments.elastic.elastic_made import SyntheticEnvironment, SyntheticRun
 from tests.experiments.studies.planruns import figure, fresh, holds, make, printed
 from ullage.cli.live.terminal import ElasticProgress, RunProgress
 from ullage.common import errors
@@ -142,14 +142,20 @@ def test_our_streams_beside_the_published(tmp_path: Path) -> None:
     assert "container" not in published, "no such technique was published"
 
 
-def movie(tmp_path: Path, **environments: Made) -> Path:
+def movie(tmp_path: Path, **environments: SyntheticEnvironment) -> Path:
     return elastic_made.make(
-        tmp_path, MadePlan(name=MOVIE_FULL.name, environments=environments, baseline="lxc")
+        tmp_path, SyntheticRun(name=MOVIE_FULL.name, environments=environments, baseline="lxc")
     )
 
 
 def test_our_movie(tmp_path: Path) -> None:
-    path = movie(tmp_path, **{"lxc": Made(tar_s=0.2), "openstack-kvm": Made(tar_s=1.5)})
+    path = movie(
+        tmp_path,
+        **{
+            "lxc": SyntheticEnvironment(tar_s=0.2),
+            "openstack-kvm": SyntheticEnvironment(tar_s=1.5),
+        },
+    )
     tables = fresh(STUDY, (MOVIE_FULL, path))
     table = tables["movie-fresh"]
     slow = next(row.label for row in table.rows if "openstack-kvm" in row.label)
@@ -170,7 +176,8 @@ def test_our_movie(tmp_path: Path) -> None:
 
 def test_a_movie_without_a_baseline_has_no_verdicts(tmp_path: Path) -> None:
     path = elastic_made.make(
-        tmp_path, MadePlan(name=MOVIE.name, environments={"lxc": Made()}, baseline=None)
+        tmp_path,
+        SyntheticRun(name=MOVIE.name, environments={"lxc": SyntheticEnvironment()}, baseline=None),
     )
     assert set(fresh(STUDY, (MOVIE, path))) == {"movie-fresh"}
 
@@ -181,7 +188,7 @@ def test_all_quick_runs_together(tmp_path: Path) -> None:
     measured = Path(__file__).parent / "clock-measured.json"
     (clock / clockfile.FILE).write_bytes(measured.read_bytes())
     host = make(tmp_path, STUDY, HOST, blocks=2)
-    path = elastic_made.make(tmp_path, MadePlan(name=MOVIE.name, repetitions=2))
+    path = elastic_made.make(tmp_path, SyntheticRun(name=MOVIE.name, repetitions=2))
     tables = fresh(STUDY, (TIME, clock), (HOST, host), (MOVIE, path))
     keys = list(tables)
     assert len(keys) == len(set(keys)) == 8

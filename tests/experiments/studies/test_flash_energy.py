@@ -20,7 +20,7 @@ from tests.analysis.energykit import metered
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
 from ullage.experiments.studies import get, measured, page, showing
-from ullage.experiments.studies.base import DerivedTable, Figure
+from ullage.experiments.studies.base import DerivedTable, StudyFigure
 from ullage.experiments.studies.flash_energy import derived
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, WorkloadRecord
@@ -38,7 +38,7 @@ def rounded(table: DerivedTable, column: str, places: int) -> list[float | None]
     return [None if value is None else round(value, places) for value in values(table, column)]
 
 
-def figures(table: DerivedTable, column: str) -> list[Figure]:
+def figures(table: DerivedTable, column: str) -> list[StudyFigure]:
     return [figure for _, of, figure in table.figures() if of.title == column]
 
 
@@ -74,7 +74,7 @@ def test_the_webs_energy_is_the_length_of_its_window() -> None:
     assert rounded(windows, "× mean power", 4) == [1.0521, 1.0483, 1.0431]
     assert rounded(windows, "the test itself", 4) == [1.0, 1.0, 1.0]
     for row in windows.rows:
-        energy, window, power, _ = (f.value for f in row.cells if isinstance(f, Figure))
+        energy, window, power, _ = (f.value for f in row.cells if isinstance(f, StudyFigure))
         assert energy is not None and window is not None and power is not None
         assert energy == pytest.approx(window * power, rel=1e-12)
 
@@ -94,7 +94,7 @@ def test_power_of_the_test_alone_has_bounds_only() -> None:
     assert {f.value for f in power} == {None}
 
 
-def overlap(first: Figure, second: Figure) -> bool:
+def overlap(first: StudyFigure, second: StudyFigure) -> bool:
     assert None not in (first.low, first.high, second.low, second.high)
     return max(first.low or 0, second.low or 0) <= min(first.high or 0, second.high or 0)
 
@@ -234,18 +234,22 @@ def test_our_own_stands_beside_the_published(run: Path) -> None:
         for work in ("mpi-io", "mpi-io (write)", "database")
     ]
     ours, verdict, ssd, flash = with_labels["VM, qcow2, mpi-io (write)"]
-    assert isinstance(ours, Figure) and isinstance(ssd, Figure) and isinstance(flash, Figure)
+    assert (
+        isinstance(ours, StudyFigure)
+        and isinstance(ssd, StudyFigure)
+        and isinstance(flash, StudyFigure)
+    )
     assert ours.low is not None and ours.high is not None
     assert ours.low < 1.5 < ours.high
     assert verdict == "no verdict", "it is no primary metric"
     assert ssd.value == pytest.approx(1.497 / 4.361)
     assert flash.value == pytest.approx(1.497 / 4.099)
     database = with_labels["VM, qcow2, database"][2]
-    assert isinstance(database, Figure)
+    assert isinstance(database, StudyFigure)
     assert database.value == pytest.approx(246.6852 / 263.8062)
     single = with_labels["VM, qcow2, mpi-io"]
     assert single[1] == "worse"
-    assert isinstance(single[2], Figure) and single[2].value == pytest.approx(4.057 / 5.854)
+    assert isinstance(single[2], StudyFigure) and single[2].value == pytest.approx(4.057 / 5.854)
 
 
 def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as elastic_plan
 from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, showing
-from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure, StudyPlan
+from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure, StudyPlan
 from ullage.experiments.studies.registry import REGISTRY
 from ullage.plan import matrix, schema
 
@@ -203,25 +203,25 @@ def test_the_list_refuses_what_is_no_study(change: dict[str, Any], fault: str) -
     ],
 )
 def test_agreement_is_to_the_printed_digits(value: float, printed: str, agrees: bool) -> None:
-    assert Figure(value=value, printed=printed).agrees is agrees
+    assert StudyFigure(value=value, printed=printed).agrees is agrees
 
 
 def test_nothing_printed_or_no_value_is_no_agreement() -> None:
-    assert Figure(value=1.0).agrees is None
-    assert Figure(value=None, printed="1.0", why="lost").agrees is None
+    assert StudyFigure(value=1.0).agrees is None
+    assert StudyFigure(value=None, printed="1.0", why="lost").agrees is None
 
 
 @given(st.floats(-1e5, 1e5), st.integers(0, 6))
 def test_what_is_printed_from_a_value_agrees_with_it(value: float, places: int) -> None:
     printed = f"{value:,.{places}f}"
-    assert Figure(value=value, printed=printed).agrees
+    assert StudyFigure(value=value, printed=printed).agrees
     step = 10.0**-places
-    assert Figure(value=base.number(printed) + 2 * step, printed=printed).agrees is False
+    assert StudyFigure(value=base.number(printed) + 2 * step, printed=printed).agrees is False
 
 
 @given(st.floats(1e-3, 1e3), st.floats(1.001, 3))
 def test_a_ratio_with_its_interval_reads_as_it_is(value: float, wide: float) -> None:
-    figure = Figure(value=value, low=value / wide, high=value * wide)
+    figure = StudyFigure(value=value, low=value / wide, high=value * wide)
     text = showing.text(figure, Column(title="ratio"))
     middle, low, high = text.replace("(", "").replace(")", "").replace(" to ", " ").split()
     assert float(low) <= float(middle) <= float(high)
@@ -237,15 +237,18 @@ TABLE = DerivedTable(
     columns=(Column(title="power", unit="W", decimals=1), Column(title="verdict")),
     rows=(
         DerivedRow(
-            label="one", cells=(Figure(value=5.28, printed="4.06", why="other weights"), "worse")
+            label="one",
+            cells=(StudyFigure(value=5.28, printed="4.06", why="other weights"), "worse"),
         ),
         DerivedRow(
-            label="two", cells=(Figure(value=None, low=1.0, high=2.0, why="only bounds"), "–")
+            label="two", cells=(StudyFigure(value=None, low=1.0, high=2.0, why="only bounds"), "–")
         ),
-        DerivedRow(label="three", cells=(Figure(value=None, why="never measured"), "–")),
-        DerivedRow(label="four", cells=(Figure(value=7.0, why="one block has no spread"), "–")),
-        DerivedRow(label="five", cells=(Figure(value=7.0, low=6.0, high=8.25), "–")),
-        DerivedRow(label="six", cells=(Figure(value=165.6986, printed="165.7"), "–")),
+        DerivedRow(label="three", cells=(StudyFigure(value=None, why="never measured"), "–")),
+        DerivedRow(
+            label="four", cells=(StudyFigure(value=7.0, why="one block has no spread"), "–")
+        ),
+        DerivedRow(label="five", cells=(StudyFigure(value=7.0, low=6.0, high=8.25), "–")),
+        DerivedRow(label="six", cells=(StudyFigure(value=165.6986, printed="165.7"), "–")),
     ),
     notes=("Read it.",),
 )

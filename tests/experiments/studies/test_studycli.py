@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from testing.synthetic import make_run
-from tests.experiments.elastic.elastic_made import MadePlan, make
+from tests.experiments.elastic.elastic_made import SyntheticRun, make
 from tests.experiments.studies import toystudy
 from tests.support import commandkit
 from tests.support.commandkit import CHECKOUT, Done, Ullage
@@ -146,7 +146,7 @@ def test_the_run_of_another_study(toy: Ullage, tmp_path: Path, name: str) -> Non
 
 
 def test_an_elastic_run_of_another_study(toy: Ullage, tmp_path: Path) -> None:
-    done = toy("show", "toy", str(make(tmp_path / "runs", MadePlan(repetitions=2))))
+    done = toy("show", "toy", str(make(tmp_path / "runs", SyntheticRun(repetitions=2))))
     assert done.code == 2
     assert errors.STUDY_OTHER_RUN.code in done.stderr
     assert "'made'" in done.stderr
@@ -177,7 +177,7 @@ def test_without_runs_named_the_newest_form_is_shown(toy: Ullage, tmp_path: Path
     second = toy_run(runs, "toy-b-quick", "20260101T000001")
     toy_run(runs, "toy-a-full", "20260102T000000")
     toy_run(runs, "another", "20260104T000000")
-    make(runs, MadePlan(repetitions=2))
+    make(runs, SyntheticRun(repetitions=2))
     shown_json = json.loads(toy("show", "toy", "--json").stdout)
     assert shown_json["runs"] == {
         "toy-a-quick": str(new.relative_to(tmp_path)),

@@ -14,8 +14,8 @@ from ullage.experiments.studies.base import (
     Column,
     DerivedRow,
     DerivedTable,
-    Figure,
     Study,
+    StudyFigure,
     StudyPlan,
 )
 
@@ -41,8 +41,10 @@ TABLE: Final = DerivedTable(
     of="row",
     columns=(Column(title="power", unit="W", decimals=1),),
     rows=(
-        DerivedRow(label="right", cells=(Figure(value=165.6986, printed="165.7"),)),
-        DerivedRow(label="wrong", cells=(Figure(value=5.28, printed="4.06", why="other weights"),)),
+        DerivedRow(label="right", cells=(StudyFigure(value=165.6986, printed="165.7"),)),
+        DerivedRow(
+            label="wrong", cells=(StudyFigure(value=5.28, printed="4.06", why="other weights"),)
+        ),
     ),
 )
 

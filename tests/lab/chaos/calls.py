@@ -18,7 +18,7 @@ from typing import Final
 
 from tests.lab.chaos.campaign import Campaign, Case
 from tests.lab.chaos.controller import CALLS, FOR_EVER, GONE_S, Call, Fault
-from tests.lab.chaos.subjects import RESUMED_S, SMALL, Attacked, check_words, told
+from tests.lab.chaos.subjects import RESUMED_S, SMALL, Attacked, check_words, terminate
 
 _FAULTS: Final[dict[Call, tuple[int, ...]]] = {
     "open": (errno.EIO, errno.EMFILE, errno.ENFILE),
@@ -79,7 +79,7 @@ def play(case: Case) -> None:
 def _attack(attacked: Attacked, fault: Fault) -> None:
     controller = attacked.start(fault)
     if not controller.gone(RESUMED_S):
-        told(controller, signal.SIGTERM, GONE_S)
+        terminate(controller, signal.SIGTERM, GONE_S)
         raise AssertionError(f"it hung, until it was told to end: {controller.stderr[-300:]}")
     attacked.see()
     check_words(controller)

@@ -24,7 +24,7 @@ def _journal_cases(seed: int) -> Iterable[str]:
 def _journal(case: Case) -> None:
     """Every truncation, and bits flipped, which the number of the slice draws."""
     draw = case.random.randrange(2**31)
-    report = _said(case, "tests.lab.chaos.journal", "--flips", str(_FLIPS), "--seed", str(draw))
+    report = _printed(case, "tests.lab.chaos.journal", "--flips", str(_FLIPS), "--seed", str(draw))
     bad = sum(_counts(rf"{_NUMBER} (?:silent|tracebacks)", report))
     case.counts["flips"] += sum(_counts(rf"{_NUMBER} flipped bits", report))
     case.counts["truncations"] += sum(_counts(rf"every truncation \({_NUMBER}\)", report))
@@ -48,7 +48,7 @@ def _folders(case: Case) -> None:
         raise FaultFoundError(whole)
 
 
-def _said(case: Case, module: str, *argv: str) -> str:
+def _printed(case: Case, module: str, *argv: str) -> str:
     """What the program printed, which has to end well."""
     program = [sys.executable, "-m", module, *argv]
     done = subprocess.run(program, capture_output=True, text=True, errors="replace", check=False)

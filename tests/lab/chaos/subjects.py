@@ -231,7 +231,7 @@ def abandon(place: Path) -> None:
         leftovers.remove(leftovers.find(tag, force=True))
 
 
-def told(controller: Controller, number: int, within_s: float) -> None:
+def terminate(controller: Controller, number: int, within_s: float) -> None:
     """Tell a controller to end by a signal; FaultFoundError when it does not."""
     controller.signal(number)
     if not controller.gone(within_s):

@@ -17,7 +17,7 @@ from typing import Final
 
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError, numbered
 from tests.lab.chaos.controller import CLOCK, FOR_EVER, GONE_S, Controller, Fault
-from tests.lab.chaos.subjects import RESUMED_S, SUBJECTS, Attacked, check_words, told
+from tests.lab.chaos.subjects import RESUMED_S, SUBJECTS, Attacked, check_words, terminate
 
 _KINDS: Final = ("native", "oci", "lxc", "qemu", "elastic", "live")
 _SIGNALS: Final = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
@@ -27,12 +27,12 @@ _NEW_MOUNTS: Final = 0x0002_0000
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def _told(attacked: Attacked, chance: random.Random) -> None:
+def _terminated(attacked: Attacked, chance: random.Random) -> None:
     """SIGTERM, SIGINT or SIGHUP at a random instant; then nothing is left."""
     controller = attacked.start()
     if not _lived(controller, attacked, chance):
         started = time.monotonic()
-        told(controller, chance.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP)), GONE_S)
+        terminate(controller, chance.choice((signal.SIGTERM, signal.SIGINT, signal.SIGHUP)), GONE_S)
         attacked.case.most("most_ms_to_end", (time.monotonic() - started) * 1e3)
     attacked.see()
     check_words(controller)
@@ -48,7 +48,7 @@ def _victim(attacked: Attacked, chance: random.Random) -> None:
             _send(chance.choice(processes), chance.choice(_SIGNALS))
             attacked.case.counts["victims"] += 1
         if not controller.gone(chance.uniform(0.0, 3.0)):
-            told(controller, signal.SIGTERM, 2 * GONE_S)
+            terminate(controller, signal.SIGTERM, 2 * GONE_S)
     attacked.see()
     check_words(controller)
 
@@ -118,7 +118,7 @@ def _bridge(attacked: Attacked, chance: random.Random) -> None:
 
 
 _ATTACKS: Final[dict[str, tuple[Callable[[Attacked, random.Random], None], int]]] = {
-    "told": (_told, 30),
+    "told": (_terminated, 30),
     "victim": (_victim, 30),
     "stopped": (_stopped, 8),
     "clock": (_clock, 16),
@@ -163,7 +163,7 @@ def _ended(
 ) -> None:
     """It ends by itself, in order, or with one of the statuses."""
     if not controller.gone(RESUMED_S):
-        told(controller, signal.SIGTERM, GONE_S)
+        terminate(controller, signal.SIGTERM, GONE_S)
         raise FaultFoundError(f"it hung, until it was told to end: {controller.stderr[-300:]}")
     attacked.see()
     if controller.status in set(statuses):

@@ -252,8 +252,8 @@ while True:
 def test_perf_ends_with_a_controller_that_was_killed(tmp_path: Path) -> None:
     code = (
         "import sys; from ullage.meters.energy.perf import *\n"
-        f"found = Perf(PerfOptions(program={program(tmp_path, REAL)!r}, every=0.1)); found.open()\n"
-        "print(found._child.pid, flush=True); sys.stdin.read()"
+        f"meter = Perf(PerfOptions(program={program(tmp_path, REAL)!r}, every=0.1)); meter.open()\n"
+        "print(meter._child.pid, flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE

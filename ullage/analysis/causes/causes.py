@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis.causes.counters import COUNTERS, OF_A_CPU, Counter
-from ullage.analysis.causes.symbols import Tables
+from ullage.analysis.causes.symbols import SymbolTables
 from ullage.analysis.comparison.model import Cause, Causes
 from ullage.analysis.comparison.pairing import Draft, stored
 from ullage.analysis.comparison.rounding import MINUS, decimals, quantity, ratio, share
@@ -157,7 +157,7 @@ class _Readings:
         return [float(x) for x in collapse(values, self.generations)]
 
 
-def of(draft: Draft, tables: Tables | None = None) -> Causes:
+def of(draft: Draft, tables: SymbolTables | None = None) -> Causes:
     """The counters that changed most, of those that changed.
 
     tables: where the host's CPUs were seen in each trial; what was seen most counts as counters.

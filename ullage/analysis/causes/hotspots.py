@@ -120,7 +120,7 @@ class Hotspot:
 
 
 @dataclass(frozen=True)
-class Course:
+class CpuCourse:
     """The CPUs of one trial over its time."""
 
     trial: str
@@ -152,7 +152,7 @@ class CellHotspots:
     """The largest first."""
     elsewhere: float
     """CPUs that were busy at none of these places."""
-    course: Course | None
+    course: CpuCourse | None
     """None: its tables are without time."""
     cores: Mapping[str, tuple[float, ...]]
     """Group → CPUs on each core of the host; empty: its tables do not tell cores apart."""
@@ -177,7 +177,7 @@ class RunHotspots:
 
 
 def cells(folder: RunFolder, most: int = MOST_CELLS) -> RunHotspots:
-    """Every cell that has tables, in the plan's order; RUN_BAD_FORMAT for a table that is none."""
+    """Every cell that has tables, in the plan's order; RUN_BAD_FORMAT for an unreadable one."""
     busy_cells: list[CellHotspots] = []
     left_out = 0
     for workload, environment, label, trials in _groups(folder):
@@ -279,7 +279,7 @@ def _cell(
 ) -> CellHotspots | None:
     count, cpus, total = 0, 0, 0.0
     places: dict[ProgramPlace, float] = defaultdict(float)
-    courses: list[tuple[Trial, Course]] = []
+    courses: list[tuple[Trial, CpuCourse]] = []
     cores: list[Mapping[str, Sequence[float]]] = []
     for trial in trials:
         table = symbols.read(folder, trial)
@@ -347,16 +347,18 @@ def _mean(trials: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, tuple[fl
     }
 
 
-def _course(trial: Trial, table: Symbols) -> Course:
+def _course(trial: Trial, table: Symbols) -> CpuCourse:
     bin_s = table.bin_ns / 1e9
     groups = {
         course.group: tuple(samples / table.hz / bin_s for samples in course.samples)
         for course in table.over_time
     }
-    return Course(trial.trial, "", bin_s, groups, core_courses(table))
+    return CpuCourse(trial.trial, "", bin_s, groups, core_courses(table))
 
 
-def _median(workload: WorkloadRecord, courses: Sequence[tuple[Trial, Course]]) -> Course | None:
+def _median(
+    workload: WorkloadRecord, courses: Sequence[tuple[Trial, CpuCourse]]
+) -> CpuCourse | None:
     """Of one trial: the lower median by the primary metric, or the middle one where it has none."""
     if not courses:
         return None

@@ -47,7 +47,7 @@ _SHARED: Final = frozenset({"ksoftirqd", "kworker", "kernel_threads"})
 ANY: Final = "*"
 """In place of a function: all of the file."""
 
-Place = tuple[str, str, str]
+CodePlace = tuple[str, str, str]
 """Group, object and function; the names of threads are too many to compare."""
 File = tuple[str, str]
 """Group and object."""
@@ -55,7 +55,7 @@ File = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Table:
-    places: Mapping[Place, float]
+    places: Mapping[CodePlace, float]
     """Shares of a CPU."""
     whole: bool
     """There were no rows too small to keep."""
@@ -64,7 +64,7 @@ class _Table:
     files: Mapping[File, float]
     """Of the programs, whatever the function."""
 
-    def share(self, place: Place) -> float | None:
+    def share(self, place: CodePlace) -> float | None:
         """None: it may be among what was too small to keep."""
         if place[2] == ANY:
             return self.files.get((place[0], place[1]), 0.0 if self.whole else None)
@@ -74,13 +74,13 @@ class _Table:
 
 
 @dataclass
-class Tables:
+class SymbolTables:
     """The tables of a run's trials, each read once."""
 
     folder: RunFolder
     _read: dict[str, _Table | None] = field(default_factory=dict)
 
-    def share(self, trial: Trial, place: Place) -> float | None:
+    def share(self, trial: Trial, place: CodePlace) -> float | None:
         """Of a CPU. RUN_BAD_FORMAT for a table that is none.
 
         None: there is no table, or the place may be among the rows that were too small to keep.
@@ -90,7 +90,7 @@ class Tables:
 
     def counters(self, pairs: Sequence[Pair]) -> list[Counter]:
         """The places that were seen most in pairs of trials, both sides counted together."""
-        totals: dict[Place, float] = defaultdict(float)
+        totals: dict[CodePlace, float] = defaultdict(float)
         unequal = self._unequal(pairs)
         for pair in pairs:
             mine, theirs = self._of(pair.environment), self._of(pair.baseline)
@@ -124,7 +124,7 @@ class Tables:
         if table is None:
             return None
         seconds = (table.end_ns - table.start_ns) / 1e9
-        places: dict[Place, float] = {}
+        places: dict[CodePlace, float] = {}
         for row in table.rows:
             place = _place(row)
             places[place] = places.get(place, 0.0) + row.samples / table.hz / seconds
@@ -154,8 +154,8 @@ class _Files:
 class Seen(Counter):
     """CPU time seen at one place."""
 
-    tables: Tables
-    place: Place
+    tables: SymbolTables
+    place: CodePlace
 
     def both(self, environment: Trial, baseline: Trial) -> Both | None:
         """None without both tables; a place that is not in a table with all rows was not seen."""
@@ -168,7 +168,7 @@ class Seen(Counter):
         return has_guest(environment) != has_guest(baseline)
 
 
-def _is_news(place: Place, pair: Pair) -> bool:
+def _is_news(place: CodePlace, pair: Pair) -> bool:
     """Could it be a cause, and be seen on both sides?"""
     group, file, _ = place
     if group not in WHO or (pair.environment.partner is not None and group in _SHARED):
@@ -179,7 +179,7 @@ def _is_news(place: Place, pair: Pair) -> bool:
     return group != "programs" or of_kernel(file) or not any(guests)
 
 
-def _of_programs(place: Place) -> bool:
+def _of_programs(place: CodePlace) -> bool:
     """Code of a program's own files."""
     return place[0] == "programs" and not of_kernel(place[1])
 
@@ -190,7 +190,7 @@ def has_table(folder: RunFolder, trial: Trial) -> bool:
 
 
 def read(folder: RunFolder, trial: Trial) -> Symbols | None:
-    """A trial's table; RUN_BAD_FORMAT for one that is none. None: it has none, or no length."""
+    """A trial's table; None without one, or without a length. RUN_BAD_FORMAT if unreadable."""
     if not has_table(folder, trial):
         return None
     name = _file_of(trial)
@@ -210,15 +210,15 @@ def _parsed(folder: Path, name: str, file: Path) -> Symbols:
         raise UllageError(RUN_BAD_FORMAT, path=folder, format=FORMAT, reason=reason) from error
 
 
-def _place(row: SymbolRow) -> Place:
+def _place(row: SymbolRow) -> CodePlace:
     return row.group, row.object, row.symbol
 
 
-def _name(place: Place) -> str:
+def _name(place: CodePlace) -> str:
     return clean(f"symbols.{'/'.join(part for part in place if part not in ('', ANY))}", 200)
 
 
-def _words(place: Place) -> str:
+def _words(place: CodePlace) -> str:
     """`the hypervisor in the host's kernel, do_sys_poll`."""
     group, file, symbol = place
     symbol = "" if symbol == ANY else symbol

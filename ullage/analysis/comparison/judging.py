@@ -22,7 +22,7 @@ from ullage.stats.verdict import Against, FamilyMember, Judgement, judge, settle
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedComparison:
     """A comparison, what it is judged by, and how it was."""
 
     draft: Draft
@@ -52,13 +52,13 @@ Decided = Mapping[str, Verdict]
 
 def judged(
     drafts: Sequence[Draft], again: Sequence[Draft], correction: Correction, decided: Decided
-) -> list[Judged]:
+) -> list[JudgedComparison]:
     """Every comparison; the primary ones are one family. Both kinds `with_memory`."""
     slow, copies = _slow_trials(drafts), [copies_of(draft, again) for draft in drafts]
     judgements = iter(_judgements(drafts, again, slow, correction, decided))
     apart = _apart(again, correction)
     return [
-        Judged(
+        JudgedComparison(
             draft=draft,
             judgement=next(judgements) if draft.metric.primary else None,
             floor=_with_bias(floor_of(draft, again), draft, apart),
@@ -142,7 +142,7 @@ def _least(draft: Draft, copies: Sequence[Sequence[float]]) -> Interval | None:
 def rejudged(
     drafts: Sequence[Draft],
     again: Sequence[Draft],
-    now: Sequence[Judged],
+    now: Sequence[JudgedComparison],
     correction: Correction,
 ) -> Iterator[Rejudged]:
     """Verdicts of a run that was made under older rules, where those gave another.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
 from ullage.analysis.comparison.model import Cell, CurvePoint, Point
 from ullage.runs.events import Trial
-from ullage.runs.pairs import Cells, Pair, Paired, Series, pair, values
+from ullage.runs.pairs import Cells, Pair, Paired, TrialsByBlock, pair, values
 from ullage.runs.records import EnvironmentRecord, Metric, Parity, WorkloadRecord
 from ullage.stats import Floats
 from ullage.stats import interval as intervals
@@ -28,7 +28,7 @@ from ullage.stats.interval import (
 from ullage.stats.quantiles import quantile
 from ullage.stats.series_checks import outliers
 from ullage.stats.totals import total_interval
-from ullage.stats.uncertainty import SHARED, Steps, steps
+from ullage.stats.uncertainty import SHARED, FigureSteps, steps
 from ullage.stats.verdict import MOST_FAILURES, PValues, equivalence_p, p_values
 
 BOOTSTRAP_LEAST = 3
@@ -41,7 +41,7 @@ _LEAST = sys.float_info.min
 
 
 @dataclass(frozen=True)
-class Settings:
+class ComparisonSettings:
     """What holds for all comparisons of a run."""
 
     confidence: float
@@ -60,12 +60,12 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Source:
+class TrialSource:
     """Where comparisons are made from."""
 
     cells: Cells
     parity: Sequence[Parity]
-    settings: Settings
+    settings: ComparisonSettings
 
     def unequal(self, environment: str, baseline: str) -> tuple[str, ...]:
         """Nuisances in which the two differ."""
@@ -86,11 +86,11 @@ class Draft:
     metric: Metric
     environment_cell: Cell
     baseline_cell: Cell
-    environment_series: Series
-    baseline_series: Series
+    environment_series: TrialsByBlock
+    baseline_series: TrialsByBlock
     paired: Paired
     unequal: tuple[str, ...]
-    settings: Settings
+    settings: ComparisonSettings
     memory: float = 1.0
     """Factor on standard errors for what the environment keeps from block to block."""
 
@@ -108,7 +108,7 @@ class Draft:
         )
 
     @cached_property
-    def steps(self) -> tuple[Steps, ...]:
+    def steps(self) -> tuple[FigureSteps, ...]:
         """How coarse the figures of both sides are; of a curve at each compared coordinate."""
         places = self.paired.coordinates if self.metric.coordinate else (None,)
         known = self.metric.resolution or 0.0
@@ -254,7 +254,7 @@ def _at(figures: Iterable[Mapping[float | None, float]], place: float | None) ->
 
 
 def draft(
-    source: Source,
+    source: TrialSource,
     environment: EnvironmentRecord,
     baseline: EnvironmentRecord,
     workload: WorkloadRecord,
@@ -435,7 +435,7 @@ def curve(d: Draft) -> tuple[CurvePoint, ...]:
     return tuple(curve_points)
 
 
-def _medians(series: Series, name: str) -> dict[float, float]:
+def _medians(series: TrialsByBlock, name: str) -> dict[float, float]:
     """Coordinate → median of the curves of one cell."""
     at: dict[float, list[float]] = {}
     for trial in series.values():
@@ -456,7 +456,7 @@ def medians(by_making: Sequence[tuple[int, float]]) -> list[float]:
     return [float(np.median(x)) for x in makings.values()]
 
 
-def absolute(series: Series, metric: Metric, confidence: float) -> Absolute | None:
+def absolute(series: TrialsByBlock, metric: Metric, confidence: float) -> Absolute | None:
     """Absolute values of one cell, failed trials left out; None for a curve, or without values.
 
     Rates (a unit per second) have a harmonic mean, all else an arithmetic one. Its interval is that

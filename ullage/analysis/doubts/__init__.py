@@ -11,13 +11,13 @@ from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.doubts import failures, machine, readings, series, totals
 from ullage.analysis.doubts.machine import power
-from ullage.analysis.doubts.readings import Figures
+from ullage.analysis.doubts.readings import ComparisonFigures as ComparisonFigures
 from ullage.analysis.doubts.run import of_run
 
 __all__ = ["Figures", "of_comparison", "of_run", "power"]
 
 
-def of_comparison(d: Draft, f: Figures) -> tuple[Doubt, ...]:
+def of_comparison(d: Draft, f: ComparisonFigures) -> tuple[Doubt, ...]:
     """All doubts about one comparison.
 
     What is found by a test of significance (drift, warm-up, autocorrelation, two groups) is found

@@ -136,7 +136,7 @@ def power(host: Mapping[str, Any]) -> tuple[str | None, bool]:
 
 
 def steadier(governor: str | None, *, turbo_off: bool) -> str:
-    """What of a steady frequency is still to be had on a host like this."""
+    """What can be done for a steady frequency on such a host."""
     remedies = [] if governor == "performance" else ["the governor `performance`"]
     remedies += [] if turbo_off else ["turbo off"]
     if remedies:

@@ -20,7 +20,7 @@ MOST_PLACES = 5
 
 
 @dataclass(frozen=True)
-class Figures:
+class ComparisonFigures:
     """What `overhead` has computed for a comparison by the time it is doubted."""
 
     interval: Interval | None
@@ -34,7 +34,7 @@ class Figures:
     totals: Interval | None = None
 
 
-def doubts(d: Draft, f: Figures) -> list[Doubt | None]:
+def doubts(d: Draft, f: ComparisonFigures) -> list[Doubt | None]:
     """Those of one comparison."""
     return [
         _outliers(d, f),
@@ -47,7 +47,7 @@ def doubts(d: Draft, f: Figures) -> list[Doubt | None]:
     ]
 
 
-def _outliers(d: Draft, f: Figures) -> Doubt | None:
+def _outliers(d: Draft, f: ComparisonFigures) -> Doubt | None:
     marked = pairing.flagged(d)
     if not any(marked):
         return None
@@ -69,7 +69,7 @@ def _more(d: Draft) -> str:
     return "make the instances more often" if d.precision == "intermediate" else "run more blocks"
 
 
-def _robust(d: Draft, f: Figures) -> Doubt | None:
+def _robust(d: Draft, f: ComparisonFigures) -> Doubt | None:
     if f.interval is None or f.robust is None or not pairing.disagree(f.interval, f.robust):
         return None
     return Doubt(
@@ -79,7 +79,7 @@ def _robust(d: Draft, f: Figures) -> Doubt | None:
     )
 
 
-def _bootstrap(d: Draft, f: Figures) -> Doubt | None:
+def _bootstrap(d: Draft, f: ComparisonFigures) -> Doubt | None:
     if f.interval is None or f.bootstrap is None or f.interval.n < pairing.BOOTSTRAP_HEARD:
         return None
     if not pairing.disagree(f.interval, f.bootstrap):
@@ -132,7 +132,7 @@ def _systematic(d: Draft) -> Doubt | None:
     )
 
 
-def _curve(d: Draft, f: Figures) -> list[Doubt]:
+def _curve(d: Draft, f: ComparisonFigures) -> list[Doubt]:
     curve_doubts = []
     worse = any(p.low is not None and p.low > 1 for p in f.curve)
     better = any(p.high is not None and p.high < 1 for p in f.curve)

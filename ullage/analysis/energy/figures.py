@@ -11,16 +11,16 @@ import numpy as np
 
 from ullage.analysis.comparison import money
 from ullage.analysis.comparison.estimates import Component
-from ullage.analysis.energy.trials import Metered, TrialEnergy
+from ullage.analysis.energy.trials import MeteredSource, TrialEnergy
 from ullage.runs.events import Trial
 from ullage.runs.records import Metric, WorkloadRecord
 
-Components = tuple[Component, ...]
+EnergyComponents = tuple[Component, ...]
 Unit = Literal["J", "W", "J s"]
 
 
 @dataclass(frozen=True)
-class Quantity:
+class EnergyQuantity:
     """One kind of figure."""
 
     key: str
@@ -37,19 +37,19 @@ class Quantity:
         return Metric(name=self.name, unit=self.unit, better="lower", description=self.key)
 
 
-ENERGY: Final = Quantity("energy", "J")
-MEAN_POWER: Final = Quantity("mean power", "W")
-ABOVE_IDLE: Final = Quantity("energy above idle", "J")
+ENERGY: Final = EnergyQuantity("energy", "J")
+MEAN_POWER: Final = EnergyQuantity("mean power", "W")
+ABOVE_IDLE: Final = EnergyQuantity("energy above idle", "J")
 
 
-def per_unit(metric: Metric) -> Quantity:
+def per_unit(metric: Metric) -> EnergyQuantity:
     """J for a unit of work."""
-    return Quantity("energy per unit", "J", metric)
+    return EnergyQuantity("energy per unit", "J", metric)
 
 
-def energy_delay(metric: Metric) -> Quantity:
+def energy_delay(metric: Metric) -> EnergyQuantity:
     """J s of a unit of work."""
-    return Quantity("energy delay", "J s", metric)
+    return EnergyQuantity("energy delay", "J s", metric)
 
 
 def works(workload: WorkloadRecord) -> list[Metric]:
@@ -64,7 +64,7 @@ def works(workload: WorkloadRecord) -> list[Metric]:
 
 
 def with_energies(
-    trials: Iterable[Trial], workloads: Iterable[WorkloadRecord], metered: Metered
+    trials: Iterable[Trial], workloads: Iterable[WorkloadRecord], metered: MeteredSource
 ) -> Iterator[Trial]:
     """The trials with the figures of their energy instead of their own."""
     of_workload = {workload.key: works(workload) for workload in workloads}
@@ -120,7 +120,7 @@ class Typical:
         rows = [_row(energy) for energy in energies]
         return cls(*(float(value) for value in np.median(np.array(rows), axis=0)))
 
-    def relative(self, quantity: Quantity) -> float:
+    def relative(self, quantity: EnergyQuantity) -> float:
         """Standard uncertainty that repeating does not reduce, in parts of the quantity."""
         if quantity is ABOVE_IDLE:
             return math.hypot(self.rounding(above=True), self.accuracy, self.idle)
@@ -149,7 +149,7 @@ def _row(energy: TrialEnergy) -> tuple[float, ...]:
     )
 
 
-def components(quantity: Quantity, mine: Typical, theirs: Typical) -> Components:
+def components(quantity: EnergyQuantity, mine: Typical, theirs: Typical) -> EnergyComponents:
     """What the meter adds to the uncertainty of a ratio; the sampling is in the repetitions.
 
     An accuracy is taken for a gain and an offset, each within it at the smaller power of the two:

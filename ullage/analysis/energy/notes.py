@@ -11,7 +11,7 @@ import numpy as np
 
 from ullage.analysis.comparison.energy_model import EnergyNote
 from ullage.analysis.energy.integral import Missing
-from ullage.analysis.energy.trials import SHARED, Metered, TrialEnergy
+from ullage.analysis.energy.trials import SHARED, MeteredSource, TrialEnergy
 from ullage.common.text import clean
 from ullage.runs.reader import RunFolder
 from ullage.stats.uncertainty import rectangular
@@ -30,7 +30,7 @@ _ADVICE: Final[dict[str, str]] = {
 }
 
 
-def of(folder: RunFolder, sources: Sequence[Metered]) -> tuple[EnergyNote, ...]:
+def of(folder: RunFolder, sources: Sequence[MeteredSource]) -> tuple[EnergyNote, ...]:
     """All of them, in the order of the meters."""
     labels = {metered.source.label for metered in sources}
     absent = [meter for meter in folder.resolved.energy_meters if meter.label not in labels]
@@ -54,7 +54,7 @@ def _absent(label: str, meter: str) -> EnergyNote:
     )
 
 
-def _of_a_guest(metered: Metered) -> Iterator[EnergyNote]:
+def _of_a_guest(metered: MeteredSource) -> Iterator[EnergyNote]:
     """Of one guest nobody said which environment it is: its figures stand beside all of them."""
     if metered.source.scope == "guest" and metered.series:
         channels = (series.channel for series in metered.series)
@@ -69,7 +69,7 @@ def _of_a_guest(metered: Metered) -> Iterator[EnergyNote]:
         )
 
 
-def _missing(metered: Metered) -> Iterator[EnergyNote]:
+def _missing(metered: MeteredSource) -> Iterator[EnergyNote]:
     """One for each reason."""
     reasons: dict[str, list[tuple[str, Missing]]] = {}
     for trial, energy in metered.trials.items():
@@ -98,7 +98,7 @@ def _missing(metered: Metered) -> Iterator[EnergyNote]:
         )
 
 
-def _series(metered: Metered) -> Iterator[EnergyNote]:
+def _series(metered: MeteredSource) -> Iterator[EnergyNote]:
     """What is strange in the readings, each thing once."""
     doubts = dict.fromkeys(
         (doubt.code, doubt.message) for s in metered.series for doubt in s.doubts
@@ -112,12 +112,12 @@ def _series(metered: Metered) -> Iterator[EnergyNote]:
         )
 
 
-def called(metered: Metered) -> str:
+def called(metered: MeteredSource) -> str:
     """`wall (nut)`."""
     return clean(f"{metered.source.label} ({metered.source.meter})", 80)
 
 
-def _disagreements(sources: Sequence[Metered]) -> Iterator[EnergyNote]:
+def _disagreements(sources: Sequence[MeteredSource]) -> Iterator[EnergyNote]:
     measured = [metered for metered in sources if metered.source.method == "measured"]
     for first, second in combinations(measured, 2):
         same = first.source.scope == second.source.scope
@@ -142,7 +142,7 @@ def _times(log_ratio: float) -> str:
     return f"{math.exp(log_ratio):.3g} times"
 
 
-def _disagree(first: Metered, second: Metered, words: str) -> EnergyNote:
+def _disagree(first: MeteredSource, second: MeteredSource, words: str) -> EnergyNote:
     return EnergyNote(
         code="meters-disagree",
         label=first.source.label,
@@ -152,7 +152,9 @@ def _disagree(first: Metered, second: Metered, words: str) -> EnergyNote:
     )
 
 
-def _apart(some: Sequence[Metered], others: Sequence[Metered]) -> tuple[float, float] | None:
+def _apart(
+    some: Sequence[MeteredSource], others: Sequence[MeteredSource]
+) -> tuple[float, float] | None:
     """Mean log-ratio of the energies of trials that all have, and its expanded uncertainty.
 
     Sampling errors are another in each trial; accuracy and resolution are the same in all.

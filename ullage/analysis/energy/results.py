@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from ullage.analysis.comparison import judging, pairing
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure, EnergyNote
 from ullage.analysis.comparison.money import work
-from ullage.analysis.comparison.pairing import Draft, Source
+from ullage.analysis.comparison.pairing import Draft, TrialSource
 from ullage.analysis.comparison.systematic import budget_with, expanded
 from ullage.analysis.comparison.words import name
 from ullage.analysis.energy import figures, notes
-from ullage.analysis.energy.figures import Quantity, Typical
-from ullage.analysis.energy.trials import Metered, TrialEnergy, metered
+from ullage.analysis.energy.figures import EnergyQuantity, Typical
+from ullage.analysis.energy.trials import MeteredSource, TrialEnergy, metered
 from ullage.runs.events import Trial
 from ullage.runs.pairs import Cells
 from ullage.runs.reader import RunFolder
@@ -36,7 +36,7 @@ class Energies:
     notes: tuple[EnergyNote, ...]
 
 
-def of(folder: RunFolder, source: Source) -> Energies:
+def of(folder: RunFolder, source: TrialSource) -> Energies:
     """The energies of a run and what is to be known of them; nothing without meters."""
     sources = metered(folder)
     energies = [
@@ -58,7 +58,7 @@ class _MeteredCell:
 class _Compared:
     """The comparisons by one source."""
 
-    def __init__(self, folder: RunFolder, source: Source, of_meter: Metered) -> None:
+    def __init__(self, folder: RunFolder, source: TrialSource, of_meter: MeteredSource) -> None:
         self._resolved: Resolved = folder.resolved
         self._metered = of_meter
         ok = [trial for trial in folder.trials if trial.status == "ok"]
@@ -135,7 +135,7 @@ class _Compared:
         self, cell: _MeteredCell, metric: Metric | None
     ) -> tuple[dict[str, EnergyFigure | None], Draft | None]:
         """By field of `Energy`; and the comparison that is judged, of the energy per unit."""
-        quantities: dict[str, Quantity | None] = {
+        quantities: dict[str, EnergyQuantity | None] = {
             "energy": figures.ENERGY,
             "mean_power": figures.MEAN_POWER,
             "above_idle": figures.ABOVE_IDLE,
@@ -150,7 +150,7 @@ class _Compared:
             judged = draft if field == "per_unit" and by_field[field] else judged
         return by_field, judged
 
-    def _draft(self, cell: _MeteredCell, quantity: Quantity) -> Draft | None:
+    def _draft(self, cell: _MeteredCell, quantity: EnergyQuantity) -> Draft | None:
         """None: the cell is the baseline's."""
         baseline = self._environments[self._resolved.baseline]
         if cell.environment is baseline:
@@ -160,7 +160,7 @@ class _Compared:
         )
 
     def _figure(
-        self, cell: _MeteredCell, quantity: Quantity, draft: Draft | None
+        self, cell: _MeteredCell, quantity: EnergyQuantity, draft: Draft | None
     ) -> EnergyFigure | None:
         """None: no trial of the cell has it."""
         confidence = self._source.settings.confidence
@@ -201,7 +201,7 @@ class _Compared:
             if environment.again_of is not None
         ]
 
-    def _components(self, draft: Draft, quantity: Quantity) -> figures.Components:
+    def _components(self, draft: Draft, quantity: EnergyQuantity) -> figures.EnergyComponents:
         mine, theirs = (self._having(trials) for _, trials in draft.sides)
         if not (mine and theirs):
             return ()

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from ullage.analysis.energy import plausibility, renewal
+from ullage.analysis.energy.renewal import Instants
 from ullage.common.errors import ENERGY_READINGS_BAD, UllageError
 from ullage.common.faults import first_fault
 from ullage.common.regular import read_lines
@@ -24,7 +24,6 @@ from ullage.runs.readings import Channel, Closed, Fault, Line, Opened, Reading
 from ullage.runs.records import LATEST_NS
 from ullage.stats import Floats
 
-Instants = NDArray[np.int64]
 FOLDER: Final = "meters"
 """Where in a run folder the files of the meters lie, `LABEL.jsonl` each."""
 MOST_INTERVALS: Final = 4.0

@@ -73,7 +73,7 @@ class TrialEnergy:
 
 
 @dataclass(frozen=True)
-class Metered:
+class MeteredSource:
     """What one source says of a run."""
 
     source: MeterSource
@@ -84,7 +84,7 @@ class Metered:
     """The maker of one of its channels states no accuracy."""
 
 
-def metered(folder: RunFolder) -> tuple[Metered, ...]:
+def metered(folder: RunFolder) -> tuple[MeteredSource, ...]:
     """All sources of a run, and every trial that has figures. ENERGY_READINGS_BAD."""
     places = _Places.of(folder)
     all_metered = []
@@ -152,7 +152,7 @@ class _Stretches:
         return self._series[key]
 
 
-def _metered(source: MeterSource, stretches: _Stretches, places: _Places) -> Metered:
+def _metered(source: MeterSource, stretches: _Stretches, places: _Places) -> MeteredSource:
     idle_powers = {
         tag: _idle_power(stretches, source, tag, idle) for tag, idle in places.idle.items()
     }
@@ -168,7 +168,7 @@ def _metered(source: MeterSource, stretches: _Stretches, places: _Places) -> Met
         )
     all_series = tuple(member for group in stretches.of(source) for member in group)
     unstated = any(member.channel.accuracy is None for member in all_series)
-    return Metered(source, trials, all_series, unstated)
+    return MeteredSource(source, trials, all_series, unstated)
 
 
 def _together(

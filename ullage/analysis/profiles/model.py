@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ullage.common.errors import PROFILE_BAD_FILE, UllageError
+from ullage.common.faults import first_fault
 from ullage.runs.records import Record, Resource
 
 UNDISTURBED = "undisturbed"
@@ -47,7 +48,7 @@ class Survey(Record):
     """What it does not use, and how that is known."""
 
 
-class Span(Record):
+class LinearEstimate(Record):
     """An estimate with its interval, on a linear scale."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -62,9 +63,9 @@ class Weight(Record):
 
     resources: tuple[Resource, ...] = Field(min_length=1)
     """Several: they could not be told apart."""
-    share: Span
+    share: LinearEstimate
     """Within 0 and 1."""
-    unclipped: Span
+    unclipped: LinearEstimate
     """As the equations give it: below 0 or above 1 by noise, or where the model is wrong."""
 
     @property
@@ -79,7 +80,7 @@ class Slowdown(Record):
     hindrance: Resource
     of: Resource | None
     """The probe of that resource; None: the command."""
-    ratio: Span
+    ratio: LinearEstimate
 
 
 class Profile(Record):
@@ -93,9 +94,9 @@ class Profile(Record):
     dropped: int
     """Blocks with a failed trial."""
     weights: tuple[Weight, ...] = Field(min_length=1)
-    rest: Span
+    rest: LinearEstimate
     """The part that no resource explains, such as sleeping."""
-    total: Span
+    total: LinearEstimate
     """Of all weights before they were made to add up to 1; above 1 they overlap."""
     normalised: bool
     bursts: float = 0.0
@@ -161,7 +162,7 @@ class Prediction(Record):
     label: str
     emulated: bool
     unequal: tuple[str, ...]
-    overhead: Span
+    overhead: LinearEstimate
     parts: tuple[PredictedPart, ...]
     rest: float
     """The part of its time that takes as long there as anywhere."""
@@ -188,7 +189,4 @@ def load(path: Path) -> Profile:
     except OSError as error:
         raise UllageError(PROFILE_BAD_FILE, path=path, reason=error.strerror or error) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
-        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), message)))
-        raise UllageError(PROFILE_BAD_FILE, path=path, reason=reason) from None
+        raise UllageError(PROFILE_BAD_FILE, path=path, reason=first_fault(error)) from None

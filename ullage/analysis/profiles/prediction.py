@@ -15,11 +15,11 @@ import numpy as np
 
 from ullage.analysis.comparison.model import Analysis, ResourceSummary
 from ullage.analysis.profiles.model import (
+    LinearEstimate,
     Predicted,
     PredictedPart,
     Prediction,
     Profile,
-    Span,
     Weight,
 )
 from ullage.common.errors import PROFILE_NO_RATIO, UllageError
@@ -107,7 +107,7 @@ def _part(weight: Weight, summaries: Mapping[Resource, ResourceSummary]) -> Pred
 
 def _overhead(
     profile: Profile, parts: Sequence[PredictedPart], sound: Mapping[Resource, ResourceSummary]
-) -> Span:
+) -> LinearEstimate:
     """sound: the ratios to draw. What has none lasts as long as anywhere: only a weight of 0 may.
 
     As 1 + Σ weight · (ratio − 1), so that no share is taken off the rest and not counted elsewhere.
@@ -129,7 +129,9 @@ def _overhead(
         drawn = 1 + sum(shares[:, i] * (ratio - 1) for i, ratio in enumerate(chosen))
         bounds += [float(v) for v in np.quantile(drawn, (tail, 1 - tail))]
     estimate = 1 + sum(part.share * (part.ratio - 1) for part in parts)
-    return Span(estimate=estimate, low=min(estimate, *bounds), high=max(estimate, *bounds))
+    return LinearEstimate(
+        estimate=estimate, low=min(estimate, *bounds), high=max(estimate, *bounds)
+    )
 
 
 def _draw_shares(profile: Profile, rng: np.random.Generator) -> Floats:

@@ -12,9 +12,9 @@ from ullage.analysis.profiles.model import (
     COMMAND,
     PROBE,
     UNDISTURBED,
+    LinearEstimate,
     Profile,
     Slowdown,
-    Span,
     Survey,
     Weight,
 )
@@ -82,7 +82,7 @@ def _profile(
         dropped=len({trial.block for trial in folder.trials}) - blocks,
         weights=(*(_more(w, bursts) if "cpu" in w.resources else w for w in weights), *unused),
         rest=_inside(unexplained, 1 - float(estimates.raw.sum()) - bursts / 2, half + bursts / 2),
-        total=Span(estimate=total, low=total - half, high=total + half),
+        total=LinearEstimate(estimate=total, low=total - half, high=total + half),
         normalised=total > 1,
         bursts=bursts,
         covariance=_padded(estimates.covariance / by**2, len(survey.unused)),
@@ -101,7 +101,7 @@ def _weights(estimates: Estimates, by: float, confidence: float) -> list[Weight]
         Weight(
             resources=group,
             share=_inside(float(share) / by, float(raw) / by, float(half) / by),
-            unclipped=Span(estimate=raw, low=raw - half, high=raw + half),
+            unclipped=LinearEstimate(estimate=raw, low=raw - half, high=raw + half),
         )
         for group, share, raw, half in zip(
             estimates.groups, estimates.shares, estimates.raw, halves, strict=True
@@ -110,11 +110,11 @@ def _weights(estimates: Estimates, by: float, confidence: float) -> list[Weight]
 
 
 def in_bursts(survey: Survey, weights: Sequence[Weight], total: float) -> float:
-    """The part of the time in which it had a CPU, and that neither quota nor disk nor … explains.
+    """The part of the time in which it had a CPU although no slow-down of a resource explains it.
 
     A quota lets through what is done in bursts shorter than its period, if the waits between them
-    are long enough: during these the group gets new time. Such work is none the less done by the
-    CPU. What overlaps with waits (another process computes meanwhile) is not: it is explained.
+    are long enough: during these the group gets new time. The CPU does such work all the
+    same. What overlaps with waits (another process computes meanwhile) is not: it is explained.
     """
     if survey.cpu_seconds is None or not any("cpu" in w.resources for w in weights):
         return 0.0
@@ -126,7 +126,7 @@ def in_bursts(survey: Survey, weights: Sequence[Weight], total: float) -> float:
 def _more(weight: Weight, bursts: float) -> Weight:
     """With that in it; how much of it is there is not sure."""
     share = weight.share
-    more = Span(
+    more = LinearEstimate(
         estimate=share.estimate + bursts,
         low=share.low,
         high=min(1.0, share.high + bursts),
@@ -135,7 +135,7 @@ def _more(weight: Weight, bursts: float) -> Weight:
 
 
 def _unused(survey: Survey) -> list[Weight]:
-    nothing = Span(estimate=0.0, low=0.0, high=0.0)
+    nothing = LinearEstimate(estimate=0.0, low=0.0, high=0.0)
     return [
         Weight(resources=(resource,), share=nothing, unclipped=nothing)
         for resource in survey.unused
@@ -147,11 +147,11 @@ def _padded(covariance: Floats, more: int) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(map(float, row)) for row in np.pad(covariance, (0, more)))
 
 
-def _inside(estimate: float, middle: float, half: float) -> Span:
+def _inside(estimate: float, middle: float, half: float) -> LinearEstimate:
     """The part of an interval that lies within 0 and 1, with the estimate in it."""
     at = min(1.0, max(0.0, estimate))
     low, high = (min(1.0, max(0.0, middle + side)) for side in (-half, half))
-    return Span(estimate=at, low=min(at, low), high=max(at, high))
+    return LinearEstimate(estimate=at, low=min(at, low), high=max(at, high))
 
 
 def _hindrances(folder: RunFolder) -> list[Resource]:
@@ -207,9 +207,9 @@ def _measured(
 
 
 def _slowdowns(measured: LogSlowdowns, confidence: float) -> list[Slowdown]:
-    def span(logs: Floats) -> Span:
+    def span(logs: Floats) -> LinearEstimate:
         ratio, low, high = interval(logs, confidence)
-        return Span(estimate=ratio, low=low, high=high)
+        return LinearEstimate(estimate=ratio, low=low, high=high)
 
     slowdowns = []
     for h, hindrance in enumerate(measured.resources):

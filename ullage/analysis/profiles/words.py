@@ -7,13 +7,13 @@ from typing import Final
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.comparison.words import RESOURCES, blocks, capital, listed
-from ullage.analysis.profiles.model import Profile, Span, Weight
+from ullage.analysis.profiles.model import LinearEstimate, Profile, Weight
 from ullage.analysis.weigh.weights import apportioned
 from ullage.runs.records import Resource
 
 PLACES: Final = 2
 """Decimals of the weights on the line for `ullage weigh`."""
-SAID: Final = 0.02
+WORTH_SAYING: Final = 0.02
 """A part of the time from which on it is spoken of."""
 
 
@@ -26,7 +26,7 @@ def named(weight: Weight) -> str:
     return " + ".join(RESOURCES[resource] for resource in weight.resources)
 
 
-def shares(span: Span) -> tuple[str, str]:
+def shares(span: LinearEstimate) -> tuple[str, str]:
     """Estimate and interval, in percent."""
     return rounding.share(round(span.estimate, 3)), (
         f"{100 * span.low:.0f} to {100 * span.high:.0f} %"
@@ -93,7 +93,7 @@ def notes(profile: Profile) -> Iterable[str]:
 
 def _in_bursts(profile: Profile) -> Iterable[str]:
     """The quota slows work on the CPU only where that goes on for some milliseconds."""
-    if profile.bursts < SAID:
+    if profile.bursts < WORTH_SAYING:
         return
     share = rounding.share(round(profile.bursts, 2))
     yield (

@@ -20,13 +20,13 @@ from ullage.analysis.comparison.model import Analysis, Cell, Comparison, Doubt, 
 from ullage.analysis.comparison.pairing import disagree, excludes_one
 from ullage.analysis.tables import contrasts as tablecontrasts
 from ullage.analysis.tables import doubts, evidence
-from ullage.analysis.tables.contrasts import Contrast
+from ullage.analysis.tables.contrasts import TableContrast
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.figures import si
 from ullage.analysis.tables.file import quoted
-from ullage.analysis.tables.request import Criteria, Method, TableRequest
+from ullage.analysis.tables.request import Criteria, IntervalMethod, TableRequest
 from ullage.analysis.tables.table import Rows, Sheet
-from ullage.analysis.tables.workers import Run, go_over
+from ullage.analysis.tables.workers import RunCalls, go_over
 from ullage.common.errors import TABLE_NO_ROWS, UllageError
 from ullage.common.text import clean
 from ullage.stats.interval import IntervalEstimate
@@ -113,7 +113,7 @@ def analyse(sheet: Sheet, request: TableRequest) -> Answer:
     return Answer(analysis, (*sheet.notes, *_notes(sheet, request, pairs)))
 
 
-def _evidence(sheet: Sheet, c: Contrast, criteria: Criteria, run: Run) -> Evidence:
+def _evidence(sheet: Sheet, c: TableContrast, criteria: Criteria, run: RunCalls) -> Evidence:
     mine, theirs = sheet.cell(c.environment, c.at), sheet.cell(c.baseline, c.at)
     if criteria.quantile is not None:
         return evidence.of_quantile(mine, theirs, c.figure, criteria)
@@ -129,8 +129,8 @@ def _absolute(sheet: Sheet, name: str, at: int, criteria: Criteria) -> Absolute 
 
 
 def _remembering(
-    criteria: Criteria, pairs: Sequence[tuple[Contrast, Evidence]]
-) -> tuple[list[tuple[Contrast, Evidence]], Mapping[str, float]]:
+    criteria: Criteria, pairs: Sequence[tuple[TableContrast, Evidence]]
+) -> tuple[list[tuple[TableContrast, Evidence]], Mapping[str, float]]:
     """With the memory of each environment, from its primary comparisons together; the factors."""
     courses = Courses()
     for c, e in pairs:
@@ -142,7 +142,9 @@ def _remembering(
     ], factors
 
 
-def _apart(nulls: Sequence[tuple[Contrast, Evidence]], request: TableRequest) -> list[Contrast]:
+def _apart(
+    nulls: Sequence[tuple[TableContrast, Evidence]], request: TableRequest
+) -> list[TableContrast]:
     """A/A comparisons that differ by more than chance lets one of so many differ."""
     primary = [(c, e.p) for c, e in nulls if c.figure.primary and e.p is not None]
     adjusted = adjust([p.difference for _, p in primary], request.correction)
@@ -151,7 +153,9 @@ def _apart(nulls: Sequence[tuple[Contrast, Evidence]], request: TableRequest) ->
 
 
 def _floor(
-    c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]], apart: Sequence[Contrast]
+    c: TableContrast,
+    nulls: Sequence[tuple[TableContrast, Evidence]],
+    apart: Sequence[TableContrast],
 ) -> Floor | None:
     """Noise floor of a comparison, as of a run; infinite where its A/A tells nothing."""
     of_sides = [e for null, e in nulls if _of_sides(null, c)]
@@ -164,18 +168,18 @@ def _floor(
 _LOST: Final = Floor(math.inf, biased=False)
 
 
-def _again(c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]) -> bool:
+def _again(c: TableContrast, nulls: Sequence[tuple[TableContrast, Evidence]]) -> bool:
     """Is there a second copy of the baseline anywhere in the table?"""
     return any(null.baseline == c.baseline for null, _ in nulls)
 
 
-def _of_sides(null: Contrast, c: Contrast) -> bool:
+def _of_sides(null: TableContrast, c: TableContrast) -> bool:
     """Is it a second copy of a side of this comparison, in the same figure?"""
     return null.at == c.at and null.baseline in (c.baseline, c.environment)
 
 
 def _copies(
-    source: _Source, c: Contrast, nulls: Sequence[tuple[Contrast, Evidence]]
+    source: _Source, c: TableContrast, nulls: Sequence[tuple[TableContrast, Evidence]]
 ) -> tuple[Against, ...]:
     """The same comparison with the second copy of a side in the place of the first."""
     copies = []
@@ -198,8 +202,8 @@ def _bare(i: Interval) -> IntervalEstimate:
 
 def _judge(
     source: _Source,
-    drafts: Sequence[tuple[Contrast, Evidence]],
-    nulls: Sequence[tuple[Contrast, Evidence]],
+    drafts: Sequence[tuple[TableContrast, Evidence]],
+    nulls: Sequence[tuple[TableContrast, Evidence]],
 ) -> list[Judgement | None]:
     """Judgements of the primary comparisons, one family; None for the others."""
     criteria = source.request.criteria
@@ -221,9 +225,9 @@ def _judge(
 
 def _member(
     source: _Source,
-    c: Contrast,
+    c: TableContrast,
     e: Evidence,
-    nulls: Sequence[tuple[Contrast, Evidence]],
+    nulls: Sequence[tuple[TableContrast, Evidence]],
     slow: Mapping[str, SlowTrials],
 ) -> FamilyMember:
     copies = _copies(source, c, nulls)
@@ -243,7 +247,7 @@ def _member(
     )
 
 
-def _slow_trials(drafts: Sequence[tuple[Contrast, Evidence]]) -> Mapping[str, SlowTrials]:
+def _slow_trials(drafts: Sequence[tuple[TableContrast, Evidence]]) -> Mapping[str, SlowTrials]:
     """Environment → what its rows show of rare slow ones, over all workloads."""
     cells: dict[str, dict[str, list[SlowTrials]]] = {}
     for c, e in drafts:
@@ -253,9 +257,9 @@ def _slow_trials(drafts: Sequence[tuple[Contrast, Evidence]]) -> Mapping[str, Sl
     return {environment: together(of.values()) for environment, of in cells.items()}
 
 
-def _facts(source: _Source, c: Contrast, floor: Floor | None) -> doubts.Facts:
+def _facts(source: _Source, c: TableContrast, floor: Floor | None) -> doubts.ComparisonFacts:
     sheet = source.sheet
-    return doubts.Facts(
+    return doubts.ComparisonFacts(
         environment_label=sheet.label(c.environment),
         baseline_label=sheet.label(c.baseline),
         emulated=c.environment in sheet.emulated,
@@ -285,7 +289,7 @@ def _cell(sheet: Sheet, environment: str, at: int) -> Cell:
 
 def _comparison(
     source: _Source,
-    c: Contrast,
+    c: TableContrast,
     e: Evidence,
     floor: Floor | None,
     judgement: Judgement | None,
@@ -405,7 +409,7 @@ def _of_table(again: Sequence[Comparison]) -> tuple[Doubt, ...]:
 
 
 def _notes(
-    sheet: Sheet, request: TableRequest, pairs: Sequence[tuple[Contrast, Evidence]]
+    sheet: Sheet, request: TableRequest, pairs: Sequence[tuple[TableContrast, Evidence]]
 ) -> Iterator[str]:
     """What was done to the rows, and what had to be taken on trust."""
     criteria = request.criteria
@@ -454,7 +458,7 @@ def _notes(
         )
 
 
-_METHODS: Final[dict[Method, str]] = {
+_METHODS: Final[dict[IntervalMethod, str]] = {
     "welch": "Welch's t on logarithms",
     "fieller": "ratio of means by Fieller",
     "delta": "ratio of means, delta method on its logarithm",

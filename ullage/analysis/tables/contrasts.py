@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.analysis.tables.figures import Figure
+from ullage.analysis.tables.figures import TableFigure
 from ullage.analysis.tables.table import Sheet
 
 
 @dataclass(frozen=True)
-class Contrast:
+class TableContrast:
     """One comparison of a table."""
 
     environment: str
     baseline: str
     at: int
     """Of the figure."""
-    figure: Figure
+    figure: TableFigure
     again: bool
 
 
-def contrasts(sheet: Sheet, baseline: str, again: Mapping[str, str]) -> Iterator[Contrast]:
+def contrasts(sheet: Sheet, baseline: str, again: Mapping[str, str]) -> Iterator[TableContrast]:
     """In the order of the table; a cell without rows on one side is no comparison.
 
     Nor is a metric that is not primary and of which there is no figure: it is absent on principle.
@@ -38,14 +38,14 @@ def contrasts(sheet: Sheet, baseline: str, again: Mapping[str, str]) -> Iterator
             if not (mine.size and theirs.size):
                 continue
             if figure.primary or not (np.isnan(mine).all() or np.isnan(theirs).all()):
-                yield Contrast(name, counterpart, at, figure, name in again)
+                yield TableContrast(name, counterpart, at, figure, name in again)
 
 
 def titles(sheet: Sheet) -> list[str]:
     """What a sentence calls each figure: with the metric where more than one is judged."""
     judged = Counter(figure.workload for figure in sheet.figures if figure.primary)
 
-    def title(figure: Figure) -> str:
+    def title(figure: TableFigure) -> str:
         if not figure.workload or not figure.metric:
             return figure.workload or figure.metric
         several = figure.primary and judged[figure.workload] > 1

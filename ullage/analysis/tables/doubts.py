@@ -16,7 +16,7 @@ from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import if_extreme, ratio_words
 from ullage.analysis.doubts.readings import MATTERS, coarse
 from ullage.analysis.tables.evidence import Evidence
-from ullage.analysis.tables.pairs import Counts
+from ullage.analysis.tables.pairs import BlockCounts
 from ullage.stats import LEAST_PAIRS
 from ullage.stats.uncertainty import Floor
 from ullage.stats.verdict import MOST_FAILURES
@@ -27,7 +27,7 @@ MOST_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ComparisonFacts:
     """What is known of a comparison beside its evidence."""
 
     environment_label: str
@@ -53,7 +53,7 @@ class Facts:
         )
 
 
-def no_verdict(e: Evidence, f: Facts) -> str | None:
+def no_verdict(e: Evidence, f: ComparisonFacts) -> str | None:
     """Why there can be no verdict, or None."""
     for label, cell in f.sides:
         if cell.failure_rate > MOST_FAILURES:
@@ -66,12 +66,12 @@ def no_verdict(e: Evidence, f: Facts) -> str | None:
     return e.no_verdict
 
 
-def _many_alone(counts: Counts) -> bool:
+def _many_alone(counts: BlockCounts) -> bool:
     """The limit that a run has for pairs without the metric."""
     return counts.alone > MOST_FAILURES * counts.blocks
 
 
-def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
+def of_comparison(e: Evidence, f: ComparisonFacts) -> tuple[Doubt, ...]:
     """All doubts about one comparison."""
     doubts = (
         _emulated(f),
@@ -94,7 +94,7 @@ def of_comparison(e: Evidence, f: Facts) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in doubts if doubt is not None)
 
 
-def _emulated(f: Facts) -> Doubt | None:
+def _emulated(f: ComparisonFacts) -> Doubt | None:
     if not f.emulated:
         return None
     return Doubt(
@@ -105,7 +105,7 @@ def _emulated(f: Facts) -> Doubt | None:
     )
 
 
-def lost(e: Evidence, f: Facts) -> Losses | None:
+def lost(e: Evidence, f: ComparisonFacts) -> Losses | None:
     """The interval with what is missing at its best and at its worst; None: nothing is."""
     if e.filled is None:
         return None
@@ -116,7 +116,7 @@ def lost(e: Evidence, f: Facts) -> Losses | None:
     return between(number, *(end.interval for end in e.filled))
 
 
-def _failures(e: Evidence, f: Facts) -> Doubt | None:
+def _failures(e: Evidence, f: ComparisonFacts) -> Doubt | None:
     failed = f.environment_cell.failed + f.baseline_cell.failed
     rows = f.environment_cell.trials + f.baseline_cell.trials
     if not failed:
@@ -131,7 +131,7 @@ def _failures(e: Evidence, f: Facts) -> Doubt | None:
     )
 
 
-def _alone(e: Evidence, f: Facts) -> Doubt | None:
+def _alone(e: Evidence, f: ComparisonFacts) -> Doubt | None:
     if e.counts is None or not e.counts.alone:
         return None
     advice = "Look at what became of the others: a comparison of the survivors may flatter."
@@ -219,7 +219,7 @@ def _no_spread(e: Evidence) -> Doubt | None:
     )
 
 
-def _coarse(e: Evidence, f: Facts) -> Iterator[Doubt]:
+def _coarse(e: Evidence, f: ComparisonFacts) -> Iterator[Doubt]:
     for (label, _), step in zip(f.sides, (e.steps.environment, e.steps.baseline), strict=True):
         if step > MATTERS * f.margin:
             yield coarse(
@@ -242,7 +242,7 @@ def _crossed(e: Evidence) -> Doubt | None:
     )
 
 
-def _drift(e: Evidence, f: Facts) -> Doubt | None:
+def _drift(e: Evidence, f: ComparisonFacts) -> Doubt | None:
     trend = e.drift
     if trend is None or trend.p_value > f.alpha or abs(trend.correlation) < CLEAR:
         return None
@@ -255,7 +255,7 @@ def _drift(e: Evidence, f: Facts) -> Doubt | None:
     )
 
 
-def _autocorrelated(e: Evidence, f: Facts) -> Doubt | None:
+def _autocorrelated(e: Evidence, f: ComparisonFacts) -> Doubt | None:
     neighbours = e.autocorrelation
     if neighbours is None or neighbours.p_value > f.alpha or neighbours.rho < CLEAR:
         return None
@@ -270,7 +270,7 @@ def _autocorrelated(e: Evidence, f: Facts) -> Doubt | None:
     )
 
 
-def _outliers(e: Evidence, f: Facts) -> Doubt | None:
+def _outliers(e: Evidence, f: ComparisonFacts) -> Doubt | None:
     if e.outliers is None or e.outliers.size == 0 or e.counts is None:
         return None
     names = ", ".join(f.block_name(int(code)) for code in e.outliers[:MOST_LISTED])
@@ -304,7 +304,7 @@ def _bootstrap(e: Evidence) -> Doubt | None:
     )
 
 
-def _floor(f: Facts) -> Doubt | None:
+def _floor(f: ComparisonFacts) -> Doubt | None:
     if f.again_lost and not f.again:
         return Doubt(
             code="no-again",

@@ -15,9 +15,9 @@ import numpy as np
 from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
 from ullage.analysis.comparison.pairing import bootstrap, mean_interval, robust, stored
 from ullage.analysis.tables.codes import Codes
-from ullage.analysis.tables.figures import Figure
+from ullage.analysis.tables.figures import TableFigure
 from ullage.analysis.tables.pairs import (
-    Counts,
+    BlockCounts,
     Pairs,
     by_inversion,
     halves_repeat,
@@ -25,7 +25,7 @@ from ullage.analysis.tables.pairs import (
 )
 from ullage.analysis.tables.request import Criteria
 from ullage.analysis.tables.table import Rows
-from ullage.analysis.tables.workers import Run
+from ullage.analysis.tables.workers import RunCalls
 from ullage.stats import LEAST_PAIRS, Floats, quantiles, unpaired
 from ullage.stats import interval as intervals
 from ullage.stats.interval import MeanKind, Moments, TooFewError, collapse, mean, moments
@@ -38,7 +38,7 @@ from ullage.stats.series_checks import (
     drift,
     outliers,
 )
-from ullage.stats.uncertainty import Steps, steps
+from ullage.stats.uncertainty import FigureSteps, steps
 from ullage.stats.unseen import SlowTrials, slow_trials
 from ullage.stats.verdict import Against, PValues, p_values
 
@@ -48,7 +48,7 @@ NEIGHBOURS: Final = 1_000_000
 """So many tell how alike neighbours are to a thousandth; more only cost time."""
 
 
-NO_STEPS: Final = Steps(0.0, 0.0)
+NO_STEPS: Final = FigureSteps(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Evidence:
     autocorrelation: Autocorrelation | None = None
     ratio: float | None = None
     """The estimate; there may be one without an interval."""
-    counts: Counts | None = None
+    counts: BlockCounts | None = None
     """None: the comparison is unpaired."""
     generations: int = 1
     units: int = 0
@@ -84,7 +84,7 @@ class Evidence:
     filled: tuple[Evidence, Evidence] | None = None
     """Interval and tests with what is missing at its best and at its worst (see
     `ullage.analysis.comparison.losses`); None: nothing is missing."""
-    steps: Steps = NO_STEPS
+    steps: FigureSteps = NO_STEPS
     """How coarse the figures of both sides are."""
     repeated: bool = False
     """The rows of a cell stand there twice, one after the other."""
@@ -108,7 +108,9 @@ class Evidence:
         return "intermediate" if self.generations > 1 else "repeatability"
 
 
-def paired(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, run: Run) -> Evidence:
+def paired(
+    mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteria, run: RunCalls
+) -> Evidence:
     """Pair by block; the units are the pairs, or their means by generation."""
     pairs = pair(mine, theirs, figure)
     x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
@@ -177,7 +179,7 @@ def _filled_pairs(pairs: Pairs, criteria: Criteria) -> tuple[Evidence, Evidence]
 
 
 def _filled_rows(
-    mine: Rows, theirs: Rows, figure: Figure, evidence_of: Callable[[Rows, Rows], Evidence]
+    mine: Rows, theirs: Rows, figure: TableFigure, evidence_of: Callable[[Rows, Rows], Evidence]
 ) -> tuple[Evidence, Evidence] | None:
     """Without blocks: what is missing takes the best, and the worst, value of its side."""
     if not any(np.isnan(rows.value).any() for rows in (mine, theirs)):
@@ -224,7 +226,7 @@ def at_its(end: int, e: Evidence) -> Evidence:
 
 
 def against_copy(
-    mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria, factor: float
+    mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteria, factor: float
 ) -> Against | None:
     """The ratio to a second copy, without all that is shown beside an interval."""
     if criteria.quantile is not None:
@@ -268,7 +270,7 @@ def _without(x: Floats, groups: Codes | None, confidence: float) -> tuple[Any, I
     return far, mean_interval(near, confidence)
 
 
-def independent(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:
+def independent(mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteria) -> Evidence:
     """Two samples without blocks; the units are the values, or their means by generation.
 
     Each method takes the mean by generation on the scale that it works on: logarithms for Welch,
@@ -294,7 +296,7 @@ def independent(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) ->
     return replace(evidence_of(mine, theirs), filled=filled, slow=slow)
 
 
-def of_quantile(mine: Rows, theirs: Rows, figure: Figure, criteria: Criteria) -> Evidence:
+def of_quantile(mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteria) -> Evidence:
     """Two samples, each row independent of the others: the ratio of one quantile.
 
     Rows of several generations are not: order statistics of all rows would take those of one
@@ -379,7 +381,7 @@ def _units(
     return back(collapse(scale(value), rows.generation[present]))
 
 
-def _slowness(rows: Rows, figure: Figure) -> Floats:
+def _slowness(rows: Rows, figure: TableFigure) -> Floats:
     """Log times of the rows that have one: of rates the negative."""
     value = rows.value[rows.value > 0]
     return np.log(value) if figure.better == "lower" else -np.log(value)
@@ -397,7 +399,7 @@ def _moments(i: intervals.IntervalEstimate, n: int) -> Moments:
     return Moments(n, mean, error, error * math.sqrt(n))
 
 
-def absolute(rows: Rows, figure: Figure, confidence: float, factor: float) -> Absolute | None:
+def absolute(rows: Rows, figure: TableFigure, confidence: float, factor: float) -> Absolute | None:
     """Absolute values of one cell, missing ones left out; None without any.
 
     factor: makes SI units of them. Where the instances were made several times, median and

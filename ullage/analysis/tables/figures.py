@@ -68,7 +68,7 @@ Columns = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class TableFigure:
     """One metric of one workload."""
 
     workload: str
@@ -126,7 +126,7 @@ def checked_figures(
     figure: Codes,
     named: Sequence[tuple[str, str]],
     better: Better | None,
-) -> tuple[tuple[Figure, ...], list[str]]:
+) -> tuple[tuple[TableFigure, ...], list[str]]:
     """Unit and direction of each, and notes; refused unless they are the same in all rows of it."""
     titles = [" ".join(quoted(word) for word in name if word) for name in named]
     units = _one_each(file, table, "unit", figure, titles)
@@ -136,7 +136,7 @@ def checked_figures(
         flags = np.asarray(pc.fill_null(table.pop("is_primary"), False))
         primary = np.bincount(figure, weights=flags, minlength=len(named)) > 0
     figures = tuple(
-        Figure(
+        TableFigure(
             workload=clean(name[0]),
             metric=clean(name[1]),
             unit=clean(unit, 40),
@@ -152,7 +152,7 @@ def checked_figures(
 
 
 def _check_option(
-    file: Path, figures: Sequence[Figure], by_option: Sequence[int], titles: Sequence[str]
+    file: Path, figures: Sequence[TableFigure], by_option: Sequence[int], titles: Sequence[str]
 ) -> list[str]:
     """One `--better` for metrics of different kinds is refused, or said where units do not tell.
 

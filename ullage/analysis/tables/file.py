@@ -22,11 +22,11 @@ from ullage.analysis.tables import bounds, footer, forms
 from ullage.common.errors import TABLE_BAD_CELL, TABLE_NO_COLUMN, TABLE_NOT_READABLE, UllageError
 from ullage.common.text import clean, nearest
 
-Role = Literal[
+ColumnRole = Literal[
     "environment", "value", "block", "generation", "workload", "metric", "unit", "better"
 ]
-REQUIRED: Final[tuple[Role, ...]] = ("environment", "value")
-OPTIONAL: Final[tuple[Role, ...]] = (
+REQUIRED: Final[tuple[ColumnRole, ...]] = ("environment", "value")
+OPTIONAL: Final[tuple[ColumnRole, ...]] = (
     "block",
     "generation",
     "workload",

@@ -21,8 +21,8 @@ from ullage.runs.records import Better
 
 MOST_BYTES: Final = 16 << 20
 """Of a file: JSON takes a hundred bytes of memory for some of its characters."""
-Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e300, le=1e300)]
-Name = Annotated[str, Field(max_length=10_000)]
+ToolNumber = Annotated[float, Field(allow_inf_nan=False, ge=-1e300, le=1e300)]
+ToolName = Annotated[str, Field(max_length=10_000)]
 NO_VARIABLE: Final = "performance"
 """Of a test of ReFrame that failed each time: what it would have measured stands nowhere."""
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -51,12 +51,12 @@ class Form(BaseModel):
 class _Failure(BaseModel):
     """What an export of a run adds where the tool itself has no place for it."""
 
-    name: Name
+    name: ToolName
 
 
 class _HyperfineResult(BaseModel):
-    command: Name
-    times: list[Number]
+    command: ToolName
+    times: list[ToolNumber]
     exit_codes: list[int | None] = []
 
 
@@ -77,17 +77,17 @@ class Hyperfine(Form):
 
 
 class _PytestStats(BaseModel):
-    data: list[Number] = Field(min_length=1)
+    data: list[ToolNumber] = Field(min_length=1)
 
 
 class _PytestBenchmark(BaseModel):
-    fullname: Name
-    group: Name | None = None
+    fullname: ToolName
+    group: ToolName | None = None
     stats: _PytestStats
 
 
 class _PytestFailure(_Failure):
-    group: Name | None = None
+    group: ToolName | None = None
 
 
 class PytestBenchmark(Form):
@@ -108,10 +108,10 @@ class PytestBenchmark(Form):
 
 
 class _GoogleResult(BaseModel):
-    name: Name
-    run_name: Name | None = None
+    name: ToolName
+    run_name: ToolName | None = None
     run_type: str = "iteration"
-    real_time: Number | None = None
+    real_time: ToolNumber | None = None
     time_unit: Literal["ns", "us", "ms", "s"] = "ns"
     error_occurred: bool = False
 
@@ -132,17 +132,17 @@ class GoogleBenchmark(Form):
 
 
 class _ReframeVariable(BaseModel):
-    name: Name
-    value: Number | None
-    unit: Name | None = None
+    name: ToolName
+    value: ToolNumber | None
+    unit: ToolName | None = None
 
 
 class _ReframeCase(BaseModel):
-    name: Name
-    system: Name | None = None
-    environ: Name | None = None
-    result: Name = "pass"
-    fail_phase: Name | None = None
+    name: ToolName
+    system: ToolName | None = None
+    environ: ToolName | None = None
+    result: ToolName = "pass"
+    fail_phase: ToolName | None = None
     perfvars: list[_ReframeVariable] | None = None
 
     @property

@@ -17,7 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ullage.analysis.tables.codes import Codes
-from ullage.analysis.tables.figures import Figure
+from ullage.analysis.tables.figures import TableFigure
 from ullage.analysis.tables.table import Rows
 from ullage.stats import Floats
 from ullage.stats.interval import IntervalEstimate, MeanKind
@@ -83,7 +83,7 @@ _NONE: Final = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CellSide:
     """One cell with one value for each of its blocks, in the order of the blocks."""
 
     block: Codes
@@ -97,7 +97,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class BlockCounts:
     """What became of the blocks of two cells."""
 
     pairs: int
@@ -136,10 +136,10 @@ class Pairs:
     """In the order of the blocks, above 0 is worse."""
     groups: Codes | None
     """Of each pair: what is independent of the other pairs; None: all are, as far as is known."""
-    counts: Counts
+    counts: BlockCounts
 
 
-def pair(mine: Rows, theirs: Rows, figure: Figure) -> Pairs:
+def pair(mine: Rows, theirs: Rows, figure: TableFigure) -> Pairs:
     """Match two cells by block.
 
     Several values of a cell in one block: their mean, harmonic for rates. Where the numbers of
@@ -170,7 +170,7 @@ def pair(mine: Rows, theirs: Rows, figure: Figure) -> Pairs:
         block=a.block[at_a] if whole else a.block[at_a][complete],
         log_ratios=log_ratios,
         groups=groups,
-        counts=Counts(
+        counts=BlockCounts(
             pairs=log_ratios.size,
             failed=failed,
             alone=a.block.size + b.block.size - 2 * both,
@@ -192,22 +192,22 @@ def _begins_anew(rows: Rows) -> bool:
     return bool(((block[1:] == block[:-1]) & (generation[1:] != generation[:-1])).any())
 
 
-def _side(rows: Rows, kind: MeanKind, anew: bool) -> Side:
+def _side(rows: Rows, kind: MeanKind, anew: bool) -> CellSide:
     assert rows.block is not None
     block, value, generation = rows.block, rows.value, rows.generation
     if anew and generation is not None and block.size:
         block = (generation.astype(np.int64) << 32) + block
     if (block[1:] > block[:-1]).all():
-        return Side(block, value, generation, 0, 0)
+        return CellSide(block, value, generation, 0, 0)
     order = np.argsort(block, kind="stable")
     block, value = block[order], value[order]
     generation = generation if generation is None else generation[order]
     first = np.concatenate(([True], block[1:] != block[:-1]))
     if first.all():
-        return Side(block, value, generation, 0, 0)
+        return CellSide(block, value, generation, 0, 0)
     starts = np.flatnonzero(first)
     lengths = np.diff(np.append(starts, block.size))
-    return Side(
+    return CellSide(
         block[starts],
         _means(value, starts, kind),
         generation if generation is None else generation[starts],
@@ -244,7 +244,9 @@ def _common(a: Codes, b: Codes) -> tuple[Any, Any]:
     return at_a, at_b
 
 
-def _groups(a: Side, at_a: Any, b: Side, at_b: Any, chosen: Any) -> tuple[Codes | None, bool]:
+def _groups(
+    a: CellSide, at_a: Any, b: CellSide, at_b: Any, chosen: Any
+) -> tuple[Codes | None, bool]:
     """Which pairs share an instance, on either side: groups that share none are independent.
 
     Where one side was made once, the other's generations are the groups, and the claim is about

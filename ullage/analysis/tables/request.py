@@ -8,7 +8,7 @@ from typing import Literal
 
 from ullage.runs.records import Correction
 
-Method = Literal["welch", "fieller", "delta"]
+IntervalMethod = Literal["welch", "fieller", "delta"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Criteria:
 
     margin: float
     confidence: float
-    method: Method = "welch"
+    method: IntervalMethod = "welch"
     """Of comparisons without blocks."""
     quantile: float | None = None
     """Compare this quantile instead of the means."""

@@ -24,7 +24,7 @@ from ullage.analysis.tables.figures import (
     MOST_CELLS,
     MOST_NAMES,
     Columns,
-    Figure,
+    TableFigure,
     checked_figures,
     figure_codes,
     too_many,
@@ -61,7 +61,7 @@ class Sheet:
     rows: int
     environments: tuple[str, ...]
     """As the table writes them."""
-    figures: tuple[Figure, ...]
+    figures: tuple[TableFigure, ...]
     again: dict[str, str]
     """Second copy → the environment that it is equal to, where the table says so."""
     labels: Mapping[str, str]

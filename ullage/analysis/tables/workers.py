@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-Call = Callable[[], Any]
-Run = Callable[[Sequence[Call]], list[Any]]
+WorkerCall = Callable[[], Any]
+RunCalls = Callable[[Sequence[WorkerCall]], list[Any]]
 """Calls all of them, in whatever way, and returns what they return."""
 
 LARGE: Final = 200_000
@@ -24,7 +24,7 @@ CHUNK: Final = 10
 
 
 def go_over(
-    rows: int, cells: Sequence[Call], comparisons: Sequence[Callable[[Run], Any]]
+    rows: int, cells: Sequence[WorkerCall], comparisons: Sequence[Callable[[RunCalls], Any]]
 ) -> tuple[list[Any], list[Any]]:
     """What the cells and the comparisons of a table with so many rows return.
 
@@ -37,17 +37,17 @@ def go_over(
     return results[: len(cells)], results[len(cells) :]
 
 
-def in_turn(calls: Sequence[Call]) -> list[Any]:
+def in_turn(calls: Sequence[WorkerCall]) -> list[Any]:
     return [call() for call in calls]
 
 
-def by_threads(calls: Sequence[Call]) -> list[Any]:
+def by_threads(calls: Sequence[WorkerCall]) -> list[Any]:
     """A thread for each core."""
     with ThreadPoolExecutor(_cores()) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
 
 
-def by_processes(calls: Sequence[Call]) -> list[Any]:
+def by_processes(calls: Sequence[WorkerCall]) -> list[Any]:
     """A forked process for each core; what is called is inherited, only results are sent."""
     with ProcessPoolExecutor(
         _cores(), multiprocessing.get_context("fork"), _begin, (calls,)
@@ -55,10 +55,10 @@ def by_processes(calls: Sequence[Call]) -> list[Any]:
         return list(pool.map(_call, range(len(calls)), chunksize=CHUNK))
 
 
-_calls: list[Call] = []
+_calls: list[WorkerCall] = []
 
 
-def _begin(calls: Sequence[Call]) -> None:
+def _begin(calls: Sequence[WorkerCall]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the parent, who ends us
     _calls[:] = calls
 

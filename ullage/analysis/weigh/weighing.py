@@ -70,7 +70,7 @@ class WeighedPart(Record):
         return self.coefficient * self.total.overhead
 
 
-class Machine(Record):
+class WeighedMachine(Record):
     """O = Σ weight · ratio of one environment (S2.2)."""
 
     environment: str
@@ -83,7 +83,7 @@ class Machine(Record):
     """What the baseline against itself may come to, weighed alike; None: not known."""
 
 
-class Node(Record):
+class WeighedNode(Record):
     """O = Σ ratio · weight · share over the instances of a node (S2.3), or over several nodes."""
 
     name: str
@@ -111,9 +111,9 @@ class Weighing(Record):
     confidence: float
     weights: dict[Resource, float]
     own: dict[str, dict[Resource, float]]
-    machines: tuple[Machine, ...]
-    nodes: tuple[Node, ...]
-    system: Node | None
+    machines: tuple[WeighedMachine, ...]
+    nodes: tuple[WeighedNode, ...]
+    system: WeighedNode | None
     """Of all nodes that were asked for, when there are two or more."""
 
 
@@ -157,7 +157,7 @@ def weigh(folder: RunFolder, analysis: Analysis, request: WeighRequest) -> Weigh
 _NOTHING = Total(
     overhead=0.0, interval=None, blocks=0, dropped=0, precision="repeatability", generations=0
 )
-Column = Mapping[int, float]
+RatiosByBlock = Mapping[int, float]
 """Block → log-ratio."""
 _Key = tuple[str, str | None, Resource]
 """Environment, its instance or None for the mean over them, and resource."""
@@ -170,11 +170,11 @@ class _Scale:
     request: WeighRequest
     shares: Shares
 
-    def machine(self, key: str) -> Machine:
+    def machine(self, key: str) -> WeighedMachine:
         weights = self.request.of(key)
         parts, total, _ = self._weighed([self._part(key, None, 1, weights, r) for r in weights])
         first = next(c for c in self.analysis.comparisons if c.environment == key)
-        return Machine(
+        return WeighedMachine(
             environment=key,
             label=first.environment_label,
             emulated=first.emulated,
@@ -184,7 +184,7 @@ class _Scale:
             floor=_floor(parts),
         )
 
-    def measured(self, key: str) -> Node | None:
+    def measured(self, key: str) -> WeighedNode | None:
         """The node whose instances ran each trial together; None: there was one."""
         copies = self.shares.instances(key)
         if copies < 2:
@@ -199,7 +199,7 @@ class _Scale:
         ]
         return self.node(key, "measured", parts)
 
-    def composed(self, name: str, by_environment: Mapping[str, int]) -> Node:
+    def composed(self, name: str, by_environment: Mapping[str, int]) -> WeighedNode:
         """A node that holds copies of environments, which were measured by themselves."""
         parts = [
             self._shared(
@@ -216,7 +216,7 @@ class _Scale:
         name: str,
         kind: Literal["measured", "composed", "system"],
         parts: Sequence[WeighedPart],
-    ) -> Node:
+    ) -> WeighedNode:
         """The sums over parts that have shares."""
         weighed, total, mean = self._weighed(parts)
         by_resource: dict[Resource, float] = {}
@@ -225,7 +225,7 @@ class _Scale:
             by_resource[part.resource] = by_resource.get(part.resource, 0.0) + part.contribution
             before = shares.get(part.resource, 0.0)
             shares[part.resource] = before + part.copies * part.share
-        return Node(
+        return WeighedNode(
             name=name,
             kind=kind,
             parts=weighed,
@@ -302,7 +302,7 @@ class _Scale:
         keys = {part.environment for part in parts}
         return max(c.memory for c in self.analysis.primary() if c.environment in keys)
 
-    def _column(self, key: _Key) -> Column:
+    def _column(self, key: _Key) -> RatiosByBlock:
         """Log-ratios by block: the mean over the members, where all of them have a pair."""
         environment, instance, resource = key
         members = self._members(environment, resource)
@@ -324,7 +324,7 @@ class _Scale:
                 raise _no_figure(key, resource, reason)
         return members
 
-    def _pairs(self, c: Comparison, instance: str | None) -> Column:
+    def _pairs(self, c: Comparison, instance: str | None) -> RatiosByBlock:
         if instance is None:
             return {p.block: math.log(p.ratio) for p in c.points}
         mine = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     """One part of the page, as it was put in last."""
 
     number: int
@@ -22,10 +22,10 @@ class Feed:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, PagePart] = {}
         self._number = 0
         self.bell: Callable[[], None] = lambda: None
-        """Rung whenever something was put in, in the thread of who did it."""
+        """Called whenever something was put in, in the thread that put it in."""
 
     def put(self, parts: Mapping[str, str]) -> None:
         """Set parts anew; a text that is what it was says nothing new."""
@@ -33,10 +33,10 @@ class Feed:
             for name, html in parts.items():
                 if name not in self._parts or self._parts[name].html != html:
                     self._number += 1
-                    self._parts[name] = Part(self._number, name, html)
+                    self._parts[name] = PagePart(self._number, name, html)
         self.bell()
 
-    def since(self, number: int) -> tuple[Part, ...]:
+    def since(self, number: int) -> tuple[PagePart, ...]:
         """What is newer, in the order in which it came."""
         with self._lock:
             newer = [part for part in self._parts.values() if part.number > number]

@@ -15,7 +15,7 @@ END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     method: str
     path: str
     host: str
@@ -23,7 +23,7 @@ class Request:
     """Number of the last part that the reader has; 0: none."""
 
 
-def parse(head: bytes) -> Request | None:
+def parse(head: bytes) -> HttpRequest | None:
     """The request that this is; None when it is none of HTTP/1."""
     line = _LINE.match(head)
     if line is None:
@@ -33,7 +33,7 @@ def parse(head: bytes) -> Request | None:
     except (http.client.HTTPException, ValueError):
         return None
     last = str(headers.get("Last-Event-ID", ""))
-    return Request(
+    return HttpRequest(
         method=line[1].decode("ascii"),
         path=line[2].decode("ascii"),
         host=str(headers.get("Host", "")),

@@ -23,7 +23,7 @@ from typing import Final
 
 from ullage.cli.live import page, request
 from ullage.cli.live.feed import Feed
-from ullage.cli.live.request import Request
+from ullage.cli.live.request import HttpRequest
 from ullage.common.errors import LIVE_NO_PORT, UllageError
 
 END: Final = "end"
@@ -144,7 +144,7 @@ class LiveServer:
             if wanted is not None:
                 await self._stream(peer, wanted)
 
-    async def _answer(self, peer: socket.socket) -> Request | None:
+    async def _answer(self, peer: socket.socket) -> HttpRequest | None:
         """Answer what is short; the request when it is for the stream of parts."""
         head = await self._head(peer)
         wanted = request.parse(head) if head is not None else None
@@ -177,7 +177,7 @@ class LiveServer:
             head += more
         return head
 
-    def _fault(self, wanted: Request) -> HTTPStatus | None:
+    def _fault(self, wanted: HttpRequest) -> HTTPStatus | None:
         """Why it is not given to them, if it is not."""
         places = (f"/{self.token}/", f"/{self.token}/events")
         if wanted.method not in METHODS:
@@ -203,7 +203,7 @@ class LiveServer:
     async def _say(self, peer: socket.socket, head: bytes, body: bytes = b"") -> None:
         await self._loop.sock_sendall(peer, head + body)
 
-    async def _stream(self, peer: socket.socket, wanted: Request) -> None:
+    async def _stream(self, peer: socket.socket, wanted: HttpRequest) -> None:
         """Send what is new, until the run ends or the reader has gone."""
         bell = asyncio.Event()
         self._readers.add(bell)

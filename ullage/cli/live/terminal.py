@@ -14,7 +14,7 @@ from ullage.common.text import printable, whole
 from ullage.runs.events import Trial
 
 if TYPE_CHECKING:
-    from ullage.experiments.elastic.folder import Outcome
+    from ullage.experiments.elastic.folder import RepetitionOutcome
 
 
 class RunProgress:
@@ -81,7 +81,7 @@ class RunProgress:
 class ElasticProgress(RunProgress):
     """What a person sees of an elastic run."""
 
-    def repetition(self, done: Outcome, number: int, of_all: int) -> None:
+    def repetition(self, done: RepetitionOutcome, number: int, of_all: int) -> None:
         self.live.update(self.task, completed=number)
         text = f"repetition {done.repetition + 1} of {done.environment} ({number} of {of_all})"
         if done.reason is not None:

@@ -16,9 +16,9 @@ from scipy import special
 from ullage.common.console import escape, print_json, stdout
 from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.engine import pilot as pilots
-from ullage.engine.estimate import Estimate
+from ullage.engine.estimate import TimeEstimate
 from ullage.engine.forecast import Forecast, foresee
-from ullage.engine.pilot import Comparison, Pilot
+from ullage.engine.pilot import Pilot, PlannedComparison
 from ullage.plan.matrix import Matrix
 from ullage.plan.meters import idle_s
 from ullage.plan.schema import Plan
@@ -84,7 +84,7 @@ def _meters(forecast: Forecast) -> str:
     return f"energy meters: {', '.join(names)}{idle}"
 
 
-def _time(expected: Estimate, plan: Plan) -> str:
+def _time(expected: TimeEstimate, plan: Plan) -> str:
     source = "from earlier runs here" if expected.learned else "nominal; it learns from each run"
     reached = expected.blocks_reached
     cut = " (as many as the budget allows)" if reached < plan.blocks.max else ""
@@ -105,7 +105,7 @@ def disk(most: int, runs: Path) -> str:
     )
 
 
-def _unseen(expected: Estimate, plan: Plan) -> str:
+def _unseen(expected: TimeEstimate, plan: Plan) -> str:
     """Which events the run may miss: by the fewest blocks it makes, and by the most."""
     counts = dict.fromkeys((plan.blocks.min, expected.blocks_reached))
     parts = [f"{_percent(unseen(count))} with {many(count, 'block')}" for count in counts]
@@ -348,7 +348,7 @@ def _outlook(forecast: Forecast, look: Outlook) -> dict[str, Any]:
     }
 
 
-def _variances(pilot: Pilot | None, comparison: Comparison) -> dict[str, float | None]:
+def _variances(pilot: Pilot | None, comparison: PlannedComparison) -> dict[str, float | None]:
     """By level, as estimated: a negative one is none that chance did not make."""
     raw = pilot.spreads[comparison.key].components.raw if pilot is not None else ()
     return dict(zip(pilots.LEVELS, raw, strict=False))

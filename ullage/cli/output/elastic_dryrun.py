@@ -18,16 +18,16 @@ from ullage.environments import placement
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import RepetitionDone
 from ullage.experiments.elastic.plan import units
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment
+from ullage.experiments.elastic.plan.schema import ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
-from ullage.experiments.elastic.run.run import Task
+from ullage.experiments.elastic.run.run import ElasticTask
 from ullage.meters.energy import metering
 from ullage.plan import schedule
 from ullage.runs.records import Parity
 
 
 @dataclass(frozen=True)
-class Duration:
+class RunDuration:
     """How long the run will take, in real seconds."""
 
     repetition_s: Mapping[str, float]
@@ -43,10 +43,10 @@ class Duration:
 class TimeForecast:
     """All that is known of a run before it begins."""
 
-    task: Task
+    task: ElasticTask
     order: tuple[str, ...]
     """Of the first repetition."""
-    time: Duration | None
+    time: RunDuration | None
     """None: its trace cannot be read, which is among the lacks."""
     parity: tuple[Parity, ...]
     treatments: Mapping[str, Mapping[str, str]]
@@ -57,7 +57,7 @@ class TimeForecast:
     """What this host, or any, cannot do well; and the limits of the time scale."""
 
 
-def show(task: Task, *, runs: Path, as_json: bool) -> None:
+def show(task: ElasticTask, *, runs: Path, as_json: bool) -> None:
     """Print it; a plan may be for another host, so what is missing here is said, not refused."""
     outlook = forecast(task, runs)
     if as_json:
@@ -72,7 +72,7 @@ def show(task: Task, *, runs: Path, as_json: bool) -> None:
         stderr.print(f"[yellow]warning:[/] {escape(doubt)}", soft_wrap=True)
 
 
-def forecast(task: Task, runs: Path) -> TimeForecast:
+def forecast(task: ElasticTask, runs: Path) -> TimeForecast:
     """Look ahead. runs: where an earlier run of the plan may tell how long one takes.
 
     PLAN_BAD_FIELD of a policy's field, which is wrong on any host.
@@ -101,7 +101,7 @@ def forecast(task: Task, runs: Path) -> TimeForecast:
     )
 
 
-def _cut_short(plan: ElasticPlan, time: Duration | None) -> Iterator[str]:
+def _cut_short(plan: ElasticPlan, time: RunDuration | None) -> Iterator[str]:
     """Repetitions that are ended before their viewers are gone."""
     if time is None:
         return
@@ -114,14 +114,14 @@ def _cut_short(plan: ElasticPlan, time: Duration | None) -> Iterator[str]:
         )
 
 
-async def _missing(task: Task) -> list[UllageError]:
+async def _missing(task: ElasticTask) -> list[UllageError]:
     """Of the host, and of energy meters that the run cannot do without."""
     absent = await metering.absent(task.meters)
     needed = [error for meter, error in absent if not meter.optional]
     return [*await task.lacks(), *needed]
 
 
-def parity(plan: ElasticPlan, environments: Sequence[Environment]) -> tuple[Parity, ...]:
+def parity(plan: ElasticPlan, environments: Sequence[NodeEnvironment]) -> tuple[Parity, ...]:
     """What should be equal over the environments, by the plan.
 
     Room, film, arrivals, patience and budgets are the plan's, so they are equal in any case. What a
@@ -143,7 +143,7 @@ def parity(plan: ElasticPlan, environments: Sequence[Environment]) -> tuple[Pari
     )
 
 
-def _cpus(environment: Environment) -> tuple[str, str]:
+def _cpus(environment: NodeEnvironment) -> tuple[str, str]:
     """CPUs of a node, and how it has them."""
     number = environment.resources.cpus
     try:
@@ -154,7 +154,7 @@ def _cpus(environment: Environment) -> tuple[str, str]:
     return f"{len(own)}{part}", "the host's CPUs in turn"
 
 
-def _treatments(environments: Sequence[Environment]) -> dict[str, dict[str, str]]:
+def _treatments(environments: Sequence[NodeEnvironment]) -> dict[str, dict[str, str]]:
     """What is compared: everything that is not the same in all of them."""
     treatments: dict[str, dict[str, str]] = {}
     for environment in environments:
@@ -177,7 +177,9 @@ def _plain(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items()) or "as usual"
 
 
-def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) -> Duration | None:
+def _time(
+    plan: ElasticPlan, environments: Sequence[NodeEnvironment], runs: Path
+) -> RunDuration | None:
     scaled = Scaled(plan)
     try:
         watched_s, most_s = scaled.arriving_s + scaled.length_s, scaled.repetition_s
@@ -192,7 +194,7 @@ def _time(plan: ElasticPlan, environments: Sequence[Environment], runs: Path) ->
         for environment in environments
     }
     number = plan.repetitions
-    return Duration(
+    return RunDuration(
         repetition_s=repetition_s,
         learned=name,
         total_s=number * sum(repetition_s.values()),
@@ -273,7 +275,7 @@ def _viewers(plan: ElasticPlan) -> str:
     return f"{come}, {format_seconds(plan.video.length)} of film, {patience}{scale}"
 
 
-def _environment(plan: ElasticPlan, environment: Environment) -> str:
+def _environment(plan: ElasticPlan, environment: NodeEnvironment) -> str:
     most = environment.nodes.max or Scaled(plan).most_nodes
     parts = [
         f"{environment.key}: {environment.provider.name}",

@@ -282,14 +282,14 @@ def _mean_w(stretches: tuple[Stretch, ...], window: Window) -> float | None:
     return sum(watts) if len(watts) == len(parts) else None
 
 
-Form = Literal["text", "csv", "json"]
+OutputForm = Literal["text", "csv", "json"]
 COLUMNS: Final = ("time", "at_ns", "within_ns", "channel", "value", "unit", "fault", "message")
 _UNITS: Final = {"power": "W", "energy": "J"}
 _POLL_S: Final = 0.2
 _LINE: TypeAdapter[Line] = TypeAdapter(Line)
 
 
-def print_log(file: Path, form: Form, logger: Logger | None, *, follow: bool) -> None:
+def print_log(file: Path, form: OutputForm, logger: Logger | None, *, follow: bool) -> None:
     """The readings; with `follow` also what comes, until it is closed or its logger has died."""
     writer = csv.writer(sys.stdout)
     if form == "csv":

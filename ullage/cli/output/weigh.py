@@ -18,7 +18,7 @@ from ullage.analysis.comparison.words import (
     makings,
     name,
 )
-from ullage.analysis.weigh.weighing import Node, Total, WeighedPart, Weighing
+from ullage.analysis.weigh.weighing import Total, WeighedNode, WeighedPart, Weighing
 from ullage.common.console import escape, stdout
 from ullage.common.text import clean
 from ullage.runs.records import Resource
@@ -148,7 +148,7 @@ def _kinds(totals: Sequence[Total]) -> list[Precision]:
     return [total.precision for total in totals if total.interval is not None]
 
 
-def _node_notes(nodes: Sequence[Node]) -> list[str]:
+def _node_notes(nodes: Sequence[WeighedNode]) -> list[str]:
     notes = []
     if nodes:
         notes.append(

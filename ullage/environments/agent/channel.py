@@ -71,7 +71,7 @@ class Exchange(ABC):
         """Nothing more will come."""
 
 
-class Call(Exchange, Generic[T]):
+class PendingCall(Exchange, Generic[T]):
     """A request with one answer; `parse` makes of it what was wanted, or raises FrameError."""
 
     def __init__(self, op: str, answer: str, parse: Callable[[Message], T]) -> None:
@@ -87,11 +87,11 @@ class Call(Exchange, Generic[T]):
         return True
 
     def on_fail(self, error: UllageError) -> None:
-        """Pass the error to who waits."""
+        """Pass the error to the task that waits."""
         self.future.set_exception(error)
 
 
-class Channel:
+class AgentChannel:
     """Frames over a stream pair. Ends by `fail`, once, and tells everyone who waits."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Channel:
         self, op: str, answer: str, parse: Callable[[Message], T], **fields: object
     ) -> tuple[T, int]:
         """Send a request; wait for what `parse` makes of its answer and the instant it came."""
-        call = Call(op, answer, parse)
+        call = PendingCall(op, answer, parse)
         self.request(call, **fields)
         return await self.answer(call, call.future)
 

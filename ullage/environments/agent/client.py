@@ -22,10 +22,10 @@ from ullage.common.faults import first_fault
 from ullage.common.text import printable
 from ullage.environments.agent import clock as agent_clock
 from ullage.environments.agent import files
-from ullage.environments.agent.channel import AgentError, Channel
-from ullage.environments.agent.clock import ClockClaims, ClockMap, Look, Series, Why
+from ullage.environments.agent.channel import AgentChannel, AgentError
+from ullage.environments.agent.clock import ClockClaims, ClockLooks, ClockMap, Look, LookReason
 from ullage.environments.agent.frames import VERSION, FrameError, Message
-from ullage.environments.agent.process import KEEP_BYTES, Command, Finished, Output, Process
+from ullage.environments.agent.process import KEEP_BYTES, Command, OutputStream, Process, ProgramEnd
 from ullage.environments.agent.transport import Transport, quoted
 from ullage.host import claims, clock
 
@@ -33,11 +33,11 @@ LONGEST_TEXT: Final = 200
 MOST_CPUS: Final = 1 << 16
 
 Text = Annotated[str, AfterValidator(lambda text: printable(text, LONGEST_TEXT))]
-Number = Annotated[int, Field(ge=0, lt=1 << 63)]
-Cpu = Annotated[int, Field(ge=0, lt=MOST_CPUS)]
+WholeNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
+CpuId = Annotated[int, Field(ge=0, lt=MOST_CPUS)]
 
 
-class Facts(BaseModel):
+class AgentFacts(BaseModel):
     """The facts that the protocol knows. An agent leaves out or nulls what it cannot tell.
 
     They are kept in every run's journal, so they are as flat and short as
@@ -50,14 +50,14 @@ class Facts(BaseModel):
     kernel: Text | None = None
     machine: Text | None = None
     os: Text | None = None
-    uid: Number | None = None
-    pid: Number | None = None
-    cpus_online: Number | None = None
-    cpus_allowed: Annotated[list[Cpu], Field(max_length=MOST_CPUS)] | None = None
+    uid: WholeNumber | None = None
+    pid: WholeNumber | None = None
+    cpus_online: WholeNumber | None = None
+    cpus_allowed: Annotated[list[CpuId], Field(max_length=MOST_CPUS)] | None = None
     cpu_model: Text | None = None
     cpu_quota: Annotated[float, Field(ge=0, le=MOST_CPUS)] | None = None
-    memory_total_bytes: Number | None = None
-    memory_limit_bytes: Number | None = None
+    memory_total_bytes: WholeNumber | None = None
+    memory_limit_bytes: WholeNumber | None = None
     clocksource: Text | None = None
     hypervisor: Text | None = None
     init: bool | None = None
@@ -66,7 +66,7 @@ class Facts(BaseModel):
 def checked(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts, fit to be stored and shown; FrameError when they are not those of the protocol."""
     try:
-        return Facts.model_validate(facts).model_dump(exclude_unset=True)
+        return AgentFacts.model_validate(facts).model_dump(exclude_unset=True)
     except ValidationError as error:
         raise FrameError(f"hello: the fact {first_fault(error)}") from None
 
@@ -76,8 +76,8 @@ __all__ = [
     "AgentError",
     "ClockMap",
     "Command",
-    "Finished",
     "Process",
+    "ProgramEnd",
     "binary",
     "printable",
 ]
@@ -101,7 +101,7 @@ def binary() -> Path:
 class AgentClient:
     """One agent, ready: it has said hello and its clock is known. Made by `connect` or `launch`."""
 
-    def __init__(self, channel: Channel, boot_id: str | None = None) -> None:
+    def __init__(self, channel: AgentChannel, boot_id: str | None = None) -> None:
         """boot_id: see `launch`."""
         self.facts: dict[str, Any] = {}
         self.clock_claims: ClockClaims
@@ -118,7 +118,7 @@ class AgentClient:
         self._boot_id = boot_id or claims.boot_id()
         self._offered = b""
         self._apart_ns = 0
-        self._series = Series()
+        self._series = ClockLooks()
         self._count = 0
         self._turn = asyncio.Lock()
         self._channel = channel
@@ -139,7 +139,7 @@ class AgentClient:
         `name` is the instance's, for messages. AGENT_NOT_STARTED when that takes longer than
         `deadline_s` or goes wrong; the streams are closed then.
         """
-        client = cls(Channel(reader, writer, name), boot_id)
+        client = cls(AgentChannel(reader, writer, name), boot_id)
         reason = "cancelled"
         try:
             async with asyncio.timeout(deadline_s):
@@ -201,7 +201,7 @@ class AgentClient:
         """Process id of the transport program; None when `connect` made the client."""
         return None if self._transport is None else self._transport.pid
 
-    async def sync(self, why: Why = "thaw") -> ClockMap:
+    async def sync(self, why: LookReason = "thaw") -> ClockMap:
         """Look at its clock anew; what happens from now on is told by this look.
 
         Where the line is shared, one exchange shows that it still is. AGENT_CLOCK when the clock
@@ -246,7 +246,10 @@ class AgentClient:
         Its output goes verbatim to the files as it comes, and is kept in memory up to `keep_bytes`
         a stream. That it runs is known when `Process.started` returns.
         """
-        stdout, stderr = Output(stdout_path, keep_bytes), Output(stderr_path, keep_bytes)
+        stdout, stderr = (
+            OutputStream(stdout_path, keep_bytes),
+            OutputStream(stderr_path, keep_bytes),
+        )
         process = Process(self._channel, command, lambda: self.clock, stdout, stderr)
         try:
             process.send(at_ns)
@@ -264,7 +267,7 @@ class AgentClient:
         stdout_path: Path | None = None,
         stderr_path: Path | None = None,
         keep_bytes: int = KEEP_BYTES,
-    ) -> tuple[Finished, bytes, bytes]:
+    ) -> tuple[ProgramEnd, bytes, bytes]:
         """Run a program to its end: how it ended, standard output, standard error.
 
         When the waiting is cancelled, the program is killed.
@@ -335,7 +338,7 @@ class AgentClient:
             agent_clock.apart_ns(self.clock_claims, self.facts) if self.clock_claims.shared else 0
         )
 
-    async def _look(self, why: Why) -> Look:
+    async def _look(self, why: LookReason) -> Look:
         """Exchange clocks; where nothing good came of it on a busy host, once more for longer."""
         if self.clock_claims.shared:
             exchanges = [await self._exchange(agent_clock.one_exchange())]

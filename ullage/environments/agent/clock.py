@@ -86,7 +86,7 @@ BREAKS: Final = frozenset({"stepped", "suspended", "moved", "adrift"})
 """What has happened to a clock for which this is said anew: instants from before and after do not
 belong together."""
 
-Why = Literal["connect", "thaw", "after"]
+LookReason = Literal["connect", "thaw", "after"]
 
 _BOOT_ID: Final = re.compile(r"[0-9a-f-]{36}")
 _LINE: Final = re.compile(r"[0-9a-f]{96}")
@@ -129,7 +129,7 @@ def own_line(hello: Message) -> dict[str, str] | None:
     fields = Message("hello", offered if isinstance(offered, dict) else {})
     line = {"boot_id": fields.text("boot_id"), "line": fields.text("line")}
     if not (_BOOT_ID.fullmatch(line["boot_id"]) and _LINE.fullmatch(line["line"])):
-        raise FrameError("hello: the clock has a line that is none")
+        raise FrameError("hello: the line of the clock cannot be one")
     return line
 
 
@@ -148,7 +148,7 @@ class Look:
 
     number: int
     """Of this agent's, from 1."""
-    why: Why
+    why: LookReason
     shared: bool
     fix: clock.Fix
     """`local_ns` is the controller's, and the offset is what the instance's clock is ahead."""
@@ -238,7 +238,7 @@ class ClockMap:
         return max(0, controller_ns - self.offset_ns)
 
 
-class Series:
+class ClockLooks:
     """All looks at one clock since it last stood still, for the residual."""
 
     MOST: Final = 64

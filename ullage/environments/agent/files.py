@@ -12,7 +12,13 @@ from typing import BinaryIO, Final, TypeVar
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import exact_bytes
-from ullage.environments.agent.channel import AgentError, Call, Channel, Exchange, quiet_future
+from ullage.environments.agent.channel import (
+    AgentChannel,
+    AgentError,
+    Exchange,
+    PendingCall,
+    quiet_future,
+)
 from ullage.environments.agent.frames import Data, FrameError, FrameKind, Message
 
 Piece = bytes | memoryview
@@ -28,7 +34,7 @@ guest carries some ten times as much."""
 _CHUNK: Final = 128 * 1024
 
 
-async def put(channel: Channel, data: bytes | Path, path: str, mode: int) -> None:
+async def put(channel: AgentChannel, data: bytes | Path, path: str, mode: int) -> None:
     """Write a file inside, from bytes or from a file here. AGENT_CORRUPT unless it is whole.
 
     AGENT_SLOW when it takes longer than a file of its size may.
@@ -43,7 +49,7 @@ async def put(channel: Channel, data: bytes | Path, path: str, mode: int) -> Non
         await _in_time(whole, "put", path, size, channel)
 
 
-async def get(channel: Channel, path: str, limit: int) -> bytes:
+async def get(channel: AgentChannel, path: str, limit: int) -> bytes:
     """Read a file inside. AgentError when it cannot be read or is longer than `limit` bytes.
 
     AGENT_SLOW when it takes longer than a file of `limit` bytes may.
@@ -61,9 +67,9 @@ async def get(channel: Channel, path: str, limit: int) -> bytes:
 
 
 async def _put(
-    channel: Channel, pieces: AsyncIterator[Piece], size: int, path: str, mode: int
+    channel: AgentChannel, pieces: AsyncIterator[Piece], size: int, path: str, mode: int
 ) -> None:
-    done = Call("put", "done", lambda answer: answer.text("sha256"))
+    done = PendingCall("put", "done", lambda answer: answer.text("sha256"))
     number = channel.request(done, path=path, mode=mode, size=size)
     digest = hashlib.sha256()
     async for piece in pieces:
@@ -76,7 +82,7 @@ async def _put(
         raise _corrupt(channel, path)
 
 
-async def _in_time(work: Awaitable[T], op: str, path: str, size: int, channel: Channel) -> T:
+async def _in_time(work: Awaitable[T], op: str, path: str, size: int, channel: AgentChannel) -> T:
     """What it comes to: a peer that moves a byte now and then may not hold us for ever."""
     limit_s = TRANSFER_S + size / TRANSFER_BYTES_PER_S
     try:
@@ -93,7 +99,7 @@ async def _in_time(work: Awaitable[T], op: str, path: str, size: int, channel: C
         ) from None
 
 
-def _corrupt(channel: Channel, path: str) -> UllageError:
+def _corrupt(channel: AgentChannel, path: str) -> UllageError:
     reason = "its SHA-256 is not the sender's"
     return UllageError(errors.AGENT_CORRUPT, path=path, agent=channel.agent, reason=reason)
 

@@ -17,8 +17,8 @@ from ullage.common.text import printable
 from ullage.environments.agent import clock as agent_clock
 from ullage.environments.agent.channel import (
     PATIENCE_S,
+    AgentChannel,
     AgentError,
-    Channel,
     Exchange,
     quiet_future,
 )
@@ -55,7 +55,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Finished:
+class ProgramEnd:
     """How a program ended. Instants are on the controller's clock, but for the local ones."""
 
     status: int | None
@@ -83,7 +83,7 @@ class Finished:
     """When the news came, on the controller's own clock: no guest can tell otherwise."""
     usage: Usage
 
-    def corrected(self, clock_map: ClockMap) -> Finished:
+    def corrected(self, clock_map: ClockMap) -> ProgramEnd:
         """The same by a better map; FrameError where an instant can be none."""
         start = clock_map.to_controller(self.start_local_ns)
         end = clock_map.to_controller(self.end_local_ns)
@@ -101,11 +101,11 @@ class Process(Exchange):
 
     def __init__(
         self,
-        channel: Channel,
+        channel: AgentChannel,
         command: Command,
         clock_map: Callable[[], ClockMap],
-        stdout: Output,
-        stderr: Output,
+        stdout: OutputStream,
+        stderr: OutputStream,
     ) -> None:
         program = command.argv[0] if command.argv else "nothing"
         super().__init__("spawn", purpose=f"run {printable(program, 80)}")
@@ -115,7 +115,7 @@ class Process(Exchange):
         self._clock_map = clock_map
         self._outputs = {FrameKind.STDOUT: stdout, FrameKind.STDERR: stderr}
         self._started: asyncio.Future[int] = quiet_future()
-        self._finished: asyncio.Future[Finished] = quiet_future()
+        self._finished: asyncio.Future[ProgramEnd] = quiet_future()
         self._trouble: Exception | None = None
         self._deadline_ns = 0
         self._late_ns = 0
@@ -174,7 +174,7 @@ class Process(Exchange):
         """The instant of the start, on the controller's clock. AgentError when it could not be."""
         return await self._within(self._started)
 
-    async def wait(self) -> Finished:
+    async def wait(self) -> ProgramEnd:
         """How it ended; all output has come by then."""
         return await self._within(self._finished)
 
@@ -213,8 +213,8 @@ class Process(Exchange):
             ended = self._finished.result()
             how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
             lines = self.stderr.decode("utf-8", "replace").strip().split("\n")[-2:]
-            said = printable("; ".join(line.strip() for line in lines)[-300:], 300)
-            reason = f"it ended with {how}" + (f": {said}" if said else "")
+            last_words = printable("; ".join(line.strip() for line in lines)[-300:], 300)
+            reason = f"it ended with {how}" + (f": {last_words}" if last_words else "")
         else:
             reason = f"{timeout_s:g} s have passed"
         raise UllageError(
@@ -285,7 +285,7 @@ class Process(Exchange):
                 self._trouble = self._trouble or _disk_trouble(error, output.path)
 
 
-class Output:
+class OutputStream:
     """One stream of a program's output: to a file verbatim, and in memory up to a limit."""
 
     def __init__(self, path: Path | None, keep_bytes: int) -> None:
@@ -374,11 +374,11 @@ def _disk_trouble(error: OSError, path: Path | None) -> Exception:
     return error
 
 
-def _finished(message: Message, clock_map: ClockMap, late_ns: int, arrived_ns: int) -> Finished:
+def _finished(message: Message, clock_map: ClockMap, late_ns: int, arrived_ns: int) -> ProgramEnd:
     start, end = (_instant(message, name, clock_map) for name in ("start_ns", "end_ns"))
     if message.integer("end_ns") < message.integer("start_ns"):
         raise FrameError("exit: it ended before it started")
-    return Finished(
+    return ProgramEnd(
         status=message.optional_integer("status", 0, 255),
         signal=message.optional_integer("signal", 1, 64),
         timed_out=message.fields.get("timed_out") is True,

@@ -205,7 +205,7 @@ class Bundles:
             binds = oci_spec.host_root(root)
         else:
             root, binds = spec.image.root, ()
-        container = oci_spec.Container(
+        container = oci_spec.ContainerSpec(
             spec=spec,
             root=root,
             netns=netns,

@@ -48,7 +48,7 @@ _PRIVATE: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Container:
+class ContainerSpec:
     """What `config.json` is made from."""
 
     spec: InstanceSpec
@@ -81,7 +81,7 @@ class Mount:
         }
 
 
-def config(container: Container) -> dict[str, Any]:
+def config(container: ContainerSpec) -> dict[str, Any]:
     """The whole `config.json`."""
     return {
         "ociVersion": VERSION,
@@ -131,7 +131,7 @@ def _process() -> dict[str, Any]:
     }
 
 
-def _mounts(container: Container) -> Iterator[Mount]:
+def _mounts(container: ContainerSpec) -> Iterator[Mount]:
     spec, rootless = container.spec, container.rootless
     closed = ("nosuid", "noexec", "nodev")
     memory = f"size={spec.memory_bytes}"
@@ -157,7 +157,7 @@ def _mounts(container: Container) -> Iterator[Mount]:
     yield Mount(AGENT, "bind", str(spec.agent), ("bind", "ro", "nosuid", "nodev"))
 
 
-def _linux(container: Container) -> dict[str, Any]:
+def _linux(container: ContainerSpec) -> dict[str, Any]:
     linux: dict[str, Any] = {
         "namespaces": list(_namespaces(container)),
         "maskedPaths": list(_MASKED),
@@ -175,7 +175,7 @@ def _linux(container: Container) -> dict[str, Any]:
     return linux
 
 
-def _namespaces(container: Container) -> Iterator[dict[str, str]]:
+def _namespaces(container: ContainerSpec) -> Iterator[dict[str, str]]:
     for kind in ("pid", "ipc", "uts", "mount", "cgroup"):
         yield {"type": kind}
     if container.rootless:

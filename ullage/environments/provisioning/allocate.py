@@ -72,7 +72,7 @@ class Allocated:
         return (self.steps["up"] - self.steps["asked"]) / 1e9
 
 
-class Steps:
+class AllocationSteps:
     """Instants as they come; a step that is told twice counts from the last time."""
 
     def __init__(self, hear: Callable[[Step, int], None] | None = None) -> None:
@@ -111,7 +111,7 @@ async def allocate(
     instance is left then, but for what could not be removed: that carries the run's tag, and keeps
     its place on the node.
     """
-    steps = Steps(on_step)
+    steps = AllocationSteps(on_step)
     steps.now("asked")
     spec = node.choose(name)
     steps.now("chosen")
@@ -159,7 +159,7 @@ class _Making:
 
     node: Node
     spec: InstanceSpec
-    steps: Steps
+    steps: AllocationSteps
     application: Application | None
     undo: Undo
 
@@ -249,7 +249,7 @@ class _Making:
 class _Watch:
     """Hears the provider; once the address can be reached, knocks at the application's port."""
 
-    def __init__(self, steps: Steps, network: Network | None, port: int | None) -> None:
+    def __init__(self, steps: AllocationSteps, network: Network | None, port: int | None) -> None:
         self.task: asyncio.Task[None] | None = None
         self.expected = asyncio.Event()
         """The application is about to start."""

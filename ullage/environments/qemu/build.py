@@ -20,7 +20,7 @@ from ullage.environments.qemu.command_line import (
     Accelerator,
     Drive,
     Link,
-    Machine,
+    VirtualMachine,
 )
 from ullage.environments.qemu.guest import failed, inside
 from ullage.environments.qemu.options import MIB, QemuOptions
@@ -160,11 +160,11 @@ class Builder:
         undo.push(network.release, tap)
         return tap
 
-    def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> Machine:
+    def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> VirtualMachine:
         options, spec, kernel = self.options, self.spec, self.kernel
         taps = tap.taps if tap else ((None, _USER_MAC),)
         systemd = options.boot == "systemd"
-        return Machine(
+        return VirtualMachine(
             name=spec.name,
             accelerator=self.accelerator,
             machine=options.machine,

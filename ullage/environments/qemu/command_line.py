@@ -88,7 +88,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Machine:
+class VirtualMachine:
     """A VM, as QEMU is told."""
 
     name: str
@@ -106,7 +106,7 @@ class Machine:
     """In order: eth0, eth1 …"""
 
 
-def command_line(machine: Machine, agent_fd: int, qmp_fd: int) -> list[str]:
+def command_line(machine: VirtualMachine, agent_fd: int, qmp_fd: int) -> list[str]:
     """The arguments after `qemu-system-x86_64`. The console is QEMU's standard output."""
     accelerator = "kvm"
     if machine.accelerator == "tcg":

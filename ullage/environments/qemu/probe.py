@@ -15,7 +15,7 @@ from typing import Final
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import HOST_MISSING, VM_NEVER_BOOTED, UllageError
 from ullage.common.files import cache_dir, file_lock
-from ullage.environments.qemu.command_line import Drive, Machine
+from ullage.environments.qemu.command_line import Drive, VirtualMachine
 from ullage.environments.qemu.process import PACKAGE, PROGRAM, QemuProcess
 from ullage.host import disks
 from ullage.host.claims import boot_id
@@ -33,7 +33,7 @@ class Probe:
 
     works: bool
     reason: str
-    """In plain words, for who wonders why."""
+    """Why, in plain words."""
 
 
 async def qemu_version() -> str:
@@ -88,8 +88,8 @@ def _remembered(path: Path) -> Probe | None:
         return None
 
 
-def _machine(kernel: GuestKernel, folder: Path) -> Machine:
-    return Machine(
+def _machine(kernel: GuestKernel, folder: Path) -> VirtualMachine:
+    return VirtualMachine(
         name="kvm-probe",
         accelerator="kvm",
         machine="q35",

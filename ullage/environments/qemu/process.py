@@ -19,7 +19,7 @@ from ullage.common.errors import VM_FAILED, VM_NEVER_BOOTED, UllageError
 from ullage.common.text import printable
 from ullage.environments import exec_pinned
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.qemu.command_line import Machine, command_line
+from ullage.environments.qemu.command_line import VirtualMachine, command_line
 from ullage.host.cgroups import Group
 
 PROGRAM: Final = "qemu-system-x86_64"
@@ -39,7 +39,7 @@ class QemuProcess:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: VirtualMachine,
         process: asyncio.subprocess.Process,
         port: socket.socket,
         console: Path,
@@ -60,7 +60,7 @@ class QemuProcess:
     @classmethod
     async def start(
         cls,
-        machine: Machine,
+        machine: VirtualMachine,
         console: Path,
         *,
         cpu_ids: Sequence[int] = (),

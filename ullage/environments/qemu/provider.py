@@ -202,8 +202,8 @@ class QemuInstance(Instance):
         """As its own kernel tells it; what is no number is none."""
         with contextlib.suppress(AgentError):
             vmstat = await self.agent.get("/proc/vmstat", _LONGEST_VMSTAT)
-            told = re.search(rb"^oom_kill ([0-9]{1,15})$", vmstat, re.MULTILINE)
-            return int(told[1]) if told else 0
+            kills = re.search(rb"^oom_kill ([0-9]{1,15})$", vmstat, re.MULTILINE)
+            return int(kills[1]) if kills else 0
         return 0
 
     async def destroy(self) -> None:

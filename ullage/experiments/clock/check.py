@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ullage.common.clock_model import Facts, Promise
+from ullage.common.clock_model import CounterFacts, Promise
 from ullage.common.clock_reasons import ADVICE
 from ullage.experiments.clock import lab
 from ullage.experiments.clock import view as words
@@ -22,7 +22,7 @@ from ullage.experiments.clock.outcomes import (
     Timed,
 )
 from ullage.experiments.clock.reports import CheckReport
-from ullage.experiments.clock.view import Chart, Section, View, table
+from ullage.experiments.clock.view import Chart, ClockSection, View, table
 from ullage.host import clock
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ def _between_threads(promise: Promise) -> str:
     )
 
 
-def _why_not_more(advice: dict[str, str]) -> list[Section]:
+def _why_not_more(advice: dict[str, str]) -> list[ClockSection]:
     if not advice:
         return []
     lines = (f"{reason}: {clock.REASONS[reason]}. To do: {do}." for reason, do in advice.items())
-    return [Section("Why it promises no more, and what to do", lines=tuple(lines))]
+    return [ClockSection("Why it promises no more, and what to do", lines=tuple(lines))]
 
 
-def _facts(facts: Facts) -> Section:
+def _facts(facts: CounterFacts) -> ClockSection:
     def yes(value: bool) -> str:
         return "yes" if value else "no"
 
@@ -150,10 +150,10 @@ def _facts(facts: Facts) -> Section:
         rows.append(("cores whose counters were compared", compared))
         rows.append(("cores that could not be compared", str(cores.missed)))
     tables = (table("", ("fact", "here"), rows, texts=("here",)),)
-    return Section("What was found out about the counter", tables=tables)
+    return ClockSection("What was found out about the counter", tables=tables)
 
 
-def _precision(ecp: EcpOutcome) -> Section:
+def _precision(ecp: EcpOutcome) -> ClockSection:
     rows = []
     for placed in ecp.placements:
         for elapsed in placed.clocks:
@@ -170,7 +170,7 @@ def _precision(ecp: EcpOutcome) -> Section:
                 )
             )
     heads = ("clock", "thread", "median", "99 %", "zero", "negative", "migrations")
-    return Section(
+    return ClockSection(
         "Is even the shortest piece of work told to take time? (ECP)",
         lines=(
             f"{ecp.additions} additions between two reads, {ecp.iterations:,} times in each of"
@@ -180,7 +180,7 @@ def _precision(ecp: EcpOutcome) -> Section:
     )
 
 
-def _loops(loops: LoopsOutcome) -> Section:
+def _loops(loops: LoopsOutcome) -> ClockSection:
     lines = []
     if loops.external is None:
         why = "; ".join(one.why for one in loops.absent) or "not looked for"
@@ -216,7 +216,7 @@ def _loops(loops: LoopsOutcome) -> Section:
         for loop in loops.loops
         if loop.instructions
     )
-    return Section(
+    return ClockSection(
         "How long do loops of known length take?",
         lines=tuple(lines),
         tables=(durations,),
@@ -254,7 +254,7 @@ def _draw(loop: Loop) -> Drawing:
     return page.draw([(name, timed.histogram) for name, timed in _clocks(loop)])
 
 
-def _strictness(report: CheckReport) -> Section:
+def _strictness(report: CheckReport) -> ClockSection:
     strict = report.strict
     lines = []
     if alone := strict.alone:
@@ -282,4 +282,6 @@ def _strictness(report: CheckReport) -> Section:
             " unfenced counter beside it does go back, which shows that the test can fail."
         )
     tables = (table("Across cores", heads, rows),) if rows else ()
-    return Section("Does every value exceed the one before?", lines=tuple(lines), tables=tables)
+    return ClockSection(
+        "Does every value exceed the one before?", lines=tuple(lines), tables=tables
+    )

@@ -13,7 +13,7 @@ from ullage.experiments.clock.outcomes import (
     ReadCost,
 )
 from ullage.experiments.clock.reports import CostReport, PublishedCost, published
-from ullage.experiments.clock.view import Section, View, table
+from ullage.experiments.clock.view import ClockSection, View, table
 
 SECONDS, QUICK_SECONDS = 10.0, 1.0
 _QUICK = CostOptions(rounds=15, reads=20_000)
@@ -43,7 +43,7 @@ def view(report: CostReport) -> View:
         "What a read of the clock costs",
         tuple(_answer(measured)),
         (
-            Section(
+            ClockSection(
                 "Reads",
                 lines=(
                     "Nanoseconds are of this hour on this machine; ratios are of the same round. "
@@ -56,11 +56,13 @@ def view(report: CostReport) -> View:
     )
 
 
-def absent(lacks: list[Absent]) -> list[Section]:
+def absent(lacks: list[Absent]) -> list[ClockSection]:
     """A section on what could not be measured, if there is something."""
     if not lacks:
         return []
-    return [Section("Not measured here", lines=tuple(f"{lack.what}: {lack.why}" for lack in lacks))]
+    return [
+        ClockSection("Not measured here", lines=tuple(f"{lack.what}: {lack.why}" for lack in lacks))
+    ]
 
 
 def _answer(measured: CostOutcome) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from ullage import _clock
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.common.console import escape, stderr
 from ullage.common.errors import CLOCK_NOT_MEASURED, UllageError
 from ullage.experiments.clock.outcomes import (
@@ -31,7 +31,7 @@ Advance = Callable[[int, int], None]
 
 LOOK_S: Final = 0.1
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=FrozenModel)
 
 
 def ecp(options: EcpOptions, advance: Advance) -> EcpOutcome:
@@ -59,7 +59,7 @@ def scaling(options: ScalingOptions, advance: Advance) -> ScalingOutcome:
     return _measure("scaling", options, ScalingOutcome, advance)
 
 
-def _measure(unit: str, options: Model, outcome: type[M], advance: Advance) -> M:
+def _measure(unit: str, options: FrozenModel, outcome: type[M], advance: Advance) -> M:
     """In a thread of its own, so that this one can tell of it, and be interrupted.
 
     An interrupted measurement goes on in its thread, which ends with the process.

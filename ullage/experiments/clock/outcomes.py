@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 
 ClockReader = Literal[
     "counter",
@@ -28,7 +28,7 @@ Placement = Literal["pinned", "moves-itself", "is-moved"]
 """Where the thread runs."""
 
 
-class MeasuredMachine(Model):
+class MeasuredMachine(FrozenModel):
     """Where a figure comes from."""
 
     architecture: str
@@ -40,14 +40,14 @@ class MeasuredMachine(Model):
     reasons: list[str]
 
 
-class Absent(Model):
+class Absent(FrozenModel):
     """Something that could not be measured here, and why."""
 
     what: str
     why: str
 
 
-class MedianInterval(Model):
+class MedianInterval(FrozenModel):
     """A median with its interval, by order statistics."""
 
     median: float
@@ -57,7 +57,7 @@ class MedianInterval(Model):
     """Less than 0.95 if there were too few values (under six)."""
 
 
-class Distribution(Model):
+class Distribution(FrozenModel):
     """A distribution, in nanoseconds; quantiles are values that occurred."""
 
     count: int
@@ -73,7 +73,7 @@ class Distribution(Model):
     sd_ns: float
 
 
-class Bin(Model):
+class Bin(FrozenModel):
     """From its lower edge up to, and not with, its upper one."""
 
     from_ns: float
@@ -81,7 +81,7 @@ class Bin(Model):
     count: int
 
 
-class Histogram(Model):
+class Histogram(FrozenModel):
     """Counts in bins of equal width in the logarithm."""
 
     per_decade: int
@@ -90,12 +90,12 @@ class Histogram(Model):
     bins: list[Bin]
 
 
-class EcpOptions(Model):
+class EcpOptions(FrozenModel):
     iterations: int | None = None
     runs: int | None = None
 
 
-class Elapsed(Model):
+class Elapsed(FrozenModel):
     clock: ClockReader
     how: str
     durations: Distribution | None
@@ -112,13 +112,13 @@ class Elapsed(Model):
     migrations: int
 
 
-class PlacementOutcome(Model):
+class PlacementOutcome(FrozenModel):
     placement: Placement
     moves: int
     clocks: list[Elapsed]
 
 
-class EcpOutcome(Model):
+class EcpOutcome(FrozenModel):
     """Of the ECP test: is even the shortest piece of work told to take time?"""
 
     machine: MeasuredMachine
@@ -130,13 +130,13 @@ class EcpOutcome(Model):
     absent: list[Absent]
 
 
-class StrictOptions(Model):
+class StrictOptions(FrozenModel):
     reads: int | None = None
     comparisons: int | None = None
     cap_s: int | None = None
 
 
-class Alone(Model):
+class Alone(FrozenModel):
     """Threads by themselves, under forced migration."""
 
     threads: int
@@ -151,7 +151,7 @@ class Alone(Model):
     capped: bool
 
 
-class Across(Model):
+class Across(FrozenModel):
     clock: ClockReader
     how: str
     cores: int
@@ -164,7 +164,7 @@ class Across(Model):
     capped: bool
 
 
-class StrictOutcome(Model):
+class StrictOutcome(FrozenModel):
     """Of the test of strictness: does every value exceed the one before?"""
 
     machine: MeasuredMachine
@@ -174,21 +174,21 @@ class StrictOutcome(Model):
     absent: list[Absent]
 
 
-class CostOptions(Model):
+class CostOptions(FrozenModel):
     """Of the measurement of what a read costs."""
 
     rounds: int | None = None
     reads: int | None = None
 
 
-class Ratio(Model):
+class Ratio(FrozenModel):
     """One clock's cost divided by another's, over the rounds."""
 
     over: ClockReader
     ratio: MedianInterval
 
 
-class ReadCost(Model):
+class ReadCost(FrozenModel):
     """What a read of one clock costs."""
 
     clock: ClockReader
@@ -197,7 +197,7 @@ class ReadCost(Model):
     ratios: list[Ratio]
 
 
-class CostOutcome(Model):
+class CostOutcome(FrozenModel):
     """What a read of each clock costs."""
 
     machine: MeasuredMachine
@@ -208,12 +208,12 @@ class CostOutcome(Model):
     capped: bool
 
 
-class LoopsOptions(Model):
+class LoopsOptions(FrozenModel):
     samples: int | None = None
     keep: int | None = None
 
 
-class External(Model):
+class External(FrozenModel):
     """A clock beside the processor's counter."""
 
     kind: Literal["ptp", "hpet"]
@@ -226,7 +226,7 @@ class External(Model):
     """Other clocks that would not do, with the reason."""
 
 
-class Apart(Model):
+class Apart(FrozenModel):
     """How much faster the clock runs than another."""
 
     ppb: float
@@ -234,7 +234,7 @@ class Apart(Model):
     over_ns: float
 
 
-class Timed(Model):
+class Timed(FrozenModel):
     """The durations of one loop by one clock."""
 
     durations: Distribution
@@ -242,14 +242,14 @@ class Timed(Model):
     first_ns: list[float]
 
 
-class Loop(Model):
+class Loop(FrozenModel):
     instructions: int
     rvec: Timed
     raw: Timed
     external: Timed | None
 
 
-class LoopsOutcome(Model):
+class LoopsOutcome(FrozenModel):
     """How long loops of a known number of instructions take."""
 
     machine: MeasuredMachine
@@ -263,13 +263,13 @@ class LoopsOutcome(Model):
     capped: bool
 
 
-class Flat(Model):
+class Flat(FrozenModel):
     """All with the first server."""
 
     kind: Literal["flat"] = "flat"
 
 
-class TwoLevel(Model):
+class TwoLevel(FrozenModel):
     """The first server serves the heads of groups, each head its group."""
 
     kind: Literal["two-level"] = "two-level"
@@ -277,13 +277,13 @@ class TwoLevel(Model):
     """None: about the square root of the number of nodes."""
 
 
-class Binomial(Model):
+class Binomial(FrozenModel):
     """Everybody that is synchronised serves others until there are none left."""
 
     kind: Literal["binomial"] = "binomial"
 
 
-class KAry(Model):
+class KAry(FrozenModel):
     """Everybody serves so many others, level by level."""
 
     kind: Literal["k-ary"] = "k-ary"
@@ -293,7 +293,7 @@ class KAry(Model):
 Topology = Annotated[Flat | TwoLevel | Binomial | KAry, Field(discriminator="kind")]
 
 
-class Synchronisation(Model):
+class Synchronisation(FrozenModel):
     """One that was measured."""
 
     ns: int
@@ -302,14 +302,14 @@ class Synchronisation(Model):
     """The shortest."""
 
 
-class Synchronisations(Model):
+class Synchronisations(FrozenModel):
     """Whole synchronisations, drawn as they are."""
 
     kind: Literal["synchronisations"] = "synchronisations"
     measured: list[Synchronisation]
 
 
-class ScalingOptions(Model):
+class ScalingOptions(FrozenModel):
     times: Synchronisations
     nodes: list[int] | None = None
     topologies: list[Topology] | None = None
@@ -318,7 +318,7 @@ class ScalingOptions(Model):
     seed: int | None = None
 
 
-class ScalingPoint(Model):
+class ScalingPoint(FrozenModel):
     """One number of nodes in one topology."""
 
     topology: Topology
@@ -332,6 +332,6 @@ class ScalingPoint(Model):
     """Of the worst node."""
 
 
-class ScalingOutcome(Model):
+class ScalingOutcome(FrozenModel):
     points: list[ScalingPoint]
     capped: bool

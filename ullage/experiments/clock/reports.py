@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeVar
 
-from ullage.common.clock_model import Facts, Model, Promise
+from ullage.common.clock_model import CounterFacts, FrozenModel, Promise
 from ullage.experiments.clock.outcomes import (
     Absent,
     Binomial,
@@ -24,10 +24,10 @@ from ullage.experiments.clock.outcomes import (
 )
 
 
-class CheckReport(Model):
+class CheckReport(FrozenModel):
     """What is known of this machine's clock, and what the tests found."""
 
-    facts: Facts
+    facts: CounterFacts
     promise: Promise
     advice: dict[str, str]
     """Reason → what to do about it."""
@@ -55,14 +55,14 @@ def _imprecise(ecp: EcpOutcome) -> int:
     return sum(c.zero + c.backward + c.equal_steps + c.backward_steps for c in ours)
 
 
-class PublishedRead(Model):
+class PublishedRead(FrozenModel):
     clock: ClockReader
     name: str
     mean_ns: float
     sd_ns: float
 
 
-class PublishedCost(Model):
+class PublishedCost(FrozenModel):
     """What others measured, to be compared with as ratios."""
 
     source: str
@@ -74,7 +74,7 @@ class PublishedCost(Model):
         return means[clock] / means[over] if clock in means and over in means else None
 
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=FrozenModel)
 
 
 @cache
@@ -84,14 +84,14 @@ def published(name: str, model: type[M]) -> M:
     return model.model_validate_json(file.read_bytes())
 
 
-class CostReport(Model):
+class CostReport(FrozenModel):
     """What was measured here, and what was published."""
 
     measured: CostOutcome
     published: PublishedCost
 
 
-class RealNodes(Model):
+class RealNodes(FrozenModel):
     """Real nodes in one topology, synchronised a few times."""
 
     topology: Topology
@@ -107,7 +107,7 @@ class RealNodes(Model):
     """What the simulation says of so many nodes."""
 
 
-class NetworkScaling(Model):
+class NetworkScaling(FrozenModel):
     """One kind of network."""
 
     name: str
@@ -117,7 +117,7 @@ class NetworkScaling(Model):
     real: list[RealNodes]
 
 
-class ScalingReport(Model):
+class ScalingReport(FrozenModel):
     """What was measured and what was simulated from it."""
 
     stages: list[NetworkScaling]

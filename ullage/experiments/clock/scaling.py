@@ -31,7 +31,7 @@ from ullage.experiments.clock.outcomes import (
     TwoLevel,
 )
 from ullage.experiments.clock.reports import NetworkScaling, RealNodes, ScalingReport, name
-from ullage.experiments.clock.view import Chart, Section, View, table
+from ullage.experiments.clock.view import Chart, ClockSection, View, table
 from ullage.host import claims, paths
 from ullage.host.network.bridge import Network
 
@@ -176,7 +176,7 @@ def _answer(stage: NetworkScaling) -> str:
     )
 
 
-def _sections(stage: NetworkScaling) -> list[Section]:
+def _sections(stage: NetworkScaling) -> list[ClockSection]:
     took = median(exchange.ns for exchange in stage.measured)
     trip = median(exchange.round_trip_ns for exchange in stage.measured)
     lines = (
@@ -202,7 +202,7 @@ def _sections(stage: NetworkScaling) -> list[Section]:
         texts=("topology",),
     )
     title, tables = stage.name.capitalize(), (to_a_million, real)
-    return [Section(title, lines=lines, tables=tables, charts=(chart,))]
+    return [ClockSection(title, lines=lines, tables=tables, charts=(chart,))]
 
 
 def _simulated_row(point: ScalingPoint) -> tuple[str, ...]:

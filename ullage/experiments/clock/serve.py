@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.common.errors import CLOCK_CANNOT_SERVE, UllageError
 from ullage.common.quantities import many
 from ullage.experiments.clock.peer import ServerAddress, synchronise
@@ -18,7 +18,7 @@ FOLLOW_EVERY_S = 10.0
 _LOOK_S = 0.2
 
 
-class ServeReport(Model):
+class ServeReport(FrozenModel):
     address: str
     protocol: str
     seconds: float
@@ -29,7 +29,7 @@ class ServeReport(Model):
     """Requests with another token; not answered."""
     follows: str | None
     synchronisations: int
-    """With whom it follows."""
+    """With the server that it follows."""
     failed: int
     """Of these, how many came to nothing; the bound went on growing."""
     stratum: int

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.common.clock_reasons import ADVICE
 from ullage.common.errors import CLOCK_CONTRADICTION, CLOCK_STOPPED_ANSWERING, UllageError
 from ullage.common.quantities import many
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.peer import ServerAddress, synchronise
-from ullage.experiments.clock.view import Chart, Section, View, table
+from ullage.experiments.clock.view import Chart, ClockSection, View, table
 from ullage.host import clock
 from ullage.host.clock import Global, Outcome, Reading, Rules, Synced
 
@@ -36,7 +36,7 @@ AdvanceSeconds = Callable[[float, float], None]
 """Seconds that have passed, of how many."""
 
 
-class SyncRecord(Model):
+class SyncRecord(FrozenModel):
     local_ns: int
     """When, by this process's clock."""
     offset_ns: int
@@ -78,14 +78,14 @@ class SyncRecord(Model):
         )
 
 
-class Rated(Model):
+class Rated(FrozenModel):
     """How much faster the other clock runs."""
 
     ppb: float
     unsure_ppb: float
 
 
-class Foretold(Model):
+class Foretold(FrozenModel):
     """What was foretold of the other clock without a message, held against the last look at it."""
 
     by: str
@@ -98,7 +98,7 @@ class Foretold(Model):
     """The last synchronisation's own hard bound: the error is not known better."""
 
 
-class Corrected(Model):
+class Corrected(FrozenModel):
     """From the first synchronisation to the last."""
 
     drifted_ns: int
@@ -108,7 +108,7 @@ class Corrected(Model):
     wander_ppb: float
 
 
-class SyncReport(Model):
+class SyncReport(FrozenModel):
     """What was found out about the other clock."""
 
     server: str
@@ -308,7 +308,7 @@ def _reasons(reasons: list[str]) -> list[str]:
     return [f"{reason}: {clock.REASONS[reason]}. To do: {ADVICE[reason]}." for reason in reasons]
 
 
-def _after(report: SyncReport) -> list[Section]:
+def _after(report: SyncReport) -> list[ClockSection]:
     if report.corrected is None:
         return []
     lines = [
@@ -334,10 +334,10 @@ def _after(report: SyncReport) -> list[Section]:
     heads = ("foretold by", "age", "was wrong by", "bound, 99.9 %", "hard bound", "known within")
     foretold = table("The last offset as foretold, without a message", heads, rows)
     tables = (foretold,) if rows else ()
-    return [Section("How good was it in between?", lines=tuple(lines), tables=tables)]
+    return [ClockSection("How good was it in between?", lines=tuple(lines), tables=tables)]
 
 
-def _synchronisations(report: SyncReport) -> Section:
+def _synchronisations(report: SyncReport) -> ClockSection:
     first = report.synchronisations[0].local_ns
     rows = tuple(
         (
@@ -361,12 +361,12 @@ def _synchronisations(report: SyncReport) -> Section:
         stop for stop in _STOPS if any(record.stop == stop for record in report.synchronisations)
     ]
     lines = tuple(f"Stopped by {_STOPS[stop][0]}: {_STOPS[stop][1]}." for stop in met)
-    return Section("Synchronisations", lines=lines, tables=tables)
+    return ClockSection("Synchronisations", lines=lines, tables=tables)
 
 
-def _bounds(report: SyncReport) -> Section:
+def _bounds(report: SyncReport) -> ClockSection:
     rows = tuple((words.span(age), words.span(b), words.span(h)) for age, b, h in report.ages)
-    return Section(
+    return ClockSection(
         "How the bounds grow without another message",
         lines=("The hard bound grows by what two oscillators may differ at worst, 100 ppm.",),
         tables=(table("", ("age", "bound, 99.9 %", "hard bound"), rows),),

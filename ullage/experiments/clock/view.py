@@ -82,7 +82,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Section(views.Section):
+class ClockSection(views.Section):
     """A section whose charts a page draws and the console does not."""
 
     charts: tuple[Chart, ...] = ()
@@ -92,7 +92,7 @@ class Section(views.Section):
 class View:
     title: str
     answer: tuple[str, ...]
-    sections: tuple[Section, ...] = ()
+    sections: tuple[ClockSection, ...] = ()
 
 
 def show(view: View, console: CleanConsole) -> None:

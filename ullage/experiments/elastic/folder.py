@@ -2,19 +2,19 @@
 
     RUN/plan.yaml                           as the user wrote it
     RUN/trace.txt                           the instants of `arrivals: {kind: trace}`, as given
-    RUN/resolved.json                       `Resolved`: the plan as it was understood
-    RUN/journal.jsonl                       `Event`s, fsynced: starts, repetitions, warnings, end
+    RUN/resolved.json                       `ElasticResolved`: the plan as it was understood
+    RUN/journal.jsonl                       `ElasticEvent`s, fsynced: repetitions, warnings, ends
     RUN/repetitions/ENVIRONMENT/NNN/        one repetition; ENVIRONMENT is `naming.slug(key)`
         front.jsonl                         the front's own log of events and actions
         controller.jsonl                    `Act`s: what was allocated and released, with times
         viewers.json, sessions.jsonl        the viewers' summary, and one record a viewer
-        outcome.json                        `Outcome`: how the repetition ended
+        outcome.json                        `RepetitionOutcome`: how the repetition ended
         front.json, viewers-config.json     what the two programs were told
         front.stderr, viewers.stderr        what they said beside
         generators/                         viewers from several machines: all told and said
 
 Instants `*_ns` are nanoseconds of the run's global clock (`ullage.host.clock`) unless the name says
-`epoch`; durations are real seconds. `Resolved` has the users' time too, before the division.
+`epoch`; durations are real seconds. `ElasticResolved` has the users' time too, before the division.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter
 
 from ullage.common.text import slug
-from ullage.runs.events import ClockSaid, Reason, Started, Warned
+from ullage.runs.events import ProcessClock, Reason, Started, Warned
 from ullage.runs.reader import FolderKind, Lines
 from ullage.runs.records import (
     Count,
@@ -36,7 +36,7 @@ from ullage.runs.records import (
     ImageRecord,
     Metered,
     Nanoseconds,
-    Place,
+    Ordinal,
     Record,
     Seconds,
     Seed,
@@ -89,7 +89,7 @@ class Setting(Record):
     """`policy` of the decisions, as the front was given it."""
 
 
-class Resolved(Record):
+class ElasticResolved(Record):
     """`resolved.json`: the plan as it was understood, with all that was found out."""
 
     format: Literal[1] = 1
@@ -132,11 +132,11 @@ class Resolved(Record):
     host: dict[str, Any] = Field(default_factory=dict)
 
 
-class Asked(Record):
+class Requested(Record):
     """The front asked for a node, and the controller began to make it."""
 
     event: Literal["asked"] = "asked"
-    node: Place
+    node: Ordinal
     instance: str
     front_ns: Nanoseconds
     """When the front decided so."""
@@ -148,10 +148,10 @@ class Retried(Record):
     """An allocation or a release failed, or hung until its limit, and was tried again."""
 
     event: Literal["retried"] = "retried"
-    node: Place
+    node: Ordinal
     instance: str
     what: Literal["allocate", "release"]
-    attempt: Place
+    attempt: Ordinal
     """From 1: the one that failed."""
     at_ns: Nanoseconds
     why: str
@@ -161,7 +161,7 @@ class Ready(Record):
     """A node streams: its port was seen open."""
 
     event: Literal["ready"] = "ready"
-    node: Place
+    node: Ordinal
     instance: str
     address: str
     """`ip:port` on the run's bridge."""
@@ -173,7 +173,7 @@ class Ready(Record):
     """Its server was there: the port was seen open from outside."""
     at_ns: Nanoseconds
     """The front was told: after the boot delay that the plan injects, if any."""
-    attempts: Place = 1
+    attempts: Ordinal = 1
     injected_s: Seconds = 0.0
     """How long it was held back on purpose."""
     stages: dict[str, Finite] = Field(default_factory=dict)
@@ -183,14 +183,14 @@ class Ready(Record):
 
 
 class NotReady(Record):
-    """A node could not be had; the front was told."""
+    """A node could not be allocated; the front was told."""
 
     event: Literal["not-ready"] = "not-ready"
-    node: Place
+    node: Ordinal
     instance: str
     asked_ns: Nanoseconds
     at_ns: Nanoseconds
-    attempts: Place
+    attempts: Ordinal
     why: str
 
 
@@ -198,7 +198,7 @@ class Lost(Record):
     """A node that streamed is gone; the front was told."""
 
     event: Literal["lost"] = "lost"
-    node: Place
+    node: Ordinal
     instance: str
     at_ns: Nanoseconds
     why: str
@@ -208,7 +208,7 @@ class TakenBack(Record):
     """The front wanted it no more before it streamed: nothing of it is left."""
 
     event: Literal["taken-back"] = "taken-back"
-    node: Place
+    node: Ordinal
     instance: str
     front_ns: Nanoseconds
     at_ns: Nanoseconds
@@ -218,14 +218,14 @@ class Release(Record):
     """A node was removed again."""
 
     event: Literal["released"] = "released"
-    node: Place
+    node: Ordinal
     instance: str
     front_ns: Nanoseconds
     asked_ns: Nanoseconds
     """When the controller began to remove it."""
     at_ns: Nanoseconds
     """Nothing of it was left."""
-    attempts: Place = 1
+    attempts: Ordinal = 1
     left: str = ""
     """What could not be removed, and why; empty when all went."""
     end: bool = False
@@ -243,19 +243,19 @@ class FrontEnded(Record):
 
 
 Act = Annotated[
-    Asked | Retried | Ready | NotReady | Lost | TakenBack | Release | FrontEnded,
+    Requested | Retried | Ready | NotReady | Lost | TakenBack | Release | FrontEnded,
     Field(discriminator="event"),
 ]
 """A line of `controller.jsonl`."""
 
 
-class Outcome(Record):
+class RepetitionOutcome(Record):
     """`outcome.json`: how a repetition ended."""
 
     format: Literal[1] = 1
     environment: str
-    repetition: Place
-    order: Place
+    repetition: Ordinal
+    order: Ordinal
     """Place among the environments of this repetition."""
     seed: Seed
     """Of the arrivals: the same for every environment of a repetition."""
@@ -269,7 +269,7 @@ class Outcome(Record):
     """The first instant at which a viewer may arrive; of a failed one, when it began."""
     end_ns: Nanoseconds
     """The last viewer was gone; of a failed one, when it was given up."""
-    clock: ClockSaid | None = None
+    clock: ProcessClock | None = None
     """Of the controller, at the end."""
     clock_bound_ns: Nanoseconds = 0
     """No instant of the front or of the viewers is further off."""
@@ -282,7 +282,7 @@ class RepetitionDone(Record):
 
     event: Literal["repetition"] = "repetition"
     environment: str
-    repetition: Place
+    repetition: Ordinal
     epoch_ns: Nanoseconds
     seconds: Seconds
     status: Status
@@ -291,7 +291,7 @@ class RepetitionDone(Record):
     """All that it left, as it was when it ended; of older runs it is not known."""
 
 
-class Finished(Record):
+class ElasticFinished(Record):
     """The run ended in order."""
 
     event: Literal["finished"] = "finished"
@@ -301,10 +301,14 @@ class Finished(Record):
     message: str = ""
 
 
-Event = Annotated[Started | RepetitionDone | Warned | Finished, Field(discriminator="event")]
+ElasticEvent = Annotated[
+    Started | RepetitionDone | Warned | ElasticFinished, Field(discriminator="event")
+]
 """A line of `journal.jsonl`."""
 
-ELASTIC: Final = FolderKind("elastic", FORMAT, Resolved, TypeAdapter[Event](Event), REPETITIONS)
+ELASTIC: Final = FolderKind(
+    "elastic", FORMAT, ElasticResolved, TypeAdapter[ElasticEvent](ElasticEvent), REPETITIONS
+)
 begun, chosen, find, newest = ELASTIC.begun, ELASTIC.chosen, ELASTIC.find, ELASTIC.newest
 read_events, read_resolved = ELASTIC.read_events, ELASTIC.read_resolved
 
@@ -326,6 +330,6 @@ def read_acts(repetition: Path) -> tuple[Act, ...]:
     return read_log(repetition).records
 
 
-def read_outcome(repetition: Path) -> Outcome | None:
+def read_outcome(repetition: Path) -> RepetitionOutcome | None:
     """How a repetition ended; None when it did not."""
-    return ELASTIC.read(repetition, OUTCOME, Outcome)
+    return ELASTIC.read(repetition, OUTCOME, RepetitionOutcome)

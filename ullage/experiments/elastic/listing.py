@@ -7,7 +7,7 @@ from typing import Literal
 
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder
-from ullage.experiments.elastic.folder import Finished, RepetitionDone
+from ullage.experiments.elastic.folder import ElasticFinished, RepetitionDone
 from ullage.runs.listing import first_instant
 from ullage.runs.reader import last_end
 from ullage.runs.records import Record
@@ -48,7 +48,7 @@ def _summary(path: Path) -> ElasticSummary:
         return ElasticSummary(run=path.name, path=str(path), problem=error.message)
     done = [event for event in events if isinstance(event, RepetitionDone)]
     ok = sum(event.status == "ok" for event in done)
-    end = last_end(events, Finished)
+    end = last_end(events, ElasticFinished)
     return ElasticSummary(
         run=path.name,
         path=str(path),

@@ -12,7 +12,7 @@ from pydantic import Field
 from ullage.experiments.profile import probe
 from ullage.runs.records import Curve, Metric, Resource, Scalar
 from ullage.workloads.base import Context, InvalidTrialError, Output, Parameters, Task, Workload
-from ullage.workloads.command import Command, CommandParameters
+from ullage.workloads.command import CommandParameters, OwnCommand
 from ullage.workloads.output import output_of, quoted
 
 SCRIPT: Final = str(Path(probe.__file__).resolve())
@@ -26,7 +26,7 @@ SECONDS: Final = Metric(
 )
 
 
-class Profiled(Command):
+class Profiled(OwnCommand):
     """The command, where its owner calls it, with the owner's environment variables.
 
     These stand in no file of the run: they may hold secrets.

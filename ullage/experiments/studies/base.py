@@ -22,7 +22,7 @@ _TIE: Final = 1e-9
 """A half stays a half, though binary fractions miss it."""
 
 
-class Figure(Record):
+class StudyFigure(Record):
     """One figure: recomputed from published raw figures, or from a run of our own."""
 
     value: float | None
@@ -47,7 +47,7 @@ class Figure(Record):
         return math.isclose(self.value, number(self.printed), rel_tol=1e-15, abs_tol=slack)
 
 
-DerivedCell = Figure | str
+DerivedCell = StudyFigure | str
 """Of a table; text where a word is the answer: a verdict, a name."""
 
 
@@ -79,11 +79,11 @@ class DerivedTable(Record):
     notes: tuple[str, ...] = ()
     """What follows from it, and how it was made; whole sentences."""
 
-    def figures(self) -> Iterator[tuple[DerivedRow, Column, Figure]]:
+    def figures(self) -> Iterator[tuple[DerivedRow, Column, StudyFigure]]:
         """Every figure with its place."""
         for row in self.rows:
             for column, cell in zip(self.columns, row.cells, strict=True):
-                if isinstance(cell, Figure):
+                if isinstance(cell, StudyFigure):
                     yield row, column, cell
 
     def value(self, row: str, column: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from ullage.common import sums
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
 from ullage.common.faults import first_fault
 from ullage.common.regular import read_regular
@@ -20,7 +20,7 @@ FILE: Final = "clock.json"
 FORMAT: Final = 1
 
 
-class ClockRecord(Model):
+class ClockRecord(FrozenModel):
     """What was measured of the clock; each is what the command of that name prints as JSON."""
 
     format: Literal[1] = FORMAT

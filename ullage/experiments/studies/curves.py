@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from ullage.analysis.comparison.model import Comparison, CurvePoint
 from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    StudyFigure,
+)
 from ullage.experiments.studies.measured import StudiedRun
 
 
@@ -62,15 +68,15 @@ def _baseline(
     by_place: Sequence[dict[float, CurvePoint]], place: float, scale: float
 ) -> DerivedCell:
     point = next(points[place] for points in by_place if place in points)
-    return Figure(value=point.baseline_median / scale)
+    return StudyFigure(value=point.baseline_median / scale)
 
 
-def _ratio(point: CurvePoint | None) -> Figure:
+def _ratio(point: CurvePoint | None) -> StudyFigure:
     if point is None:
-        return Figure(value=None, why="not every trial has this point")
+        return StudyFigure(value=None, why="not every trial has this point")
     if point.low is None or point.high is None:
-        return Figure(value=point.ratio, why="one block has no spread")
-    return Figure(value=point.ratio, low=point.low, high=point.high)
+        return StudyFigure(value=point.ratio, why="one block has no spread")
+    return StudyFigure(value=point.ratio, low=point.low, high=point.high)
 
 
 def _size(value: float) -> str:

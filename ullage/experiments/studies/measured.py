@@ -15,7 +15,13 @@ from ullage.analysis.comparison.estimates import Absolute
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.energy import words as energy_words
-from ullage.experiments.studies.base import Column, DerivedCell, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.base import (
+    Column,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    StudyFigure,
+)
 from ullage.runs.reader import RunFolder, stamp
 
 
@@ -46,31 +52,33 @@ def opened(path: Path) -> StudiedRun:
     return _opened(path, stamp(path))
 
 
-def ratio(comparison: Comparison) -> Figure:
+def ratio(comparison: Comparison) -> StudyFigure:
     """Its ratio to the baseline, above 1 worse, with its interval; why not where there is none."""
     if comparison.no_verdict or comparison.ratio is None:
-        return Figure(value=None, why=comparison.no_verdict or "no pair of trials gave a ratio")
+        return StudyFigure(
+            value=None, why=comparison.no_verdict or "no pair of trials gave a ratio"
+        )
     interval = comparison.interval
     if interval is None:
-        return Figure(value=comparison.ratio, why="one block has no spread")
-    return Figure(value=interval.estimate, low=interval.low, high=interval.high)
+        return StudyFigure(value=comparison.ratio, why="one block has no spread")
+    return StudyFigure(value=interval.estimate, low=interval.low, high=interval.high)
 
 
-def baseline(comparison: Comparison, scale: float = 1.0) -> Figure:
+def baseline(comparison: Comparison, scale: float = 1.0) -> StudyFigure:
     """The median of its baseline, over `scale` (1e6 for MB/s), with that median's interval."""
     return _median(comparison.baseline_values, scale)
 
 
-def environment(comparison: Comparison, scale: float = 1.0) -> Figure:
+def environment(comparison: Comparison, scale: float = 1.0) -> StudyFigure:
     """The same of its environment."""
     return _median(comparison.environment_values, scale)
 
 
-def _median(values: Absolute | None, scale: float) -> Figure:
+def _median(values: Absolute | None, scale: float) -> StudyFigure:
     if values is None:
-        return Figure(value=None, why="no trial gave a figure")
+        return StudyFigure(value=None, why="no trial gave a figure")
     low, high = values.median_low, values.median_high
-    return Figure(
+    return StudyFigure(
         value=values.median / scale,
         low=None if low is None else low / scale,
         high=None if high is None else high / scale,
@@ -159,14 +167,14 @@ def energies(run: StudiedRun, key: str, caption: str) -> DerivedTable | None:
     )
 
 
-def _absolute(figure: EnergyFigure | None) -> Figure:
+def _absolute(figure: EnergyFigure | None) -> StudyFigure:
     if figure is None:
-        return Figure(value=None, why="no idle power was measured")
-    return Figure(value=figure.values.median, low=figure.low, high=figure.high)
+        return StudyFigure(value=None, why="no idle power was measured")
+    return StudyFigure(value=figure.values.median, low=figure.low, high=figure.high)
 
 
-def _times(figure: EnergyFigure) -> Figure:
+def _times(figure: EnergyFigure) -> StudyFigure:
     """With the meter's own uncertainty in the interval."""
     if figure.ratio is None or figure.budget is None:
-        return Figure(value=None, why="the baseline, or without pairs")
-    return Figure(value=figure.ratio.estimate, low=figure.budget.low, high=figure.budget.high)
+        return StudyFigure(value=None, why="the baseline, or without pairs")
+    return StudyFigure(value=figure.ratio.estimate, low=figure.budget.low, high=figure.budget.high)

@@ -31,7 +31,7 @@ class Views:
     """Who is told how runs go on: made anew for each of them, of a number of steps."""
 
     ordinary: Callable[[int], AbstractContextManager[Progress]]
-    elastic: Callable[[int], AbstractContextManager[elastic.Progress]]
+    elastic: Callable[[int], AbstractContextManager[elastic.ElasticRunProgress]]
 
 
 def run(

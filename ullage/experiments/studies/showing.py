@@ -11,7 +11,7 @@ from ullage.analysis.comparison import rounding
 from ullage.common.console import CleanConsole, escape
 from ullage.common.quantities import many
 from ullage.common.text import clean
-from ullage.experiments.studies.base import Column, DerivedCell, DerivedTable, Figure, Study
+from ullage.experiments.studies.base import Column, DerivedCell, DerivedTable, Study, StudyFigure
 from ullage.experiments.studies.finding import Runs
 from ullage.report import views
 from ullage.report.charts.text import unbroken
@@ -56,7 +56,7 @@ def _dumped(table: DerivedTable) -> dict[str, Any]:
     dumped = table.model_dump(mode="json")
     for row, plain in zip(table.rows, dumped["rows"], strict=True):
         for cell, plain_cell in zip(row.cells, plain["cells"], strict=True):
-            if isinstance(cell, Figure):
+            if isinstance(cell, StudyFigure):
                 plain_cell["agrees"] = cell.agrees
     return dumped
 
@@ -100,7 +100,7 @@ def text(cell: DerivedCell, column: Column) -> str:
     return _with_interval(cell.value, cell, column)
 
 
-def _with_interval(value: float, figure: Figure, column: Column) -> str:
+def _with_interval(value: float, figure: StudyFigure, column: Column) -> str:
     """Of a ratio as many digits as its interval bears."""
     if figure.low is None or figure.high is None:
         return _plain(value, column)
@@ -110,7 +110,7 @@ def _with_interval(value: float, figure: Figure, column: Column) -> str:
     return f"{middle} ({low} to {high})"
 
 
-def _bounds(figure: Figure, column: Column) -> str:
+def _bounds(figure: StudyFigure, column: Column) -> str:
     if figure.low is None or figure.high is None:
         return ""
     return f"{_plain(figure.low, column)} to {_plain(figure.high, column)}"
@@ -136,7 +136,7 @@ def page_table(table: DerivedTable) -> views.Table:
         title
         for row in table.rows
         for title, cell in zip(titles, row.cells, strict=True)
-        if isinstance(cell, Figure)
+        if isinstance(cell, StudyFigure)
     }
     rows: Iterable[views.TableRow] = (
         (_clean(row.label), *map(_cell, row.cells, table.columns)) for row in table.rows
@@ -158,7 +158,7 @@ def _clean(text: str) -> str:
     return clean(text, LONGEST)
 
 
-def _sign(figure: Figure) -> str:
+def _sign(figure: StudyFigure) -> str:
     """By what a reader knows a figure that has something to explain."""
     if figure.agrees is False:
         return DIFFERS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ullage.analysis.comparison.words import blocks
-from ullage.experiments.studies.base import Figure
+from ullage.experiments.studies.base import StudyFigure
 from ullage.experiments.studies.measured import StudiedRun
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
@@ -28,7 +28,7 @@ class Term:
     metric: str
 
 
-def product(run: StudiedRun, terms: Sequence[Term], scale: float = 1.0) -> Figure:
+def product(run: StudiedRun, terms: Sequence[Term], scale: float = 1.0) -> StudyFigure:
     """scale · ∏ metric^power, with Student's t over the logs of the blocks.
 
     All terms of a block were measured within it, so what they have in common cancels. Only blocks
@@ -43,11 +43,11 @@ def product(run: StudiedRun, terms: Sequence[Term], scale: float = 1.0) -> Figur
         }
         if not trials or len(trials) - len(figures) > MOST_WITHOUT * len(trials):
             why = f"of {blocks(len(trials))} {len(figures)} have a figure of {term.workload}"
-            return Figure(value=None, why=why)
+            return StudyFigure(value=None, why=why)
         columns.append((term.power, figures))
     whole = sorted(set.intersection(*(set(figures) for _, figures in columns)))
     if not whole:
-        return Figure(value=None, why="no block has a figure of all")
+        return StudyFigure(value=None, why="no block has a figure of all")
     generations = [columns[0][1][block][0] for block in whole]
     logs = [
         math.log(scale)
@@ -56,9 +56,9 @@ def product(run: StudiedRun, terms: Sequence[Term], scale: float = 1.0) -> Figur
     ]
     units = collapse(logs, generations)
     if units.size < 2:
-        return Figure(value=math.exp(float(units[0])), why="one block has no spread")
+        return StudyFigure(value=math.exp(float(units[0])), why="one block has no spread")
     interval = t_interval(units, run.analysis.confidence, run.analysis.stop.widening)
-    return Figure(value=interval.estimate, low=interval.low, high=interval.high)
+    return StudyFigure(value=interval.estimate, low=interval.low, high=interval.high)
 
 
 def _is_of(trial: Trial, term: Term) -> bool:

@@ -40,7 +40,7 @@ class _Foreign(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Settings(_Foreign):
+class ImageSettings(_Foreign):
     """`config` of an image's configuration."""
 
     User: str | None = None
@@ -60,7 +60,7 @@ class Configuration(_Foreign):
     architecture: str
     os: str
     rootfs: _Layers
-    config: Settings | None = None
+    config: ImageSettings | None = None
 
 
 class ForeignError(Exception):
@@ -76,9 +76,9 @@ class Archive:
         data, self._layers = self._manifest(tag)
         self.id = f"sha256:{hashlib.sha256(data).hexdigest()}"
         self.configuration = _parsed(data)
-        found = f"{self.configuration.os}/{self.configuration.architecture}"
-        if found != f"linux/{ARCHITECTURE}":
-            raise ForeignError(found)
+        made_for = f"{self.configuration.os}/{self.configuration.architecture}"
+        if made_for != f"linux/{ARCHITECTURE}":
+            raise ForeignError(made_for)
         if len(self._layers) != len(self.configuration.rootfs.diff_ids):
             raise LayerError("its configuration names more or fewer layers than there are")
 
@@ -245,7 +245,7 @@ def _unpacked(packed: IO[bytes]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _plain_of_zstd(source: IO[bytes]) -> Iterator[IO[bytes]]:
-    """No module of Python 3.11 reads it. Piece by piece: who reads may have enough."""
+    """Through `zstd`, since Python 3.11 has no module for it; a reader may stop early."""
     program = shutil.which("zstd")
     if program is None:
         raise LayerError("a layer is packed by zstd, which is missing here: apt-get install zstd")

@@ -49,13 +49,13 @@ class Header(tarfile.TarInfo):
 
 
 @dataclass
-class Node:
+class LayerFile:
     """A file; several names may have it."""
 
     info: tarfile.TarInfo
     layer: BinaryIO | None = None
     """Where its bytes are, from `info.offset_data` on."""
-    children: dict[str, Node] = field(default_factory=dict)
+    children: dict[str, LayerFile] = field(default_factory=dict)
 
     def content(self, most: int) -> bytes:
         """Of a regular file, so many bytes of it."""
@@ -65,10 +65,10 @@ class Node:
         return self.layer.read(min(most, self.info.size))
 
 
-def _directory() -> Node:
+def _directory() -> LayerFile:
     info = tarfile.TarInfo()
     info.type, info.mode = tarfile.DIRTYPE, 0o755
-    return Node(info)
+    return LayerFile(info)
 
 
 class Tree:
@@ -94,7 +94,7 @@ class Tree:
             if not (_is_mark(entry) or entry.ischr() or entry.isblk()):
                 self._put(entry, layer)
 
-    def find(self, path: str) -> Node | None:
+    def find(self, path: str) -> LayerFile | None:
         """What a path leads to, links followed within the root."""
         *above, name = _words(path) or [""]
         parent = self._resolve(above, make=False)
@@ -118,7 +118,7 @@ class Tree:
     def empty_file(self, directory: str, name: str) -> None:
         """Add an empty file to mount one upon, unless there is one."""
         self.mount_point(directory)
-        node = self.root.children[directory].children.setdefault(name, Node(tarfile.TarInfo()))
+        node = self.root.children[directory].children.setdefault(name, LayerFile(tarfile.TarInfo()))
         if not node.info.isreg():
             raise LayerError(f"its /{directory}/{name} is no file, and one is to be mounted there")
 
@@ -140,7 +140,7 @@ class Tree:
                 else:
                     tar.addfile(info)
 
-    def _walk(self) -> Iterator[tuple[str, Node]]:
+    def _walk(self) -> Iterator[tuple[str, LayerFile]]:
         todo = [(".", self.root)]
         while todo:
             path, node = todo.pop()
@@ -172,10 +172,10 @@ class Tree:
             before.info = entry
             return
         else:
-            node = Node(entry, layer if entry.isreg() else None)
+            node = LayerFile(entry, layer if entry.isreg() else None)
         parent.children[parts[-1]] = node
 
-    def _linked(self, entry: tarfile.TarInfo) -> Node:
+    def _linked(self, entry: tarfile.TarInfo) -> LayerFile:
         parts = _parts(entry.linkname)
         parent = self._resolve(parts[:-1], make=False)
         node = parent.children.get(parts[-1]) if parent is not None and parts else None
@@ -183,7 +183,7 @@ class Tree:
             raise LayerError(f"{entry.name!r} is a link to {entry.linkname!r}, which is no file")
         return node
 
-    def _resolve(self, parts: Sequence[str], *, make: bool) -> Node | None:
+    def _resolve(self, parts: Sequence[str], *, make: bool) -> LayerFile | None:
         """The directory that this leads to. None: there is none, and none is to be made."""
         stack, todo, links = [self.root], deque(parts), 0
         while todo:

@@ -21,7 +21,7 @@ _PATIENCE_S: Final = 1800.0
 
 
 @dataclass(frozen=True)
-class Source:
+class ImageSource:
     """An image that is there."""
 
     reference: str
@@ -35,7 +35,7 @@ class Source:
     """Else the program that keeps it, or fetches it."""
 
     async def fetch(self, work: Path) -> Path:
-        """The archive; made in `work` by who keeps the image. IMAGE_NOT_FOUND."""
+        """The archive; its container engine writes it into `work`. IMAGE_NOT_FOUND."""
         if self.path is not None:
             return self.path
         target = work / "image.tar"
@@ -49,7 +49,7 @@ class Source:
         return target
 
 
-async def find(reference: str) -> Source:
+async def find(reference: str) -> ImageSource:
     """Where it is, by the name that a plan gives it. IMAGE_NOT_FOUND; LayerError, ForeignError."""
     if reference.startswith(_REGISTRY):
         return await _in_registry(reference, _checked(reference, reference[len(_REGISTRY) :]))
@@ -67,16 +67,16 @@ def _checked(reference: str, name: str) -> str:
     return name
 
 
-def _in_archive(reference: str, rest: str) -> Source:
+def _in_archive(reference: str, rest: str) -> ImageSource:
     name, _, tag = rest.partition(":")
     path = Path(name).absolute()
     if not path.exists():
         raise UllageError(IMAGE_NOT_FOUND, reference=reference, reason=f"there is no {path}")
     with archive.opened(path, tag or None) as image:
-        return Source(reference, image.id, path, tag or None)
+        return ImageSource(reference, image.id, path, tag or None)
 
 
-async def _in_store(reference: str, name: str, stores: list[str]) -> Source:
+async def _in_store(reference: str, name: str, stores: list[str]) -> ImageSource:
     reasons = []
     for store in stores:
         try:
@@ -85,14 +85,16 @@ async def _in_store(reference: str, name: str, stores: list[str]) -> Source:
         except UllageError as error:
             reasons.append(str(error.facts["reason"]))
             continue
-        return Source(reference, key if ":" in key else f"sha256:{key}", store=store)
+        return ImageSource(reference, key if ":" in key else f"sha256:{key}", store=store)
     raise UllageError(IMAGE_NOT_FOUND, reference=reference, reason="; ".join(reasons))
 
 
-async def _in_registry(reference: str, name: str) -> Source:
+async def _in_registry(reference: str, name: str) -> ImageSource:
     if shutil.which("skopeo"):
         words = ("inspect", "--no-tags", "--format", "{{.Digest}}", reference)
-        return Source(reference, (await _call(reference, "skopeo", *words)).strip(), store="skopeo")
+        return ImageSource(
+            reference, (await _call(reference, "skopeo", *words)).strip(), store="skopeo"
+        )
     store = next((program for program in _STORES.values() if shutil.which(program)), "skopeo")
     await _call(reference, store, "pull", "--quiet", name)
     return await _in_store(reference, name, [store])

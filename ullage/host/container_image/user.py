@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ullage.host.container_image.archive import Settings
+from ullage.host.container_image.archive import ImageSettings
 from ullage.host.container_image.layers import LayerError, Tree
 from ullage.runs.records import ImageConfig, User
 
@@ -14,7 +14,7 @@ _MOST_ID: Final = (1 << 32) - 2
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def configured(settings: Settings, tree: Tree) -> ImageConfig:
+def configured(settings: ImageSettings, tree: Tree) -> ImageConfig:
     """As the image wants its program run. LayerError for a user that it does not have."""
     user, home = _user(settings.User or "", tree)
     env = {"PATH": _PATH, "HOME": home}
@@ -39,7 +39,7 @@ def configured(settings: Settings, tree: Tree) -> ImageConfig:
 
 
 def _user(text: str, tree: Tree) -> tuple[User, str]:
-    """`name`, `uid`, either with `:group` → who that is, and where at home."""
+    """`name` or `uid`, either with `:group` → that user, and their home directory."""
     who, _, group = text.partition(":")
     people = _lines(tree, "etc/passwd", 7)
     groups = _lines(tree, "etc/group", 4)

@@ -18,6 +18,7 @@ from ullage.common.errors import (
     PLAN_UNKNOWN_FIELD,
     UllageError,
 )
+from ullage.common.faults import first_message
 from ullage.common.fields import checked
 from ullage.common.text import nearest
 from ullage.common.yamlfile import YamlFile
@@ -135,7 +136,7 @@ def _needs(error: ValidationError) -> str:
     lacking = [str(f["loc"][0]) for f in error.errors() if f["type"] == "missing"]
     if lacking:
         return "needs " + ", ".join(f"`-o {name}=…`" for name in lacking)
-    return error.errors()[0]["msg"].removeprefix("Value error, ")
+    return first_message(error)
 
 
 def _in_words(channels: tuple[Channel, ...]) -> str:

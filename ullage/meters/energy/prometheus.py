@@ -52,8 +52,8 @@ def _metric(line: str) -> str:
     return line.partition("{")[0].split(" ", 1)[0].split("\t", 1)[0]
 
 
-Unit = Literal["joules", "microjoules", "watts", "microwatts"]
-Labels = tuple[tuple[str, str], ...]
+ScrapedUnit = Literal["joules", "microjoules", "watts", "microwatts"]
+SeriesLabels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class MetricSeries:
     """Series of one metric, what they tell, and the labels by which they are chosen."""
 
     metric: str
-    unit: Unit
+    unit: ScrapedUnit
     channel: str
     """What the channel is called; with a number where several series match."""
     scope: Scope
     method: Method
-    labels: Labels = ()
+    labels: SeriesLabels = ()
     usual: bool = True
     """Taken when the plan names the preset alone."""
 
@@ -79,7 +79,7 @@ class MetricSeries:
             return False
         return "intel-rapl-mmio" not in dict(sample.labels).get("path", "")
 
-    def narrowed(self, labels: Labels) -> MetricSeries:
+    def narrowed(self, labels: SeriesLabels) -> MetricSeries:
         return replace(self, labels=self.labels + labels)
 
     def method_of(self, sample: Sample) -> Method:
@@ -157,7 +157,7 @@ _DENIED: Final = {401, 403, 407}
 _MOST: Final = 16
 _TELLING: Final = ("zone", "index", "path", "package", "mode", "source", "socket_id")
 """Labels that say which part of the machine it is; others may hold whole command lines."""
-_POWER_OR_ENERGY: Final[dict[Unit, tuple[Literal["power", "energy"], float]]] = {
+_POWER_OR_ENERGY: Final[dict[ScrapedUnit, tuple[Literal["power", "energy"], float]]] = {
     "joules": ("energy", 1.0),
     "microjoules": ("energy", 1e-6),
     "watts": ("power", 1.0),
@@ -181,7 +181,7 @@ class PrometheusOptions(OutsideOptions):
         None, description="certificates to trust over HTTPS, PEM; without it those of the system"
     )
     labels: dict[str, str] = Field({}, description="labels that a series must have, with values")
-    unit: Unit | None = Field(None, description="of the metric, without a preset")
+    unit: ScrapedUnit | None = Field(None, description="of the metric, without a preset")
     scope: Scope | None = Field(None, description="of what it is, without a preset")
     method: Method | None = Field(None, description="how it comes about, without a preset")
     observer: Observer = Field("host", description="who looked: where the exporter runs")

@@ -46,7 +46,7 @@ class NotFoundError(FaultError):
 
 
 @dataclass(frozen=True)
-class Access:
+class RedfishAccess:
     """How one comes in."""
 
     auth: Literal["session", "basic"]
@@ -54,10 +54,10 @@ class Access:
     password_file: Path
 
 
-class Service:
+class RedfishService:
     """Asks one service. Its connection stays open, and so does its session until `close`."""
 
-    def __init__(self, server: WebServer, access: Access | None) -> None:
+    def __init__(self, server: WebServer, access: RedfishAccess | None) -> None:
         self._server, self._access = server, access
         self._headers: dict[str, str] = {}
         self._session = ""
@@ -80,7 +80,7 @@ class Service:
         self._server.hang_up()
         self._headers, self._session = {}, ""
 
-    def _log_in(self, access: Access) -> None:
+    def _log_in(self, access: RedfishAccess) -> None:
         password = secret(access.password_file)
         if access.auth == "basic":
             pair = base64.b64encode(f"{access.username}:{password}".encode()).decode()
@@ -240,7 +240,7 @@ class Redfish(OutsideMeter):
 
     def __init__(self, options: RedfishOptions) -> None:
         super().__init__(options)
-        self._service: Service | None = None
+        self._service: RedfishService | None = None
         self._source: _PowerSource | None = None
         self._energy = False
 
@@ -261,7 +261,7 @@ class Redfish(OutsideMeter):
         """`wall`, and `wall-energy` where there is a counter."""
         options = self.options
         server = WebServer(options.url, options.ca_file, insecure=options.insecure)
-        self._service = service = Service(server, self._access())
+        self._service = service = RedfishService(server, self._access())
         power_source = self._find(service)
         resource = service.get(power_source.path)
         power_w = _power(resource, power_source.modern)
@@ -292,11 +292,11 @@ class Redfish(OutsideMeter):
         if self._service is not None:
             self._service.close()
 
-    def _access(self) -> Access | None:
+    def _access(self) -> RedfishAccess | None:
         options = self.options
         if options.username is None or options.password_file is None:
             return None
-        return Access(options.auth, options.username, options.password_file)
+        return RedfishAccess(options.auth, options.username, options.password_file)
 
     def _channel(
         self, name: str, kind: Literal["power", "energy"], resolution: float, source: str
@@ -312,7 +312,7 @@ class Redfish(OutsideMeter):
             source=source + " (INSECURE: who answered was not checked)" * self.options.insecure,
         )
 
-    def _find(self, service: Service) -> _PowerSource:
+    def _find(self, service: RedfishService) -> _PowerSource:
         """The chassis that the plan names, or the one that tells a power. FaultError."""
         members = service.get(link(service.get(ROOT), "Chassis")).get("Members")
         if not isinstance(members, list) or len(members) > _MOST_CHASSIS:
@@ -338,7 +338,7 @@ class Redfish(OutsideMeter):
         raise FaultError("nonsense", clean(f"none of its {len(looked)} chassis: {why}", 400))
 
 
-def _place(service: Service, name: str, path: str) -> _PowerSource | FaultError:
+def _place(service: RedfishService, name: str, path: str) -> _PowerSource | FaultError:
     """Where this chassis tells a power now, or why it does not. FaultError of the service."""
     chassis = service.get(path)
     links = chassis.get("Links")

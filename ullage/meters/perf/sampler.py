@@ -32,7 +32,7 @@ from ullage.meters import process_groups, procfs
 from ullage.meters.base import Scene
 from ullage.meters.perf.mappings import OwnFiles
 from ullage.meters.perf.script import FIELDS, ScriptReader, TrialWindow
-from ullage.meters.process_groups import Group
+from ullage.meters.process_groups import ProcessGroup
 from ullage.runs.symbols import Symbols
 from ullage.runs.writer import disk_full_as_error
 
@@ -93,7 +93,7 @@ class Watch:
     """A trial that has begun."""
 
     before: ClockPair
-    roots: dict[int, Group]
+    roots: dict[int, ProcessGroup]
     ends: frozenset[int]
     """Of these, those at the other end."""
 

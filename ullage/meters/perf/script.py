@@ -20,7 +20,7 @@ from typing import Any, Final
 from ullage.common.text import clean
 from ullage.meters import process_groups
 from ullage.meters.perf.mappings import Mapped, OwnFiles
-from ullage.meters.process_groups import Group
+from ullage.meters.process_groups import ProcessGroup
 from ullage.runs.symbols import (
     KERNEL,
     LEAST_BIN_NS,
@@ -64,11 +64,11 @@ _CLONED: Final = re.compile(r"\.(isra|constprop|part|cold|llvm)(\.\d+)*")
 """What compilers append to the names of copies of a function."""
 _WIDE: Final = 16
 """Digits of an address in the kernel's half."""
-_MADE: Final = re.compile(r"/tmp/perf-\d+\.map|//anon|/memfd:.*|anon_inode:.*|/dev/zero.*")  # noqa: S108
+_GENERATED: Final = re.compile(r"/tmp/perf-\d+\.map|//anon|/memfd:.*|anon_inode:.*|/dev/zero.*")  # noqa: S108
 _UNKNOWN: Final = "[unknown]"
 _DEEP: Final = 64
 
-Key = tuple[Group, str, str, str]
+SampleKey = tuple[ProcessGroup, str, str, str]
 
 
 @dataclass
@@ -77,14 +77,14 @@ class TrialWindow:
 
     start_ns: int
     end_ns: int
-    roots: Mapping[int, Group]
+    roots: Mapping[int, ProcessGroup]
     """The processes of its instances when it began."""
     ends: frozenset[int] = frozenset()
     """Of these, those in instances at the other end."""
-    count: Counter[Key] = field(default_factory=Counter)
+    count: Counter[SampleKey] = field(default_factory=Counter)
     bin_ns: int = field(init=False)
     """It is counted in equal parts of so long as well; the last one lacks some nanoseconds."""
-    _bins: dict[tuple[Group, bool, int], list[int]] = field(default_factory=dict)
+    _bins: dict[tuple[ProcessGroup, bool, int], list[int]] = field(default_factory=dict)
     """Group, at the other end, core → its samples part by part."""
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class TrialWindow:
     def _parts(self) -> int:
         return min(max((self.end_ns - self.start_ns) // LEAST_BIN_NS, 1), MOST_BINS)
 
-    def take(self, key: Key, at_ns: int, core: int, *, far: bool = False) -> None:
+    def take(self, key: SampleKey, at_ns: int, core: int, *, far: bool = False) -> None:
         """A sample, which is within the window; far: of an instance at the other end."""
         if key not in self.count and len(self.count) >= _MOST_KEYS:
             key = (key[0], "others", "", "")
@@ -107,7 +107,7 @@ class TrialWindow:
 
     def over_time(self) -> tuple[GroupOverTime, ...]:
         """The samples of each group that was seen, part by part."""
-        bins_by_group: dict[Group, list[int]] = {}
+        bins_by_group: dict[ProcessGroup, list[int]] = {}
         for (group, _, _), bins in self._bins.items():
             _add(bins_by_group, group, bins)
         return tuple(
@@ -117,7 +117,7 @@ class TrialWindow:
 
     def by_core(self) -> tuple[GroupByCore, ...]:
         """The samples of each group that was seen, core by core."""
-        cores_by_group: dict[Group, Counter[int]] = defaultdict(Counter)
+        cores_by_group: dict[ProcessGroup, Counter[int]] = defaultdict(Counter)
         for (group, _, core), bins in self._bins.items():
             if core < MOST_CORES:
                 cores_by_group[group][core] += sum(bins)
@@ -159,13 +159,13 @@ class TrialWindow:
         )
         return SampleTable(rows, count.total() - sum(row.samples for row in rows), folded)
 
-    def _folded(self) -> tuple[Counter[Key], int]:
+    def _folded(self) -> tuple[Counter[SampleKey], int]:
         """With as few of them counted for their file alone as makes the rows no too many.
 
         A function is so in all threads, or in none: the sum of its rows is all that was seen of it.
         """
         count, folded = self.count.copy(), 0
-        mine: dict[tuple[str, str], list[Key]] = {}
+        mine: dict[tuple[str, str], list[SampleKey]] = {}
         for key in sorted(count):
             if key[0] == "programs" and key[3] and not of_kernel(key[2]):
                 mine.setdefault(key[2:], []).append(key)
@@ -275,13 +275,13 @@ class ScriptReader:
         if group == "programs" and not in_kernel and not symbol:
             symbol = self._mapped.function(pid, int(place["ip"], 16), place["object"])
         file = _object(place["object"], in_kernel)
-        key: Key = (group, _program(comm, group), file, _function(symbol))
+        key: SampleKey = (group, _program(comm, group), file, _function(symbol))
         if group == "others":  # whoever else works on the host is no concern of the run
             key = (group, key[1], KERNEL if in_kernel else "", "")
         far = root in window.ends and group != "agent"
         window.take(key, at_ns, int(record["cpu"]), far=far)
 
-    def _group(self, window: TrialWindow, pid: int, comm: str) -> tuple[Group, int]:
+    def _group(self, window: TrialWindow, pid: int, comm: str) -> tuple[ProcessGroup, int]:
         """By the nearest process above it that is known, and that; what an agent started is a
         program.
         """
@@ -299,7 +299,7 @@ class ScriptReader:
         return "controller" if pid == self.controller else "others", above
 
 
-def _program(comm: str, group: Group) -> str:
+def _program(comm: str, group: ProcessGroup) -> str:
     if group in ("kworker", "ksoftirqd"):
         return group
     return clean(_NUMBER.sub("N", comm), 40)
@@ -316,7 +316,7 @@ def _object(file: str, in_kernel: bool) -> str:
         )
     if file == _UNKNOWN:
         return "unknown"
-    if _MADE.fullmatch(file):
+    if _GENERATED.fullmatch(file):
         return "generated code"
     return clean(file.removesuffix(" (deleted)").rpartition("/")[2], 60)
 

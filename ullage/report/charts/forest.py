@@ -206,7 +206,7 @@ def ruler(scale: Axis, place: str = FLUID) -> str:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ForestSheet:
     """The words around a standalone picture, and its colour."""
 
     style: str
@@ -217,7 +217,7 @@ class Sheet:
     ground: str = "#fff"
 
 
-def draw(groups: Sequence[RatioGroup], sheet: Sheet) -> str:
+def draw(groups: Sequence[RatioGroup], sheet: ForestSheet) -> str:
     """The whole plot as one standalone SVG."""
     left = _label_width(groups)
     parts: list[str] = []

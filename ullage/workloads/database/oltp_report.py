@@ -43,7 +43,7 @@ _MOST_RESTARTS: Final = 1 << 15
 """Lines: one a thread and SQLSTATE."""
 
 
-class Counts(ExactReportPart):
+class EventCounts(ExactReportPart):
     events: DoubleCount
     """Transactions done."""
     reads: DoubleCount
@@ -60,7 +60,7 @@ class Counts(ExactReportPart):
         return self.reads + self.writes + self.other
 
 
-class Times(ExactReportPart):
+class ReportTimes(ExactReportPart):
     time_total: Seconds
     """Since the start."""
     time_interval: Seconds
@@ -79,8 +79,8 @@ class SysbenchReport(ExactReportPart):
     test: str
     options: dict[str, DoubleCount]
     """As it understood them."""
-    counts: Counts
-    seconds: Times
+    counts: EventCounts
+    seconds: ReportTimes
 
 
 class Restarts(ExactReportPart):

@@ -20,8 +20,8 @@ LEAST_TIME_S: Final = 1800
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
-Method = Literal["write", "rewrite", "read"]
-METHODS: Final[tuple[Method, ...]] = ("write", "rewrite", "read")
+AccessMethod = Literal["write", "rewrite", "read"]
+METHODS: Final[tuple[AccessMethod, ...]] = ("write", "rewrite", "read")
 TYPE_WEIGHTS: Final = (2, 1, 1, 1, 1)
 """Of the pattern types 0 to 4 in the mean of a method: the scattering one counts double."""
 
@@ -40,7 +40,7 @@ Rate = Annotated[float, Field(gt=0, lt=1e15)]
 class Pattern(ExactReportPart):
     """One pattern with one access method: calls of each rank, bytes of all."""
 
-    method: Method
+    method: AccessMethod
     type: Annotated[int, Field(ge=0, le=4)]
     number: Annotated[int, Field(ge=0, le=42)]
     chunk_bytes: Annotated[int, Field(gt=0, lt=1 << 31)]
@@ -54,7 +54,7 @@ class Pattern(ExactReportPart):
 class TypeTotal(ExactReportPart):
     """A pattern type with one access method, from opening to closing its file."""
 
-    method: Method
+    method: AccessMethod
     type: Annotated[int, Field(ge=0, le=4)]
     bytes: Annotated[int, Field(gt=0, lt=1 << 53)]
     seconds: Duration
@@ -132,7 +132,7 @@ def table(largest: int) -> dict[int, PatternSpec]:
     }
 
 
-def by_chunk(result: BEffIoResult, method: Method) -> list[tuple[float, float]]:
+def by_chunk(result: BEffIoResult, method: AccessMethod) -> list[tuple[float, float]]:
     """(chunk, B/s): the mean over the pattern types, weighted as a method's mean is.
 
     Left out are what the original's table by chunk leaves out: the first pattern of each type,
@@ -151,7 +151,7 @@ def _mean(rates: Mapping[int, float]) -> float:
     return sum(TYPE_WEIGHTS[kind] * rate for kind, rate in rates.items()) / sum(TYPE_WEIGHTS)
 
 
-def single_figure(rates: Mapping[tuple[Method, int], float]) -> float:
+def single_figure(rates: Mapping[tuple[AccessMethod, int], float]) -> float:
     """Of release 2.1, from (method, type) → B/s: √(W · R).
 
     W is the mean of six: the first writing of the five types, and the rewriting of the scattering
@@ -162,12 +162,12 @@ def single_figure(rates: Mapping[tuple[Method, int], float]) -> float:
     return math.sqrt(writing * _mean({kind: rates["read", kind] for kind in kinds}))
 
 
-def single_figure_1(means: Mapping[Method, float]) -> float:
+def single_figure_1(means: Mapping[AccessMethod, float]) -> float:
     """Of release 1 (Euro-Par 2000), from the means of the methods."""
     return 0.25 * means["write"] + 0.25 * means["rewrite"] + 0.5 * means["read"]
 
 
-def _patterns(result: BEffIoResult) -> dict[tuple[Method, int], Pattern]:
+def _patterns(result: BEffIoResult) -> dict[tuple[AccessMethod, int], Pattern]:
     """(method, number) → pattern: each there once, and as the original has it."""
     by_key = {(pattern.method, pattern.number): pattern for pattern in result.patterns}
     if len(by_key) != len(result.patterns):
@@ -187,7 +187,7 @@ def _patterns(result: BEffIoResult) -> dict[tuple[Method, int], Pattern]:
     return by_key
 
 
-def _prove_amounts(result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]) -> None:
+def _prove_amounts(result: BEffIoResult, done: Mapping[tuple[AccessMethod, int], Pattern]) -> None:
     for (method, number), pattern in done.items():
         if pattern.bytes != pattern.calls * pattern.call_bytes * result.ranks:
             raise InvalidTrialError(
@@ -204,7 +204,9 @@ def _prove_amounts(result: BEffIoResult, done: Mapping[tuple[Method, int], Patte
             raise InvalidTrialError(f"pattern {number}, {method}: ended before its time")
 
 
-def repeated(done: Mapping[tuple[Method, int], Pattern], method: Method, number: int) -> int | None:
+def repeated(
+    done: Mapping[tuple[AccessMethod, int], Pattern], method: AccessMethod, number: int
+) -> int | None:
     """As many as other patterns make it; None: the time says, in the first writing alone.
 
     What is rewritten and read is what was written. In types 3 and 4 a process writes a chunk as
@@ -227,7 +229,7 @@ def repeated(done: Mapping[tuple[Method, int], Pattern], method: Method, number:
     )
 
 
-def _prove_segments(result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]) -> None:
+def _prove_segments(result: BEffIoResult, done: Mapping[tuple[AccessMethod, int], Pattern]) -> None:
     """What a process writes in types 3 and 4 is filled up to whole MiB."""
     for kind in (3, 4):
         parts = [p for (method, _), p in done.items() if (method, p.type) == ("write", kind)]
@@ -237,8 +239,8 @@ def _prove_segments(result: BEffIoResult, done: Mapping[tuple[Method, int], Patt
 
 
 def _totals(
-    result: BEffIoResult, done: Mapping[tuple[Method, int], Pattern]
-) -> dict[tuple[Method, int], float]:
+    result: BEffIoResult, done: Mapping[tuple[AccessMethod, int], Pattern]
+) -> dict[tuple[AccessMethod, int], float]:
     """(method, type) → B/s."""
     totals = {(type_total.method, type_total.type): type_total for type_total in result.types}
     expected = [(method, kind) for method in METHODS for kind in range(len(TYPE_WEIGHTS))]
@@ -259,7 +261,7 @@ def _totals(
     return {key: total.bytes / total.seconds for key, total in totals.items()}
 
 
-def _prove_means(result: BEffIoResult, rates: Mapping[tuple[Method, int], float]) -> None:
+def _prove_means(result: BEffIoResult, rates: Mapping[tuple[AccessMethod, int], float]) -> None:
     means = {m: _mean({kind: r for (of, kind), r in rates.items() if of == m}) for m in METHODS}
     printed: Iterable[tuple[str, float, float]] = (
         ("write", means["write"], result.write),

@@ -17,9 +17,9 @@ from ullage.workloads.mpi import npb_report
 from ullage.workloads.mpi.mpi import MOST_RANKS, MpiParameters, MpiWorkload, finished, peer_in_words
 from ullage.workloads.output import check_echoes, output_of
 
-Kernel = Literal["ep", "is", "cg", "mg", "ft", "lu"]
+NasKernel = Literal["ep", "is", "cg", "mg", "ft", "lu"]
 SizeClass = Literal["S", "W", "A", "B"]
-NOMINAL: Final[Mapping[Kernel, float]] = {
+NOMINAL: Final[Mapping[NasKernel, float]] = {
     "ep": 1e8,
     "is": 3e8,
     "cg": 1e9,
@@ -35,7 +35,7 @@ class NasParameters(MpiParameters):
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
-    kernel: Kernel = Field("cg", description="the kernel")
+    kernel: NasKernel = Field("cg", description="the kernel")
     size_class: SizeClass = Field(
         "A", alias="class", description="NPB's problem class: sample, workstation, A, B"
     )
@@ -184,12 +184,12 @@ class Nas(MpiWorkload[NasParameters]):
 _UNVERIFIED: Final = "= " + "UNSUCCESSFUL".rjust(24)
 
 
-def program(kernel: Kernel) -> str:
+def program(kernel: NasKernel) -> str:
     """What `mpi/programs/nas/Makefile` calls it."""
     return f"nas-{kernel}"
 
 
-ITERATIONS: Final[Mapping[Kernel, Mapping[SizeClass, int]]] = {
+ITERATIONS: Final[Mapping[NasKernel, Mapping[SizeClass, int]]] = {
     "ep": {"S": 0, "W": 0, "A": 0, "B": 0},
     "is": {"S": 10, "W": 10, "A": 10, "B": 10},
     "cg": {"S": 15, "W": 15, "A": 15, "B": 75},
@@ -218,7 +218,7 @@ _LU_LEAST: Final = 3
 """Points of a rank along an axis."""
 
 
-def refusal(kernel: Kernel, size_class: SizeClass, ranks: int) -> str | None:
+def refusal(kernel: NasKernel, size_class: SizeClass, ranks: int) -> str | None:
     """Why a kernel cannot run with so many ranks, or None: the rules of the programs themselves."""
     if kernel == "mg" and ranks & (ranks - 1):
         return "MG halves its grid: a power of two"
@@ -234,7 +234,7 @@ def refusal(kernel: Kernel, size_class: SizeClass, ranks: int) -> str | None:
     return None
 
 
-def operations(kernel: Kernel, size_class: SizeClass) -> float:
+def operations(kernel: NasKernel, size_class: SizeClass) -> float:
     """Operations of a run, by the formulas with which NPB 3 computes Mop/s."""
     return _OPERATIONS[kernel](size_class, ITERATIONS[kernel][size_class])
 
@@ -271,7 +271,7 @@ def _lu(size_class: SizeClass, iterations: int) -> float:
     return iterations * (1984.77 * n**3 - 10923.3 * n**2 + 27770.9 * n - 144010.0)
 
 
-_OPERATIONS: Final[Mapping[Kernel, Callable[[SizeClass, int], float]]] = {
+_OPERATIONS: Final[Mapping[NasKernel, Callable[[SizeClass, int], float]]] = {
     "ep": _ep,
     "is": _is,
     "cg": _cg,

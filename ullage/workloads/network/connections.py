@@ -21,7 +21,7 @@ from ullage.workloads.base import (
     counted,
 )
 from ullage.workloads.network import endpoints, load_report
-from ullage.workloads.network.load_report import Distribution, LoadReport, Time
+from ullage.workloads.network.load_report import LoadReport, Time, TimeDistribution
 from ullage.workloads.output import QUANTILE, Count, Echo, ReportPart, check_echoes, output_of, read
 
 DRAIN_S = 5.0
@@ -261,8 +261,8 @@ class _Client(LoadReport):
     connections_per_second: float = Field(ge=0)
     unsent: Count
     errors: _Errors
-    latency: Distribution | None
-    established: Distribution | None
+    latency: TimeDistribution | None
+    established: TimeDistribution | None
 
 
 class _Server(ReportPart):

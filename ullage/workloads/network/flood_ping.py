@@ -12,7 +12,7 @@ from ullage.runs.records import Metric
 from ullage.workloads import sources
 from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, counted
 from ullage.workloads.network import endpoints, load_report
-from ullage.workloads.network.load_report import Distribution, LoadReport, Time
+from ullage.workloads.network.load_report import LoadReport, Time, TimeDistribution
 from ullage.workloads.output import QUANTILE, Count, check_echoes, output_of, read
 
 NATIVE_S = 3e-5
@@ -162,5 +162,5 @@ class _Probes(LoadReport):
     duplicates: Count
     corrupt: Count
     seconds: Time
-    rtt: Distribution | None
-    rtt_user: Distribution | None
+    rtt: TimeDistribution | None
+    rtt_user: TimeDistribution | None

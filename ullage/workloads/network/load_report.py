@@ -19,7 +19,7 @@ PRECISION: Final = 2e-3
 Time = Annotated[float, Field(gt=0, lt=1e6)]
 
 
-class Distribution(ReportPart):
+class TimeDistribution(ReportPart):
     """Of times, in seconds."""
 
     count: Count
@@ -52,7 +52,9 @@ def check_valid(report: LoadReport) -> None:
         raise GeneratorError(quoted(report.reason or "it does not say why it is not valid"))
 
 
-def check_distribution(name: str, distribution: Distribution | None, events: int) -> Distribution:
+def check_distribution(
+    name: str, distribution: TimeDistribution | None, events: int
+) -> TimeDistribution:
     """It is of so many events, in order, and no further out than they support."""
     if distribution is None or events == 0:
         raise InvalidTrialError(f"{name}: nothing was timed")

@@ -13,7 +13,7 @@ from ullage.workloads import sources
 from ullage.workloads.base import Context, Figures, InvalidTrialError, Outputs, Task, Workload
 from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
-from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, Share
+from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, ShareOfWork
 
 STAGES: Final = ("load", "segment", "extract", "index", "rank", "out")
 QUEUES: Final = ("images", "segments", "features", "candidates", "ranked")
@@ -224,13 +224,13 @@ class _Reference(ReportPart):
     corpus: _Corpus
     search: _Search
     output_sha256: Digest
-    recall: Share
+    recall: ShareOfWork
 
 
 class _Result(programs.PipelineResult):
     queries: Count
     input_bytes: Count
-    recall: Share
+    recall: ShareOfWork
     corpus_sha256: Digest
     read_s: Seconds
     read_share: Seconds

@@ -28,11 +28,11 @@ OUTPUT: Final = "output"
 SLACK_S: Final = 0.05
 TIMEOUT_S: Final = 3600.0
 
-Source = Literal["memory", "disk"]
-Share = Annotated[float, Field(ge=0, le=1)]
+CorpusSource = Literal["memory", "disk"]
+ShareOfWork = Annotated[float, Field(ge=0, le=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
-SOURCES: Final[Mapping[Source, str]] = {"memory": "memory", "disk": "direct"}
+SOURCES: Final[Mapping[CorpusSource, str]] = {"memory": "memory", "disk": "direct"}
 """Source → what the program calls it: past the page cache is O_DIRECT."""
 
 
@@ -42,7 +42,7 @@ class PipelineParameters(Parameters):
     threads: int = Field(
         1, ge=1, le=256, strict=True, description="threads of each of the middle stages, n"
     )
-    source: Source = Field(
+    source: CorpusSource = Field(
         "memory",
         description="`memory`: the input is read before the clock starts, and no disk is used; "
         "`disk`: it is read past the page cache (O_DIRECT) as the pipeline goes",
@@ -62,7 +62,7 @@ class PipelineStage(ReportPart):
     cpu_s: Seconds
     wait_in_s: Seconds
     wait_out_s: Seconds
-    busy_share: Share
+    busy_share: ShareOfWork
 
 
 class Queue(ReportPart):

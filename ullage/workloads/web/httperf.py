@@ -148,7 +148,7 @@ class Page(BaseModel):
     think_s: float = Field(0.0, ge=0, le=3600, description="seconds before the next page")
 
 
-Session = Annotated[tuple[Page, ...], Field(min_length=1, max_length=1000)]
+Visit = Annotated[tuple[Page, ...], Field(min_length=1, max_length=1000)]
 
 OF_MODE: dict[str, frozenset[str]] = {
     "sessions": frozenset({"document", "sessions", "calls", "think_s", "rate"}),
@@ -183,7 +183,7 @@ class HttperfParameters(WebParameters):
     connections: int | None = Field(
         None, ge=1, le=MOST_PORTS, strict=True, description="connections in all, in mode `rate`"
     )
-    script: Annotated[tuple[Session, ...], Field(min_length=1, max_length=1000)] | None = Field(
+    script: Annotated[tuple[Visit, ...], Field(min_length=1, max_length=1000)] | None = Field(
         None,
         description="sessions, each a list of pages `{document: 4KiB, objects: [1KiB, 1KiB], "
         "think_s: 0.1}`: the page, then its objects over up to 4 connections, then the think time; "

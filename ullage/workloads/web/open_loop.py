@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from ullage.runs.records import Metric
 from ullage.workloads.base import Figures, InvalidTrialError, Outputs, Parameters
-from ullage.workloads.network.load_report import Distribution, LoadReport, check_valid
+from ullage.workloads.network.load_report import LoadReport, TimeDistribution, check_valid
 from ullage.workloads.output import (
     QUANTILE,
     SAMPLES_ABOVE,
@@ -27,7 +27,7 @@ from ullage.workloads.web.web_server import LOAD
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 
-Quantile = Annotated[float, Field(gt=0, lt=1)]
+QuantileLevel = Annotated[float, Field(gt=0, lt=1)]
 
 
 class OpenLoopParameters(Parameters):
@@ -153,7 +153,7 @@ def timeout_s(parameters: OpenLoopParameters) -> float:
 
 
 class _Late(ReportPart):
-    woken: Distribution | None
+    woken: TimeDistribution | None
 
 
 class HttpReport(LoadReport):
@@ -173,9 +173,11 @@ class HttpReport(LoadReport):
     due: DoubleCount
     answered: int = Field(ge=1, lt=1 << 53)
     errors: dict[str, DoubleCount] = Field(max_length=20)
-    latency: Distribution
-    exchange: Distribution
-    quantiles: list[tuple[Quantile, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(max_length=20)
+    latency: TimeDistribution
+    exchange: TimeDistribution
+    quantiles: list[tuple[QuantileLevel, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(
+        max_length=20
+    )
     lateness: _Late
 
 

@@ -170,12 +170,7 @@ class Service(Workload[ServiceParameters]):
     name = "service"
     resource = "network"
     packages = ()
-    source = (
-        sources.OMISSION,
-        "B. Schroeder, A. Wierman, M. Harchol-Balter: Open Versus Closed: A Cautionary Tale, "
-        "NSDI 2006, "
-        "<https://www.usenix.org/conference/nsdi-06/open-versus-closed-cautionary-tale>",
-    )
+    source = (sources.OMISSION, sources.OPEN_OR_CLOSED)
     parameters_model = ServiceParameters
     guards_memory = True
     metrics = (*ANSWER_METRICS, *SERVER_METRICS)

@@ -30,7 +30,7 @@ from ullage.workloads.base import (
 from ullage.workloads.output import output_of, quoted
 from ullage.workloads.web import clip
 from ullage.workloads.web import streaming_report as report
-from ullage.workloads.web.streaming_report import Request, Search, ViewersRun
+from ullage.workloads.web.streaming_report import Search, ViewersRequest, ViewersRun
 from ullage.workloads.web.web_server import LOAD, PLACES, Served, read_served, server_task, www
 
 # What kept a number of streams from being larger, as far as what was measured tells.
@@ -199,11 +199,11 @@ class StreamingParameters(Parameters):
         return self.ramp_s + self.step_s + self.first_s + 1
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ViewersRequest:
         """What the viewers are told."""
         video_bytes = math.ceil(self.length_s * self.bitrate / 8)
         fixed = (self.start, self.cap, self.step_s, self.ramp_s, self.resolution, self.tries)
-        return Request(*fixed, self.bitrate, video_bytes)
+        return ViewersRequest(*fixed, self.bitrate, video_bytes)
 
 
 class Streaming(Workload[StreamingParameters]):

@@ -16,11 +16,11 @@ LONGEST: Final = 1 << 21
 """Characters: a step of a search has 2,000."""
 
 ViewerCount = Annotated[int, Field(ge=0, lt=1 << 40)]
-Bytes = Annotated[int, Field(ge=0, lt=1 << 60)]
+ByteCount = Annotated[int, Field(ge=0, lt=1 << 60)]
 
 
 @dataclass(frozen=True)
-class Request:
+class ViewersRequest:
     """What the viewers were told to do."""
 
     start: int
@@ -59,7 +59,7 @@ class ViewersRun(ReportPart):
     outcomes: _Outcomes
     whys: dict[str, ViewerCount] = Field(max_length=40)
     violations: _Violations
-    bytes: Bytes
+    bytes: ByteCount
     bytes_per_s: float = Field(ge=0, lt=1e18)
     most_playing: ViewerCount
     cpu_share: float = Field(ge=0, lt=1e9)
@@ -128,7 +128,7 @@ class Search(ReportPart):
         return next((step for step in reversed(self.steps) if step.viewers == self.upper), None)
 
 
-def read_run(request: Request, viewers: int, text: str) -> ViewersRun:
+def read_run(request: ViewersRequest, viewers: int, text: str) -> ViewersRun:
     """A fixed number's run, valid and as asked; InvalidTrialError otherwise."""
     run = read(ViewersRun, text, "client", longest=LONGEST)
     if not run.valid or run.interrupted:
@@ -145,7 +145,7 @@ def read_run(request: Request, viewers: int, text: str) -> ViewersRun:
     return run
 
 
-def read_search(request: Request, text: str) -> Search:
+def read_search(request: ViewersRequest, text: str) -> Search:
     """A search that has its figure; InvalidTrialError says what was the limit otherwise."""
     search = read(Search, text, "client", longest=LONGEST)
     requested = _Settings(**{name: getattr(request, name) for name in _Settings.model_fields})
@@ -175,7 +175,7 @@ def _why_none(search: Search) -> str:
     return f"no figure: not one viewer was sustained: {why}"
 
 
-def _replay(request: Request, search: Search) -> None:
+def _replay(request: ViewersRequest, search: Search) -> None:
     """Its steps are those of a search, and lead to what it says it found."""
     lower, upper, failed = 0, None, 0
     due: int | None = request.start
@@ -205,7 +205,7 @@ def _replay(request: Request, search: Search) -> None:
         )
 
 
-def _next(request: Request, lower: int, upper: int | None) -> int | None:
+def _next(request: ViewersRequest, lower: int, upper: int | None) -> int | None:
     """Viewers of the step after, as `rust/viewers/src/search.rs` has it."""
     if upper is None:
         return min(2 * lower, request.cap)
@@ -213,7 +213,7 @@ def _next(request: Request, lower: int, upper: int | None) -> int | None:
     return lower + (upper - lower) // 2 if upper - lower > narrow else None
 
 
-def _check_run(request: Request, viewers: int, run: ViewersRun) -> None:
+def _check_run(request: ViewersRequest, viewers: int, run: ViewersRun) -> None:
     """So many came and each has an end, and nobody saw more than there is."""
     came = sum(run.outcomes.model_dump().values())
     if not run.due == came == viewers:
@@ -238,6 +238,6 @@ def _check_run(request: Request, viewers: int, run: ViewersRun) -> None:
         raise InvalidTrialError(f"a step of {run.seconds} s, asked for {request.step_s} s")
 
 
-def _came(request: Request, viewers: int, run: ViewersRun) -> float:
+def _came(request: ViewersRequest, viewers: int, run: ViewersRun) -> float:
     """Share of the least video that is due; below 1 a picture had no time to stand still."""
     return run.bytes / (viewers * request.step_s * request.bitrate / 8)

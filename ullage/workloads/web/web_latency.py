@@ -39,12 +39,7 @@ class WebLatency(Web[WebLatencyParameters]):
 
     name = "web-latency"
     packages = ("nginx", "apache2")
-    source = (
-        sources.OMISSION,
-        "B. Schroeder, A. Wierman, M. Harchol-Balter: Open Versus Closed: A Cautionary Tale, "
-        "NSDI 2006, "
-        "<https://www.usenix.org/conference/nsdi-06/open-versus-closed-cautionary-tale>",
-    )
+    source = (sources.OMISSION, sources.OPEN_OR_CLOSED)
     parameters_model = WebLatencyParameters
     metrics = (*open_loop.METRICS, SERVER_CPU)
 

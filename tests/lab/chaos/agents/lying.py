@@ -16,7 +16,7 @@ from typing import Any, Final
 from tests.lab.chaos.agents.lies import LIES
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError
 from tests.lab.chaos.controller import GONE_S, Controller
-from tests.lab.chaos.subjects import Attacked, Subject, check_words, told
+from tests.lab.chaos.subjects import Attacked, Subject, check_words, terminate
 from ullage.environments.agent import client
 from ullage.environments.agent.transport import Transport
 
@@ -58,7 +58,7 @@ def play(case: Case) -> None:
     controller = attacked.start()
     in_time = controller.gone(DEADLINE_S)
     if not in_time:
-        told(controller, signal.SIGTERM, GONE_S)
+        terminate(controller, signal.SIGTERM, GONE_S)
     attacked.see()
     check_words(controller)
     _check_terminal(controller)

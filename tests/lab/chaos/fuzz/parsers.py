@@ -79,7 +79,7 @@ def _words_of_an_agent(message: Message) -> None:
             continue
     facts = message.fields.get("facts")
     if facts is not None:
-        client.Facts.model_validate(facts)
+        client.AgentFacts.model_validate(facts)
 
 
 def _journal(line: TypeAdapter[Any], data: bytes) -> None:

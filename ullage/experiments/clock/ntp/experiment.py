@@ -77,7 +77,7 @@ def measure(options: NtpOptions, progress: Say) -> NtpOutcome:
 
 
 async def experiment(options: NtpOptions, progress: Say) -> NtpOutcome:
-    """The same for who has a loop; to end it, cancel it."""
+    """The same within a running event loop; cancel it to end it."""
     async with Lab.open(progress) as lab, lab.server() as server:
         progress("measuring how fast the guest's counter really is")
         true_khz = await _counter_khz(lab)

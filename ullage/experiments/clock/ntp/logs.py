@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 
 _NOT_YET: Final = "0.0.0.0"  # noqa: S104 - how chrony writes that it has no source
 _OCTAL: Final = frozenset("01234567")
@@ -31,7 +31,7 @@ class LogError(ValueError):
     """A line that chrony does not write."""
 
 
-class Update(Model):
+class Update(FrozenModel):
     """One update of the clock that chrony decided on: a line of tracking.log."""
 
     epoch_s: int
@@ -46,7 +46,7 @@ class Update(Model):
     """What was left of the update before it."""
 
 
-class Measurement(Model):
+class Measurement(FrozenModel):
     """One answer of the server that chrony used: a line of measurements.log."""
 
     epoch_s: int
@@ -56,7 +56,7 @@ class Measurement(Model):
     """Round trip to the server."""
 
 
-class Tracking(Model):
+class Tracking(FrozenModel):
     """`chronyc -c tracking`."""
 
     server: str

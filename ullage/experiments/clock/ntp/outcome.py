@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
 from ullage.experiments.clock.ntp import logs
 from ullage.experiments.clock.ntp.logs import LogError, Measurement, Tracking, Update
 from ullage.experiments.clock.ntp.series import (
@@ -29,7 +29,7 @@ _LONGEST_SUBSECOND_S: Final = 3600
 PollingInterval = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 
 
-class NtpOptions(Model):
+class NtpOptions(FrozenModel):
     intervals_s: tuple[PollingInterval, ...] = Field((0.0,), min_length=1, max_length=16)
     """Polling intervals; 0: the shortest that chrony has."""
     frequency_error_ppm: float = Field(-50.0, ge=-400, le=400, allow_inf_nan=False)
@@ -46,7 +46,7 @@ class NtpOptions(Model):
         return self
 
 
-class Sizes(Model):
+class Sizes(FrozenModel):
     """Sizes without their sign, in nanoseconds."""
 
     count: int
@@ -76,7 +76,7 @@ class Sizes(Model):
         )
 
 
-class IntervalOutcome(Model):
+class IntervalOutcome(FrozenModel):
     """What was seen at one polling interval."""
 
     asked_s: float
@@ -112,7 +112,7 @@ class IntervalOutcome(Model):
     """Changes that follow each other faster than the readings (10 ms) are one."""
 
 
-class NtpOutcome(Model):
+class NtpOutcome(FrozenModel):
     """The whole experiment; serialisable."""
 
     options: NtpOptions
@@ -202,18 +202,18 @@ def mean_interval_s(used: Sequence[Measurement]) -> float | None:
     return (polled[-1].epoch_s - polled[0].epoch_s) / (len(polled) - 1)
 
 
-class PublishedCorrection(Model):
+class PublishedCorrection(FrozenModel):
     interval_s: float
     mean_ns: float
     sd_ns: float
 
 
-class PublishedNtp(Model):
+class PublishedNtp(FrozenModel):
     source: str
     corrections: list[PublishedCorrection]
 
 
-class NtpReport(Model):
+class NtpReport(FrozenModel):
     """What was measured, and what was published."""
 
     measured: NtpOutcome

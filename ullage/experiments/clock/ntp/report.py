@@ -12,7 +12,7 @@ from ullage.experiments.clock.ntp.outcome import (
     Sizes,
 )
 from ullage.experiments.clock.reports import published
-from ullage.experiments.clock.view import Section, View, table
+from ullage.experiments.clock.view import ClockSection, View, table
 
 
 def measure(progress: Bar, options: NtpOptions) -> NtpReport:
@@ -49,7 +49,7 @@ def view(report: NtpReport) -> View:
         "What an NTP daemon does to a clock",
         tuple(map(_answer, measured.intervals)),
         (
-            Section(
+            ClockSection(
                 "Corrections, once the daemon had settled",
                 lines=(f"Server: {measured.server}.",),
                 tables=(
@@ -61,7 +61,7 @@ def view(report: NtpReport) -> View:
                     ),
                 ),
             ),
-            Section(
+            ClockSection(
                 "Made with",
                 lines=tuple(f"{program}: {how}" for program, how in measured.versions.items()),
             ),

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from ullage.common.clock_model import Model
+from ullage.common.clock_model import FrozenModel
+from ullage.stats import Floats
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _COLUMNS: Final = 6
 _TICK_US: Final = 10_000
@@ -32,7 +32,7 @@ class SeriesError(ValueError):
     """Readings that cannot be used."""
 
 
-class ClockCorrection(Model):
+class ClockCorrection(FrozenModel):
     """What was done to the clock while the kernel's rate stayed as it was, or at once."""
 
     at_ns: int

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ullage.experiments.elastic.analysis.definitions import DEFINITIONS, Definition
-from ullage.experiments.elastic.analysis.metrics import Measured, measured
+from ullage.experiments.elastic.analysis.metrics import RepetitionFigures, measured
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs.records import Record
 from ullage.stats import LEAST_PAIRS, Verdict, Why
@@ -23,14 +23,14 @@ from ullage.stats.verdict import FamilyMember, Judgement, judge, p_values
 
 
 @dataclass(frozen=True)
-class Side:
+class EnvironmentSide:
     """One environment of one run, with the figures of its repetitions."""
 
     key: str
     label: str
     ended: int
     """Repetitions that came to an end, with figures or without."""
-    figures: Mapping[int, Measured]
+    figures: Mapping[int, RepetitionFigures]
     """Repetition → figures, of those that have any."""
     again_of: str | None = None
     """The baseline, of which this is the second copy."""
@@ -44,10 +44,10 @@ class Side:
         return None if outcome is None else outcome.seed
 
 
-def sides(run: ElasticRun) -> tuple[Side, ...]:
+def sides(run: ElasticRun) -> tuple[EnvironmentSide, ...]:
     """Every environment with its figures."""
     return tuple(
-        Side(
+        EnvironmentSide(
             e.key,
             e.label,
             sum(r.status != "unfinished" for r in run.of(e.key)),
@@ -95,7 +95,9 @@ class Contrast(Record):
     """The baseline's second copy against the baseline: the noise floor, never judged."""
 
 
-def contrasts(pairs: Sequence[tuple[Side, Side]], confidence: float) -> tuple[Contrast, ...]:
+def contrasts(
+    pairs: Sequence[tuple[EnvironmentSide, EnvironmentSide]], confidence: float
+) -> tuple[Contrast, ...]:
     """Every metric of each (environment, baseline), judged as one family."""
     drafts = _drafts(pairs)
     primary = [draft for draft in drafts if draft.definition.primary]
@@ -104,12 +106,14 @@ def contrasts(pairs: Sequence[tuple[Side, Side]], confidence: float) -> tuple[Co
     return tuple(_contrast(draft, verdicts.get(id(draft)), confidence) for draft in drafts)
 
 
-def floor(pairs: Sequence[tuple[Side, Side]], confidence: float) -> tuple[Contrast, ...]:
+def floor(
+    pairs: Sequence[tuple[EnvironmentSide, EnvironmentSide]], confidence: float
+) -> tuple[Contrast, ...]:
     """Every metric of each (second copy, baseline), outside of any family: what chance makes."""
     return tuple(_contrast(draft, None, confidence, again=True) for draft in _drafts(pairs))
 
 
-def _drafts(pairs: Sequence[tuple[Side, Side]]) -> list[_Draft]:
+def _drafts(pairs: Sequence[tuple[EnvironmentSide, EnvironmentSide]]) -> list[_Draft]:
     return [
         _draft(d, mine, theirs)
         for mine, theirs in pairs
@@ -123,8 +127,8 @@ class _Draft:
     """A comparison before its verdict, which depends on the others."""
 
     definition: Definition
-    mine: Side
-    theirs: Side
+    mine: EnvironmentSide
+    theirs: EnvironmentSide
     paired: bool
     units: tuple[float, ...]
     """Log-ratios or differences of the pairs, or none."""
@@ -169,7 +173,7 @@ class _Draft:
         return float(sum(b / m for b, m in zip(bounds, means, strict=True) if m > 0))
 
 
-def _draft(d: Definition, mine: Side, theirs: Side) -> _Draft:
+def _draft(d: Definition, mine: EnvironmentSide, theirs: EnvironmentSide) -> _Draft:
     a, b = mine.of(d.name), theirs.of(d.name)
     both = sorted(a.keys() & b.keys())
     same = [n for n in both if mine.seed(n) == theirs.seed(n)]

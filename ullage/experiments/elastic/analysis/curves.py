@@ -17,7 +17,7 @@ Instants = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class StepCurve:
     """A curve that is 0 before its first change, and constant between changes.
 
     At the instant of a change it has the new value already (it is continuous from the right).
@@ -29,7 +29,7 @@ class Steps:
     """From each of these instants on."""
 
     @classmethod
-    def summed(cls, changes: Iterable[tuple[int, int]]) -> Steps:
+    def summed(cls, changes: Iterable[tuple[int, int]]) -> StepCurve:
         """The running sum of (instant, change); changes at one instant happen at once."""
         pairs = np.array(sorted(changes), dtype=np.int64).reshape(-1, 2)
         if not len(pairs):
@@ -40,7 +40,7 @@ class Steps:
         return cls(at[changed], np.cumsum(step[changed]))
 
     @classmethod
-    def counted(cls, spans: Iterable[tuple[int, int]]) -> Steps:
+    def counted(cls, spans: Iterable[tuple[int, int]]) -> StepCurve:
         """How many of the spans [begin, end) hold each instant; one that is empty holds none."""
         return cls.summed(change for a, b in spans if a < b for change in ((a, 1), (b, -1)))
 
@@ -52,13 +52,13 @@ class Steps:
     def _or_zero(self, place: Instants | np.intp) -> Instants:
         return self.value[np.maximum(place, 0)] if self.value.size else np.zeros_like(place)
 
-    def over(self, units: int) -> Steps:
+    def over(self, units: int) -> StepCurve:
         """How many bins of `units` the value fills: the curve divided and rounded up."""
-        return Steps.summed(_changes(self.at, -(-self.value // units)))
+        return StepCurve.summed(_changes(self.at, -(-self.value // units)))
 
-    def delayed(self, by: int) -> Steps:
+    def delayed(self, by: int) -> StepCurve:
         """The same, later."""
-        return Steps(self.at + by, self.value)
+        return StepCurve(self.at + by, self.value)
 
     def most(self, begin: int, end: int) -> int:
         """The largest value in [begin, end)."""
@@ -75,11 +75,11 @@ class Steps:
         return [(int(t), int(v)) for t, v in zip(at, self(at), strict=True)]
 
 
-NOTHING = Steps(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NOTHING = StepCurve(np.zeros(0, np.int64), np.zeros(0, np.int64))
 """0 for ever."""
 
 
-def times(begin: int, end: int, *curves: Steps) -> list[tuple[int, tuple[int, ...]]]:
+def times(begin: int, end: int, *curves: StepCurve) -> list[tuple[int, tuple[int, ...]]]:
     """How long, within [begin, end), the curves have each combination of values that they have.
 
     In nanoseconds, and exact as long as the interval is under 2^53 of them: the lengths are added

@@ -11,9 +11,9 @@ from ullage.runs.records import Better
 Scale = Literal["ratio", "difference"]
 """How two environments are compared: by the ratio of a figure that is above 0, or by the difference
 of one that may be 0, such as a share."""
-Group = Literal["users", "allocation", "elasticity", "cost"]
+MetricGroup = Literal["users", "allocation", "elasticity", "cost"]
 
-GROUPS: Final[dict[Group, str]] = {
+GROUPS: Final[dict[MetricGroup, str]] = {
     "users": "What the viewers felt",
     "allocation": "How fast nodes came and went",
     "elasticity": "How well supply followed demand",
@@ -37,7 +37,7 @@ class Definition:
     better: Better | None
     """None: it tells what was asked of the environment; nothing is better or worse."""
     scale: Scale
-    group: Group
+    group: MetricGroup
     description: str
     source: str
     primary: bool = False

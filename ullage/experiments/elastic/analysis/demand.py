@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ullage.experiments.elastic.analysis.curves import Steps
+from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import Repetition
 from ullage.experiments.elastic.folder import (
     Act,
-    Asked,
+    ElasticResolved,
     Lost,
     NotReady,
     Ready,
     Release,
-    Resolved,
+    Requested,
     TakenBack,
 )
 
@@ -31,31 +31,31 @@ class Curves:
     over: Span
     """From the first instant at which a viewer may come until the last one offered would be gone,
     had all been served at once: the same in every environment of a repetition."""
-    offered: Steps
+    offered: StepCurve
     """Viewers that are due and would not have seen the video to its end, had each been served at
     once: the load, which no environment can change (Erlang's offered traffic)."""
-    demanded: Steps
+    demanded: StepCurve
     """Nodes that they need: d(t)."""
-    present: Steps
+    present: StepCurve
     """Viewers that are there, waiting or watching, until they end or give up."""
-    waiting: Steps
+    waiting: StepCurve
     """Viewers that wait for a node."""
-    supplied: Steps
+    supplied: StepCurve
     """Nodes that take viewers: from the instant at which the front knows of it until it decides to
     release the node, or the node is lost: s(t)."""
-    allocated: Steps
+    allocated: StepCurve
     """Nodes that are paid for: from the request until nothing of the node is left."""
     last_ns: int
     """When the last viewer and the last node that was not kept to the end were gone."""
 
 
-def curves(repetition: Repetition, resolved: Resolved) -> Curves | None:
+def curves(repetition: Repetition, resolved: ElasticResolved) -> Curves | None:
     """The curves of a repetition with figures; None where nobody came."""
     outcome, sessions = repetition.outcome, repetition.sessions
     if outcome is None or not sessions:
         return None
     length = round(resolved.video.length_s * 1e9)
-    offered = Steps.counted((s.due_ns, s.due_ns + length) for s in sessions)
+    offered = StepCurve.counted((s.due_ns, s.due_ns + length) for s in sessions)
     begin = min(outcome.start_ns, *(s.due_ns for s in sessions))
     last = max(outcome.end_ns, *(s.ended_ns for s in sessions))
     supplied, allocated = _nodes(repetition.acts, last)
@@ -63,17 +63,17 @@ def curves(repetition: Repetition, resolved: Resolved) -> Curves | None:
         over=Span(begin, max(s.due_ns for s in sessions) + length),
         offered=offered,
         demanded=offered.over(resolved.room),
-        present=Steps.counted((s.due_ns, s.ended_ns) for s in sessions),
-        waiting=Steps.counted(
+        present=StepCurve.counted((s.due_ns, s.ended_ns) for s in sessions),
+        waiting=StepCurve.counted(
             (s.due_ns, s.ended_ns if s.answered_ns is None else s.answered_ns) for s in sessions
         ),
-        supplied=Steps.counted(supplied),
-        allocated=Steps.counted(allocated),
+        supplied=StepCurve.counted(supplied),
+        allocated=StepCurve.counted(allocated),
         last_ns=last,
     )
 
 
-def window_ns(resolved: Resolved) -> int:
+def window_ns(resolved: ElasticResolved) -> int:
     """Over which the instability asks whether supply moved: a minute of the users' time.
 
     At most a tenth of the video, below which a demand of short videos would always be moving.
@@ -106,7 +106,7 @@ Over = list[Release | Lost | NotReady | TakenBack]
 
 def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
     """Of each node: when it was asked for, its being ready, and what ended it."""
-    asked_ns = {a.node: a.at_ns for a in acts if isinstance(a, Asked)}
+    asked_ns = {a.node: a.at_ns for a in acts if isinstance(a, Requested)}
     ready = {a.node: a for a in acts if isinstance(a, Ready)}
     ends: dict[int, Over] = {}
     for act in acts:

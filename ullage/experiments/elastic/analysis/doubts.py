@@ -10,18 +10,18 @@ from ullage.analysis.comparison.words import listed
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic.analysis import reading
-from ullage.experiments.elastic.analysis.contrasts import MARGIN, Side
+from ullage.experiments.elastic.analysis.contrasts import MARGIN, EnvironmentSide
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, DEFINITIONS
 from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import Summary
 from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
 from ullage.experiments.elastic.folder import (
-    Asked,
     FrontEnded,
     Lost,
     NotReady,
     Ready,
     Release,
+    Requested,
     Retried,
     TakenBack,
 )
@@ -39,7 +39,7 @@ RARE: Final = 0.02
 """A share below this: see the coverages in docs/method/elastic-metrics.md."""
 
 
-class Doubt(Record):
+class ElasticDoubt(Record):
     """A reason to trust a figure less, or to know what it does not hold."""
 
     code: str
@@ -47,7 +47,9 @@ class Doubt(Record):
     advice: str = ""
 
 
-def doubts(run: ElasticRun, summary: Summary, sides: Sequence[Side]) -> list[Doubt]:
+def doubts(
+    run: ElasticRun, summary: Summary, sides: Sequence[EnvironmentSide]
+) -> list[ElasticDoubt]:
     """Everything that speaks against the figures, or limits what they say."""
     return [
         *_missing(run),
@@ -63,11 +65,14 @@ def doubts(run: ElasticRun, summary: Summary, sides: Sequence[Side]) -> list[Dou
         *_energies(run),
         *_injected(run),
         *_scaled(run),
-        *(Doubt(code=clean(w.code, 60), message=clean(w.message, 600)) for w in run.warnings),
+        *(
+            ElasticDoubt(code=clean(w.code, 60), message=clean(w.message, 600))
+            for w in run.warnings
+        ),
     ]
 
 
-def _missing(run: ElasticRun) -> Iterator[Doubt]:
+def _missing(run: ElasticRun) -> Iterator[ElasticDoubt]:
     """Repetitions without figures, each with its reason."""
     advice = {
         "invalid": "Their viewers did not come as they should have, so what was measured is not "
@@ -80,16 +85,18 @@ def _missing(run: ElasticRun) -> Iterator[Doubt]:
         if repetitions:
             head = f"{counted(len(repetitions))} {_how(status, len(repetitions))} no figures: "
             names = _first([_named(run, r) for r in repetitions])
-            yield Doubt(
+            yield ElasticDoubt(
                 code=f"repetition-{status}",
                 message=f"{head}{names}.",
                 advice=hint,
             )
     if run.finished is None:
-        yield Doubt(code="not-finished", message="The run has no end: it was interrupted or runs.")
+        yield ElasticDoubt(
+            code="not-finished", message="The run has no end: it was interrupted or runs."
+        )
     nobody = [r for r in run.repetitions if r.counts and not r.sessions]
     if nobody:
-        yield Doubt(
+        yield ElasticDoubt(
             code="nobody-came",
             message=f"In {counted(len(nobody))} no viewer came: there is no demand to follow.",
             advice="Raise the rate of arrivals, or the time in which they come.",
@@ -103,12 +110,12 @@ def _how(status: str, number: int) -> str:
     return f"{verb}{status} and {'has' if single else 'have'}"
 
 
-def _lost(run: ElasticRun) -> Iterator[Doubt]:
+def _lost(run: ElasticRun) -> Iterator[ElasticDoubt]:
     """Viewers who were due, and of whom there is no record: the generator was killed."""
     for r in run.repetitions:
         due = r.viewers.due if r.counts and r.viewers is not None else None
         if due is not None and due != len(r.sessions):
-            yield Doubt(
+            yield ElasticDoubt(
                 code="viewers-missing",
                 message=f"{_named(run, r)}: of {due:,} viewers who were due {len(r.sessions):,} "
                 "have a record.",
@@ -116,13 +123,13 @@ def _lost(run: ElasticRun) -> Iterator[Doubt]:
             )
 
 
-def _untold(run: ElasticRun) -> Iterator[Doubt]:
+def _untold(run: ElasticRun) -> Iterator[ElasticDoubt]:
     """Viewers who were gone, and whose places the front has kept."""
     good = [r for r in run.repetitions if r.counts]
     untold = [(r, n) for r in good if r.viewers is not None and (n := r.viewers.untold)]
     if untold:
         places = _first([f"{_named(run, r)}: {many(n, 'viewer')}" for r, n in untold])
-        yield Doubt(
+        yield ElasticDoubt(
             code="viewers-untold",
             message="Viewers were gone and could not tell the front, which kept their places until "
             f"the end of the repetition: {places}.",
@@ -142,7 +149,7 @@ def _named(run: ElasticRun, r: Repetition) -> str:
     return f"{clean(run.label(r.environment), 60)} no. {r.number + 1}{why}"
 
 
-def _energies(run: ElasticRun) -> Iterator[Doubt]:
+def _energies(run: ElasticRun) -> Iterator[ElasticDoubt]:
     """Whether they were measured at all, and in all repetitions."""
     meter = reading.meter(run.resolved)
     if meter is None:
@@ -150,14 +157,14 @@ def _energies(run: ElasticRun) -> Iterator[Doubt]:
     counting = [r for r in run.repetitions if r.counts]
     having = [r for r in counting if r.energy_j is not None]
     if having and meter.channels[0].method != "measured":
-        yield Doubt(
+        yield ElasticDoubt(
             code="energy-not-measured",
             message=f"The energies are {meter.channels[0].method}, by the meter "
             f"{clean(meter.label, 60)} ({clean(meter.meter, 60)}): no instrument saw them.",
             advice="docs/guide/energy-meters.md has the meters that measure.",
         )
     if len(having) < len(counting):
-        yield Doubt(
+        yield ElasticDoubt(
             code="energy-missing",
             message=f"{len(counting) - len(having)} of {len(counting)} repetitions have no energy: "
             "the meter was not read, or failed, in some of their time.",
@@ -165,28 +172,28 @@ def _energies(run: ElasticRun) -> Iterator[Doubt]:
         )
 
 
-def _few(run: ElasticRun, sides: Sequence[Side]) -> Iterator[Doubt]:
+def _few(run: ElasticRun, sides: Sequence[EnvironmentSide]) -> Iterator[ElasticDoubt]:
     few = [side for side in sides if 0 < len(side.figures) < LEAST_PAIRS]
     if few:
         counts = listed(f"{clean(s.label, 60)} {len(s.figures)}" for s in few)
         consequence = "intervals are wide, and no verdict is given"
         if any(len(s.figures) == 1 for s in few):
             consequence += "; from one repetition there is no interval"
-        yield Doubt(
+        yield ElasticDoubt(
             code="too-few-repetitions",
             message=f"Repetitions with figures: {counts}. With fewer than {LEAST_PAIRS} "
             f"{consequence}.",
             advice=f"Set `repetitions: {LEAST_PAIRS}` or more.",
         )
     if len(sides) > 1 and run.resolved.baseline is None:
-        yield Doubt(
+        yield ElasticDoubt(
             code="no-baseline",
             message="No environment is the baseline, so nothing is compared.",
             advice="Name one in `baseline:`.",
         )
 
 
-def _rare(summary: Summary) -> Iterator[Doubt]:
+def _rare(summary: Summary) -> Iterator[ElasticDoubt]:
     """Shares so small that the t interval over repetitions is known to be too short."""
     shares = [
         f"{d.symbol} of {clean(e.label, 60)}"
@@ -195,7 +202,7 @@ def _rare(summary: Summary) -> Iterator[Doubt]:
         if (x := e.estimate(d.name)) is not None and x.low is not None and 0 < x.mean < RARE
     ]
     if shares:
-        yield Doubt(
+        yield ElasticDoubt(
             code="rare",
             message=f"Under {share(RARE)}, where few viewers make the figure: {listed(shares)}.",
             advice="An interval that says 95 % covers about 82 to 94 % there; more viewers in a "
@@ -203,7 +210,7 @@ def _rare(summary: Summary) -> Iterator[Doubt]:
         )
 
 
-def _floor(summary: Summary) -> Iterator[Doubt]:
+def _floor(summary: Summary) -> Iterator[ElasticDoubt]:
     """The baseline's second copy, where it is further from the first than chance should make it."""
     differing = [
         f"{BY_NAME[c.metric].title} ({effect(c)}, {effect_interval(c)})"
@@ -212,7 +219,7 @@ def _floor(summary: Summary) -> Iterator[Doubt]:
         if not c.low <= (1.0 if c.kind == "ratio" else 0.0) <= c.high
     ]
     if differing:
-        yield Doubt(
+        yield ElasticDoubt(
             code="again-differs",
             message=f"The baseline differs from its second copy, which is the same: "
             f"{listed(differing)}.",
@@ -221,7 +228,7 @@ def _floor(summary: Summary) -> Iterator[Doubt]:
         )
 
 
-def _clocks(summary: Summary) -> Iterator[Doubt]:
+def _clocks(summary: Summary) -> Iterator[ElasticDoubt]:
     """Metrics that the bound of the clocks could have made."""
     for e in summary.environments:
         if e.clock_share == 0:
@@ -234,7 +241,7 @@ def _clocks(summary: Summary) -> Iterator[Doubt]:
             and e.clock_share > max(MARGIN / 2, MATTERS * abs(x.estimate))
         ]
         if wide:
-            yield Doubt(
+            yield ElasticDoubt(
                 code="clock-bound",
                 message=f"The clocks of {clean(e.label, 60)} may stand so far apart that a share "
                 f"of time is off by {figure(BY_NAME['timeshare_u'], e.clock_share)}: too wide for "
@@ -243,12 +250,12 @@ def _clocks(summary: Summary) -> Iterator[Doubt]:
             )
 
 
-def _course(run: ElasticRun) -> Iterator[Doubt]:
+def _course(run: ElasticRun) -> Iterator[ElasticDoubt]:
     """What went wrong in repetitions that still have figures."""
     kinds = (
         (FrontEnded, "front-restarted", "the front ended and was started again on its log"),
         (Lost, "node-lost", "a node that streamed was lost"),
-        (NotReady, "node-not-had", "a node could not be had"),
+        (NotReady, "node-not-had", "a node could not be allocated"),
         (Retried, "retried", "an allocation or a release was tried again"),
     )
     good = [r for r in run.repetitions if r.counts]
@@ -261,7 +268,7 @@ def _course(run: ElasticRun) -> Iterator[Doubt]:
         if isinstance(act, Release) and act.left
     ]
     if leftovers:
-        yield Doubt(
+        yield ElasticDoubt(
             code="left-over",
             message="Not all of a released node could be removed: "
             f"{'; '.join(leftovers[:MOST_NAMED])}",
@@ -270,12 +277,12 @@ def _course(run: ElasticRun) -> Iterator[Doubt]:
     notes = dict.fromkeys(
         clean(note, 300) for r in good if r.outcome is not None for note in r.outcome.notes
     )
-    yield from (Doubt(code="note", message=note) for note in list(notes)[:MOST_NAMED])
+    yield from (ElasticDoubt(code="note", message=note) for note in list(notes)[:MOST_NAMED])
 
 
 def _happened(
     run: ElasticRun, good: Iterable[Repetition], kind: type, code: str, event: str
-) -> Iterator[Doubt]:
+) -> Iterator[ElasticDoubt]:
     times: dict[str, int] = {}
     for r in good:
         number = sum(isinstance(act, kind) for act in r.acts)
@@ -284,25 +291,25 @@ def _happened(
             times[label] = times.get(label, 0) + number
     if times:
         counts = listed(f"{number} times in {label}" for label, number in times.items())
-        yield Doubt(
+        yield ElasticDoubt(
             code=code,
             message=f"It happened that {event}: {counts}.".replace(" 1 times", " once"),
             advice="What it cost the viewers is in the figures.",
         )
 
 
-def _unended(run: ElasticRun) -> Iterator[Doubt]:
+def _unended(run: ElasticRun) -> Iterator[ElasticDoubt]:
     """Nodes whose end is not in the log, or a log that ends within a line."""
     torn = []
     for r in (r for r in run.repetitions if r.counts):
-        begun = {act.node for act in r.acts if isinstance(act, Asked | Ready)}
+        begun = {act.node for act in r.acts if isinstance(act, Requested | Ready)}
         ended = {act.node for act in r.acts if isinstance(act, Release | NotReady | TakenBack)}
         if missing := begun - ended:
             torn.append(f"{_named(run, r)} ({many(len(missing), 'node')})")
         elif r.torn:
             torn.append(_named(run, r))
     if torn:
-        yield Doubt(
+        yield ElasticDoubt(
             code="log-not-whole",
             message="The log of the nodes ends too early, or does not say what became of all that "
             f"were asked for: {_first(torn)}.",
@@ -311,12 +318,12 @@ def _unended(run: ElasticRun) -> Iterator[Doubt]:
         )
 
 
-def _capped(run: ElasticRun, summary: Summary) -> Iterator[Doubt]:
+def _capped(run: ElasticRun, summary: Summary) -> Iterator[ElasticDoubt]:
     """Who is blocked at the cap is not blocked by an allocation's latency."""
     for e in summary.environments:
         most, reached = _cap(run, e.key), e.estimate("nodes_most")
         if most is not None and reached is not None and reached.most >= most:
-            yield Doubt(
+            yield ElasticDoubt(
                 code="cap-reached",
                 message=f"In {clean(e.label, 60)} all {most} nodes that the plan allows were "
                 "allocated at once: who was blocked then may have been blocked by the cap.",
@@ -329,7 +336,7 @@ def _cap(run: ElasticRun, environment: str) -> int | None:
     return most if isinstance(most, int) else None
 
 
-def _injected(run: ElasticRun) -> Iterator[Doubt]:
+def _injected(run: ElasticRun) -> Iterator[ElasticDoubt]:
     """Delays that the plan asks for."""
     delays = [
         f"{clean(run.label(key), 60)} for {quantity(setting.boot_delay_s, 's')}"
@@ -337,7 +344,7 @@ def _injected(run: ElasticRun) -> Iterator[Doubt]:
         if setting.boot_delay_s > 0
     ]
     if delays:
-        yield Doubt(
+        yield ElasticDoubt(
             code="boot-delay",
             message="Every node was held back on purpose before it took viewers, in real time: "
             f"{listed(delays)}.",
@@ -345,11 +352,11 @@ def _injected(run: ElasticRun) -> Iterator[Doubt]:
         )
 
 
-def _scaled(run: ElasticRun) -> Iterator[Doubt]:
+def _scaled(run: ElasticRun) -> Iterator[ElasticDoubt]:
     scale = run.resolved.time_scale
     if scale == 1 or any(w.code == TIME_SCALED for w in run.warnings):
         return
-    yield Doubt(
+    yield ElasticDoubt(
         code=TIME_SCALED,
         message=f"The users' time ran {scale:g} times as fast: videos, patience and arrivals are "
         "shorter by that; nodes, the network and the programs are not.",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.experiments.elastic.analysis.curves import Steps, share, times
+from ullage.experiments.elastic.analysis.curves import StepCurve, share, times
 
 NS = 1e9
 
@@ -60,7 +60,7 @@ class Elasticity:
     published it is a hundred times this."""
 
 
-def measure(demand: Steps, supply: Steps, over: Span, window_ns: int) -> Elasticity:
+def measure(demand: StepCurve, supply: StepCurve, over: Span, window_ns: int) -> Elasticity:
     """All formulas over an interval. window_ns: of the instability, see `instability`."""
     missing, surplus = (_excess(a, b, over) for a, b in ((demand, supply), (supply, demand)))
     tau_u, tau_o = _timeshare(demand, supply, over), _timeshare(supply, demand, over)
@@ -80,7 +80,7 @@ def measure(demand: Steps, supply: Steps, over: Span, window_ns: int) -> Elastic
     )
 
 
-def instability(demand: Steps, supply: Steps, over: Span, window_ns: int) -> float:
+def instability(demand: StepCurve, supply: StepCurve, over: Span, window_ns: int) -> float:
     """SPEC RG υ = (1/(T−h)) ∫ min(|sgn Δs − sgn Δd|, 1) dt, Δ the change over the last h.
 
     As published it is a sum over samples h apart, and depends on where the samples fall. Here t
@@ -110,7 +110,7 @@ def speed_up(scaled: Elasticity, still: Elasticity) -> float | None:
     return math.exp(math.fsum(math.log(a / b) for a, b in both) / len(both))
 
 
-def standing(demand: Steps, over: Span) -> tuple[Steps, int]:
+def standing(demand: StepCurve, over: Span) -> tuple[StepCurve, int]:
     """The baseline of the speed-up: a constant supply, and how many nodes it has.
 
     As many nodes as are demanded on average, rounded, at least one: what an operator who knows the
@@ -119,22 +119,22 @@ def standing(demand: Steps, over: Span) -> tuple[Steps, int]:
     """
     mean = demand.integral(over.begin, over.end) / (over.end - over.begin)
     nodes = max(1, round(mean))
-    return Steps.counted([(over.begin, over.end)] * nodes), nodes
+    return StepCurve.counted([(over.begin, over.end)] * nodes), nodes
 
 
-def _excess(more: Steps, less: Steps, over: Span) -> float:
+def _excess(more: StepCurve, less: StepCurve, over: Span) -> float:
     total = sum(
         length * max(a - b, 0) for length, (a, b) in times(over.begin, over.end, more, less)
     )
     return total / (over.end - over.begin)
 
 
-def _timeshare(more: Steps, less: Steps, over: Span) -> float:
+def _timeshare(more: StepCurve, less: StepCurve, over: Span) -> float:
     total = sum(length for length, (a, b) in times(over.begin, over.end, more, less) if a > b)
     return total / (over.end - over.begin)
 
 
-def _theta(demand: Steps, supply: Steps, over: Span) -> tuple[float, float]:
+def _theta(demand: StepCurve, supply: StepCurve, over: Span) -> tuple[float, float]:
     """θ_U and θ_O. Where nobody demands anything, surplus counts against one node.
 
     The formula divides by d, and its authors keep d above 0; a service without viewers needs none.
@@ -145,7 +145,7 @@ def _theta(demand: Steps, supply: Steps, over: Span) -> tuple[float, float]:
     return under, above
 
 
-def _movement(curve: Steps, over: Span) -> int:
+def _movement(curve: StepCurve, over: Span) -> int:
     """Sum of the sizes of all steps after the interval's begin, as BUNGEE counts them."""
     corners = np.array([value for _, value in curve.corners(over.begin, over.end)], dtype=np.int64)
     return int(np.abs(np.diff(corners)).sum())

@@ -18,7 +18,7 @@ from ullage.common.errors import (
 )
 from ullage.common.regular import read_regular
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.folder import Act, Asked, Ready
+from ullage.experiments.elastic.folder import Act, Ready, Requested
 from ullage.runs.allocations import Batch, Copy
 from ullage.runs.events import Trial
 from ullage.runs.reader import ORDINARY, RunFolder, is_elastic
@@ -145,7 +145,7 @@ def _of_elastic(path: Path, environment: str | None) -> Latencies:
 def allocations(acts: Iterable[Act]) -> list[tuple[int, Ready, float]]:
     """Of each node that became ready: how many were being allocated when it began, and seconds."""
     acts = list(acts)
-    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
+    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Requested)}
     over = {act.node: act.at_ns for act in acts if act.event in ("ready", "not-ready")}
     ready = [act for act in acts if isinstance(act, Ready) and act.node in asked_ns]
     begun = sorted(asked_ns.items(), key=lambda item: item[1])

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from ullage.experiments.elastic.analysis.curves import Steps
+from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.definitions import BRIEF_WAIT_S
 from ullage.experiments.elastic.analysis.demand import Curves, curves, window_ns
 from ullage.experiments.elastic.analysis.elasticity import NS, Span, measure, speed_up, standing
-from ullage.experiments.elastic.analysis.reading import Repetition, Session
-from ullage.experiments.elastic.folder import Asked, NotReady, Ready, Release, Resolved
+from ullage.experiments.elastic.analysis.reading import Repetition, ViewerSession
+from ullage.experiments.elastic.folder import ElasticResolved, NotReady, Ready, Release, Requested
 
 STAGES: Final = ("TeF", "TcI", "TiI")
 """The parts of an allocation that have had names since 2015: choosing a host, copying the image,
@@ -27,7 +27,7 @@ INJECTED: Final = "injected"
 
 
 @dataclass(frozen=True)
-class Measured:
+class RepetitionFigures:
     """All figures of one repetition."""
 
     repetition: Repetition
@@ -46,7 +46,7 @@ class Measured:
     """Nodes of the constant supply that the speed-up compares with."""
 
 
-def measured(repetition: Repetition, resolved: Resolved) -> Measured:
+def measured(repetition: Repetition, resolved: ElasticResolved) -> RepetitionFigures:
     """Every figure of a repetition that counts."""
     course = curves(repetition, resolved)
     waits = _waits(repetition.sessions)
@@ -58,12 +58,14 @@ def measured(repetition: Repetition, resolved: Resolved) -> Measured:
         figures |= followed | _cost(course, len(waits))
         share = _clock_share(repetition, course)
     figures |= _energy(repetition)
-    return Measured(
+    return RepetitionFigures(
         repetition, course, figures, _stages(repetition), allocated_s, waits, share, nodes
     )
 
 
-def _users(repetition: Repetition, resolved: Resolved, waits: Sequence[float]) -> dict[str, float]:
+def _users(
+    repetition: Repetition, resolved: ElasticResolved, waits: Sequence[float]
+) -> dict[str, float]:
     sessions, outcome = repetition.sessions, repetition.outcome
     figures = {"requests": float(len(sessions))}
     if not sessions or outcome is None:
@@ -91,28 +93,28 @@ def _users(repetition: Repetition, resolved: Resolved, waits: Sequence[float]) -
     return figures
 
 
-def _long(session: Session, brief: float) -> bool:
+def _long(session: ViewerSession, brief: float) -> bool:
     wait = _wait_s(session)
     return wait is not None and wait > brief
 
 
-def _wait_s(session: Session) -> float | None:
-    """From due to answered; None for who was never sent to a node."""
+def _wait_s(session: ViewerSession) -> float | None:
+    """From due to answered; None for a viewer that was never sent to a node."""
     if not session.was_served or session.answered_ns is None:
         return None
     return max(0, session.answered_ns - session.due_ns) / NS
 
 
-def _waits(sessions: Iterable[Session]) -> tuple[float, ...]:
+def _waits(sessions: Iterable[ViewerSession]) -> tuple[float, ...]:
     return tuple(sorted(w for s in sessions if (w := _wait_s(s)) is not None))
 
 
-def _part(sessions: Sequence[Session], some: Sequence[Session]) -> float:
+def _part(sessions: Sequence[ViewerSession], some: Sequence[ViewerSession]) -> float:
     return len(some) / len(sessions)
 
 
 def _allocations(repetition: Repetition) -> tuple[float, ...]:
-    asked_ns = {a.node: a.at_ns for a in repetition.acts if isinstance(a, Asked)}
+    asked_ns = {a.node: a.at_ns for a in repetition.acts if isinstance(a, Requested)}
     ready = (a for a in repetition.acts if isinstance(a, Ready))
     return tuple(_seconds(asked_ns.get(a.node, a.asked_ns), a.at_ns) for a in ready)
 
@@ -126,7 +128,7 @@ def _releases(repetition: Repetition) -> tuple[float, ...]:
 def _allocated(
     repetition: Repetition, allocated_s: Sequence[float], released_s: Sequence[float]
 ) -> dict[str, float]:
-    requested = sum(isinstance(a, Asked) for a in repetition.acts)
+    requested = sum(isinstance(a, Requested) for a in repetition.acts)
     figures = {"allocations": float(requested)}
     if requested:
         figures["not_had"] = sum(isinstance(a, NotReady) for a in repetition.acts) / requested
@@ -150,7 +152,7 @@ def _stages(repetition: Repetition) -> dict[str, list[float]]:
     return dict(sorted(stages.items(), key=lambda item: order.get(item[0], len(order))))
 
 
-def _followed(course: Curves, resolved: Resolved) -> tuple[dict[str, float], int]:
+def _followed(course: Curves, resolved: ElasticResolved) -> tuple[dict[str, float], int]:
     """Supply against demand; and the nodes of the constant supply."""
     window = window_ns(resolved)
     mine = measure(course.demanded, course.supplied, course.over, window)
@@ -174,7 +176,7 @@ def _cost(course: Curves, served: int) -> dict[str, float]:
     edges = [course.over.begin, course.over.end, *course.allocated.at.tolist()]
     begin, end = min(edges), max(edges)
 
-    def node_seconds(curve: Steps) -> float:
+    def node_seconds(curve: StepCurve) -> float:
         return curve.integral(begin, end) / NS
 
     paid = node_seconds(course.allocated)

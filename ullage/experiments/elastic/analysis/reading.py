@@ -21,17 +21,17 @@ from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.folder import (
     ELASTIC,
     Act,
-    Asked,
-    Event,
-    Finished,
-    Outcome,
+    ElasticEvent,
+    ElasticFinished,
+    ElasticResolved,
     Ready,
     RepetitionDone,
-    Resolved,
+    RepetitionOutcome,
+    Requested,
 )
 from ullage.runs.events import Reason, Started, Warned
 from ullage.runs.reader import first_start, last_end
-from ullage.runs.records import EnergyMeterRecord, Nanoseconds, Record, addable
+from ullage.runs.records import Count, EnergyMeterRecord, Nanoseconds, Record, addable
 
 # What energy a repetition took: by the first meter that was there, over exactly its own time.
 #
@@ -39,7 +39,7 @@ from ullage.runs.records import EnergyMeterRecord, Nanoseconds, Record, addable
 # stand on other machines, it sees the nodes alone.
 
 
-def meter(resolved: Resolved) -> EnergyMeterRecord | None:
+def meter(resolved: ElasticResolved) -> EnergyMeterRecord | None:
     """The meter whose figure it is: the plan's first that was there."""
     return next((m for m in resolved.energy_meters if m.channels), None)
 
@@ -50,13 +50,13 @@ def in_words(record: EnergyMeterRecord) -> str:
     return f"{record.label} ({record.meter}): {first.method}, {first.scope}"
 
 
-def stretches(path: Path, resolved: Resolved) -> tuple[Stretch, ...]:
+def stretches(path: Path, resolved: ElasticResolved) -> tuple[Stretch, ...]:
     """What that meter said, session by session; nothing where there is none."""
     record = meter(resolved)
     return read(path / FOLDER / f"{record.label}.jsonl") if record else ()
 
 
-def metered_sessions(events: Iterable[Event]) -> dict[tuple[str, int], str]:
+def metered_sessions(events: Iterable[ElasticEvent]) -> dict[tuple[str, int], str]:
     """(environment, repetition) → the session that ran it."""
     tag, sessions = "", {}
     for event in events:
@@ -67,7 +67,7 @@ def metered_sessions(events: Iterable[Event]) -> dict[tuple[str, int], str]:
     return sessions
 
 
-def joules(readings: Iterable[Stretch], session: str, outcome: Outcome) -> float | None:
+def joules(readings: Iterable[Stretch], session: str, outcome: RepetitionOutcome) -> float | None:
     """Energy of all channels of the first one's scope, J.
 
     None: no stretch of that session covers the whole time without a gap.
@@ -89,8 +89,6 @@ def joules(readings: Iterable[Stretch], session: str, outcome: Outcome) -> float
 LONGEST_NS: Final = 1 << 50
 """No repetition is longer (13 days): a few times that is what a float64 holds to the nanosecond."""
 
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
-
 
 class Violation(Record):
     """A time in which a viewer's player had nothing to play."""
@@ -99,7 +97,7 @@ class Violation(Record):
     length_ns: Nanoseconds
 
 
-class Session(Record):
+class ViewerSession(Record):
     """One viewer, from the instant at which he was due: a line of `sessions.jsonl`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -146,7 +144,7 @@ class ViewersSummary(BaseModel):
     """Quantile → seconds after its instant at which a request was sent: `p50`, `p99`, `max`."""
 
 
-_SESSION: Final = TypeAdapter(Session)
+_SESSION: Final = TypeAdapter(ViewerSession)
 
 
 @dataclass(frozen=True)
@@ -159,9 +157,9 @@ class Repetition:
     status: Literal["ok", "failed", "invalid", "unfinished"]
     """`invalid`: its generator could not keep its schedule; `unfinished`: the run ended before."""
     reason: Reason | None
-    outcome: Outcome | None
+    outcome: RepetitionOutcome | None
     acts: tuple[Act, ...] = ()
-    sessions: tuple[Session, ...] = ()
+    sessions: tuple[ViewerSession, ...] = ()
     viewers: ViewersSummary | None = None
     energy_j: float | None = None
     """None: no meter, or not for the whole time."""
@@ -177,8 +175,8 @@ class Repetition:
 @dataclass(frozen=True)
 class ElasticRun:
     path: Path
-    resolved: Resolved
-    events: tuple[Event, ...]
+    resolved: ElasticResolved
+    events: tuple[ElasticEvent, ...]
     repetitions: tuple[Repetition, ...]
     """In the order of the environments, then by number; each that was begun."""
 
@@ -233,12 +231,12 @@ class ElasticRun:
         return None if started is None else started.epoch_ns
 
     @property
-    def finished(self) -> Finished | None:
+    def finished(self) -> ElasticFinished | None:
         """How the last session ended; None when it did not, or not in order."""
-        return last_end(self.events, Finished)
+        return last_end(self.events, ElasticFinished)
 
 
-def _check_resolved(path: Path, r: Resolved) -> None:
+def _check_resolved(path: Path, r: ElasticResolved) -> None:
     """Refuse numbers that no plan can have."""
     keys = [e.key for e in r.environments]
     if len(set(keys)) != len(keys) or not keys:
@@ -263,7 +261,7 @@ def _check_resolved(path: Path, r: Resolved) -> None:
 
 
 def _done(
-    path: Path, resolved: Resolved, events: Iterable[Event]
+    path: Path, resolved: ElasticResolved, events: Iterable[ElasticEvent]
 ) -> dict[tuple[str, int], RepetitionDone]:
     keys = {e.key for e in resolved.environments}
     done: dict[tuple[str, int], RepetitionDone] = {}
@@ -333,15 +331,15 @@ def _invalid(viewers: ViewersSummary) -> Reason:
     return Reason(code="viewers-invalid", message=why)
 
 
-def _check_meters(place: Path, outcome: Outcome) -> None:
+def _check_meters(place: Path, outcome: RepetitionOutcome) -> None:
     if not all(math.isfinite(x) for of in outcome.meters.values() for x in of.values()):
         raise ELASTIC.bad(place, "a meter's reading is no number")
 
 
-def _sessions(place: Path, outcome: Outcome) -> tuple[Session, ...]:
+def _sessions(place: Path, outcome: RepetitionOutcome) -> tuple[ViewerSession, ...]:
     if not os.path.lexists(place / folder.SESSIONS):
         raise ELASTIC.bad(place, f"{folder.SESSIONS} is missing")
-    sessions: dict[int, Session] = {}
+    sessions: dict[int, ViewerSession] = {}
     lines = ELASTIC.read_lines(place, folder.SESSIONS, _SESSION).records
     for number, session in enumerate(lines, start=1):
         where = f"{folder.SESSIONS}, line {number}"
@@ -353,7 +351,7 @@ def _sessions(place: Path, outcome: Outcome) -> tuple[Session, ...]:
     return tuple(sessions.values())
 
 
-def disorder(s: Session) -> str:
+def disorder(s: ViewerSession) -> str:
     """What cannot be about a viewer's instants among themselves; empty when all is well."""
     instants = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
     present = [t for t in instants if t is not None]
@@ -364,19 +362,19 @@ def disorder(s: Session) -> str:
     return ""
 
 
-def _misplaced(s: Session, outcome: Outcome) -> str:
+def _misplaced(s: ViewerSession, outcome: RepetitionOutcome) -> str:
     if abs(s.due_ns - outcome.start_ns) >= LONGEST_NS or s.ended_ns - s.due_ns >= LONGEST_NS:
         return "its instants are not of this repetition"
     return ""
 
 
-def _acts(place: Path, outcome: Outcome) -> tuple[tuple[Act, ...], bool]:
+def _acts(place: Path, outcome: RepetitionOutcome) -> tuple[tuple[Act, ...], bool]:
     """What the controller did; and whether its last line is not whole."""
     if not os.path.lexists(place / folder.CONTROLLER_LOG):
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG} is missing")
     log = folder.read_log(place)
     acts = log.records
-    asked_nodes = [act.node for act in acts if isinstance(act, Asked)]
+    asked_nodes = [act.node for act in acts if isinstance(act, Requested)]
     ready = [act for act in acts if isinstance(act, Ready)]
     if len(set(asked_nodes)) != len(asked_nodes) or len({act.node for act in ready}) != len(ready):
         raise ELASTIC.bad(place, f"{folder.CONTROLLER_LOG}: a node stands there twice")

@@ -11,14 +11,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ullage.experiments.elastic.analysis.contrasts import MARGIN, Contrast, Side, contrasts, floor
+from ullage.experiments.elastic.analysis.contrasts import (
+    MARGIN,
+    Contrast,
+    EnvironmentSide,
+    contrasts,
+    floor,
+)
 from ullage.experiments.elastic.analysis.definitions import DEFINITIONS, Definition
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs.records import Record
 from ullage.stats.interval import Moments, moments, t_quantile
 
 
-class Estimate(Record):
+class MetricEstimate(Record):
     """One metric of one environment over its repetitions."""
 
     metric: str
@@ -44,7 +50,7 @@ class EnvironmentSummary(Record):
     """Repetitions that came to an end, one way or the other."""
     ok: int
     """Those with figures."""
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[MetricEstimate, ...]
     stages: dict[str, tuple[float, float | None, int]]
     """Stage of an allocation → mean of the repetitions' means and its deviation between them, in
     seconds, and how many repetitions have it."""
@@ -53,7 +59,7 @@ class EnvironmentSummary(Record):
     standing_nodes: tuple[int, ...]
     """Of each repetition: the constant supply that the elastic speed-up compares with."""
 
-    def estimate(self, metric: str) -> Estimate | None:
+    def estimate(self, metric: str) -> MetricEstimate | None:
         """That of a metric, if there is one."""
         return next((e for e in self.estimates if e.metric == metric), None)
 
@@ -75,7 +81,7 @@ class Summary(Record):
         return next(e for e in self.environments if e.key == key)
 
 
-class Against(Record):
+class RunContrasts(Record):
     """The environments of a run beside those of another run."""
 
     other: str
@@ -85,7 +91,7 @@ class Against(Record):
     """What a reader must know of the two: what differs, what has no partner."""
 
 
-def summarise(run: ElasticRun, sides: Sequence[Side]) -> Summary:
+def summarise(run: ElasticRun, sides: Sequence[EnvironmentSide]) -> Summary:
     """Everything but what stands against another run."""
     r = run.resolved
     return Summary(
@@ -101,7 +107,7 @@ def summarise(run: ElasticRun, sides: Sequence[Side]) -> Summary:
     )
 
 
-def _within(run: ElasticRun, sides: Sequence[Side]) -> tuple[Contrast, ...]:
+def _within(run: ElasticRun, sides: Sequence[EnvironmentSide]) -> tuple[Contrast, ...]:
     """Each environment against the baseline of its own run; then the baseline against itself."""
     baseline = next((s for s in sides if s.key == run.resolved.baseline), None)
     if baseline is None:
@@ -113,7 +119,7 @@ def _within(run: ElasticRun, sides: Sequence[Side]) -> tuple[Contrast, ...]:
     return (*contrasts(judged, confidence), *floor(copies, confidence))
 
 
-def _environment(side: Side, confidence: float) -> EnvironmentSummary:
+def _environment(side: EnvironmentSide, confidence: float) -> EnvironmentSummary:
     figures = list(side.figures.values())
     stages: dict[str, list[float]] = {}
     for measured in figures:
@@ -136,7 +142,7 @@ def _environment(side: Side, confidence: float) -> EnvironmentSummary:
     )
 
 
-def _estimate(d: Definition, values: Mapping[int, float], confidence: float) -> Estimate:
+def _estimate(d: Definition, values: Mapping[int, float], confidence: float) -> MetricEstimate:
     x = [values[n] for n in sorted(values)]
     logs = d.scale == "ratio" and min(x) > 0
     m, why = spread([math.log(v) for v in x] if logs else x)
@@ -145,7 +151,7 @@ def _estimate(d: Definition, values: Mapping[int, float], confidence: float) -> 
     if m is not None:
         half = t_quantile(0.5 + confidence / 2, m.df) * m.error
         low, high = _clipped(d, middle - half, middle + half, logs=logs)
-    return Estimate(
+    return MetricEstimate(
         metric=d.name,
         values=tuple(sorted(values.items())),
         mean=math.fsum(x) / len(x),

@@ -320,7 +320,7 @@ class ElasticPlan(Fields):
 
 
 @dataclass(frozen=True)
-class Environment:
+class NodeEnvironment:
     """One environment of the run, ready to make nodes."""
 
     key: str
@@ -382,7 +382,7 @@ def _check_again(plan: ElasticPlan, document: YamlFile) -> None:
     )
 
 
-def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[Environment, ...]:
+def resolve(plan: ElasticPlan, document: YamlFile) -> tuple[NodeEnvironment, ...]:
     """The environments, with their providers, the baseline's copy last; the first fault is
     raised. Two that would be one as folders (`a-b`, `a--b`) are refused: PLAN_IMPOSSIBLE_MATRIX.
     """
@@ -403,10 +403,10 @@ def generators(plan: ElasticPlan, document: YamlFile) -> Generators | None:
     return Generators(entry.number, provider, entry.resources)
 
 
-def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> Environment:
+def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> NodeEnvironment:
     entry = plan.environments[name]
     path = ("environments", name)
-    return Environment(
+    return NodeEnvironment(
         key=name,
         provider=_made_by(plan, document, path, entry, ALLOCATABLE),
         resources=_resources(plan, entry),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ullage.common.quantities import format_bytes, many, memory_bytes
 from ullage.environments.placement import Resources
-from ullage.experiments.elastic.plan.schema import Arrivals, ElasticPlan, Environment
+from ullage.experiments.elastic.plan.schema import Arrivals, ElasticPlan, NodeEnvironment
 
 MOST_NODES: Final = 250
 """A run's network has so many addresses."""
@@ -23,7 +23,7 @@ _LINK: Final = (
 )
 
 _FOR_VIEWERS: Final = ("elastic-movie", "hysteresis")
-"""Policies that want a node for who waits, and none beyond."""
+"""Policies that want nodes for waiting viewers, and no spare ones."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Scaled:
         generators = self.plan.generators
         return MOST_NODES - (0 if generators is None else generators.number)
 
-    def boot_delay_s(self, environment: Environment) -> float:
+    def boot_delay_s(self, environment: NodeEnvironment) -> float:
         """Real seconds that its nodes are held back."""
         return environment.boot_delay / self.plan.time_scale
 
-    def machine(self, environment: Environment) -> dict[str, Any]:
+    def machine(self, environment: NodeEnvironment) -> dict[str, Any]:
         """`config` of the decisions."""
         nodes = environment.nodes
         return {
@@ -88,7 +88,7 @@ class Scaled:
             "waiting_room": nodes.waiting_room,
         }
 
-    def users_time(self, environments: Iterable[Environment]) -> dict[str, Any]:
+    def users_time(self, environments: Iterable[NodeEnvironment]) -> dict[str, Any]:
         """What was divided, as it stands in the plan."""
         plan = self.plan
         return {
@@ -125,7 +125,7 @@ def trace_times(arrivals: Arrivals) -> list[float]:
     return sorted(times)
 
 
-def said_before(plan: ElasticPlan, environments: Iterable[Environment]) -> Iterator[str]:
+def said_before(plan: ElasticPlan, environments: Iterable[NodeEnvironment]) -> Iterator[str]:
     """Sentences on what of the plan this host, or any, cannot do well."""
     scaled = Scaled(plan)
     arrivals = plan.arrivals
@@ -165,8 +165,8 @@ def _together(plan: ElasticPlan) -> float:
     return max(come - bisect_right(times, at - length) for come, at in enumerate(times, start=1))
 
 
-def _most(environment: Environment, viewers: int | None, free: int) -> int:
-    """Nodes at a time: a policy that allocates for who comes never has more than one a viewer."""
+def _most(environment: NodeEnvironment, viewers: int | None, free: int) -> int:
+    """Nodes at a time: a policy that allocates on arrival has at most one for each viewer."""
     most = environment.nodes.max or free
     if viewers is None or environment.policy.name not in _FOR_VIEWERS:
         return most

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ullage.analysis.comparison.rounding import quantity
 from ullage.common.quantities import format_bytes, format_seconds, many
-from ullage.experiments.elastic.folder import Resolved, Video
+from ullage.experiments.elastic.folder import ElasticResolved, Video
 
 _AT_ONCE: Final = "none (who finds no room is blocked at once)"
 _RATES: Final = {"rate_hz": "rate", "peak_hz": "peak"}
@@ -27,12 +27,12 @@ def duration(seconds: float) -> str:
     return format_seconds(seconds) if exact else f"{seconds:g} s"
 
 
-def patience(run: Resolved) -> str:
+def patience(run: ElasticResolved) -> str:
     """`30 s`."""
     return duration(run.patience_s * run.time_scale) if run.patience_s else _AT_ONCE
 
 
-def arrivals(run: Resolved) -> str:
+def arrivals(run: ElasticResolved) -> str:
     """`poisson, rate 0.02/s, 6 viewers`."""
     return ", ".join(_arrivals(run.arrivals, run.time_scale))
 

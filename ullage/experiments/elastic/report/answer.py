@@ -11,9 +11,9 @@ from ullage.common.quantities import many
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, Definition
 from ullage.experiments.elastic.analysis.summary import (
-    Against,
     EnvironmentSummary,
-    Estimate,
+    MetricEstimate,
+    RunContrasts,
     Summary,
 )
 from ullage.experiments.elastic.analysis.words import (
@@ -29,7 +29,7 @@ ANSWERED: Final = ("blocked", "affected", "tar", "deviation")
 """The metrics that a sentence about an environment names."""
 
 
-def interval(d: Definition, e: Estimate, repetitions: int) -> str:
+def interval(d: Definition, e: MetricEstimate, repetitions: int) -> str:
     """`1.4 to 2.8 %`, or why there is none; and of how many repetitions, where some lack it."""
     text = e.why if e.low is None or e.high is None else spanned(d, e.low, e.high)
     if len(e.values) == 1:
@@ -62,7 +62,7 @@ def floors(contrasts: Sequence[Contrast]) -> list[str]:
     ]
 
 
-def against(comparison: Against) -> list[str]:
+def against(comparison: RunContrasts) -> list[str]:
     """One sentence for each environment that both runs have, and what to know of the two."""
     sentences = compared(comparison.contrasts, comparison.other)
     return [*sentences, *comparison.notes] if sentences else [*comparison.notes]

@@ -11,14 +11,14 @@ from typing import Final
 import altair as alt
 
 from ullage.common.text import clean, slug
-from ullage.experiments.elastic.analysis.contrasts import Side
-from ullage.experiments.elastic.analysis.curves import Steps
+from ullage.experiments.elastic.analysis.contrasts import EnvironmentSide
+from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.demand import Curves
-from ullage.experiments.elastic.analysis.doubts import Doubt
+from ullage.experiments.elastic.analysis.doubts import ElasticDoubt
 from ullage.experiments.elastic.analysis.elasticity import NS
-from ullage.experiments.elastic.analysis.metrics import Measured
+from ullage.experiments.elastic.analysis.metrics import RepetitionFigures
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.analysis.summary import Against, Summary
+from ullage.experiments.elastic.analysis.summary import RunContrasts, Summary
 from ullage.experiments.elastic.simulator.twin import Simulated
 from ullage.report.charts.lanes import (
     DataRow,
@@ -51,14 +51,14 @@ _LINES: Final = (
 """Name, colour and dash of each line: told apart without their colour."""
 
 
-def field(curves: Curves, room: int, scale: float, simulated: Steps | None = None) -> Drawing:
+def field(curves: Curves, room: int, scale: float, simulated: StepCurve | None = None) -> Drawing:
     """The figure of the field: nodes over time at the left, viewers at the right on one scale.
 
     What `room` viewers need is one node, so demand is the viewers' curve rounded up.
     """
     begin, end = curves.over.begin, max(curves.over.end, curves.last_ns)
 
-    def rows(curve: Steps, **more: str) -> list[DataRow]:
+    def rows(curve: StepCurve, **more: str) -> list[DataRow]:
         return [row | more for row in _steps(curve, begin, end)]
 
     named = [curves.demanded, curves.supplied, curves.allocated]
@@ -153,7 +153,7 @@ def _missing(curves: Curves, begin: int, end: int) -> list[DataRow]:
     return rows[:MOST_CORNERS]
 
 
-def _steps(curve: Steps, begin: int, end: int) -> list[DataRow]:
+def _steps(curve: StepCurve, begin: int, end: int) -> list[DataRow]:
     """Corners for drawing; of more than can be seen the extremes of each bin of time."""
     corners = [*curve.corners(begin, end), (end, int(curve(end)))]
     if len(corners) > MOST_CORNERS:
@@ -274,11 +274,11 @@ class Report:
     """All that a page is made of."""
 
     run: ElasticRun
-    sides: Sequence[Side]
+    sides: Sequence[EnvironmentSide]
     summary: Summary
-    doubts: Sequence[Doubt]
+    doubts: Sequence[ElasticDoubt]
     twins: Twins
-    against: Against | None = None
+    against: RunContrasts | None = None
 
 
 def pictures(content: Report) -> Iterator[tuple[str, str]]:
@@ -305,7 +305,7 @@ def pictures(content: Report) -> Iterator[tuple[str, str]]:
             yield name, vega_svg(drawing)
 
 
-def typical(content: Report, side: Side) -> Measured | None:
+def typical(content: Report, side: EnvironmentSide) -> RepetitionFigures | None:
     """The repetition that is drawn first: of median elastic deviation in the first environment.
 
     Where that one has no figures here, the first that has.
@@ -320,7 +320,9 @@ def typical(content: Report, side: Side) -> Measured | None:
     return next(iter(drawn.values()), None)
 
 
-def field_picture(content: Report, side: Side, measured: Measured) -> Drawing | None:
+def field_picture(
+    content: Report, side: EnvironmentSide, measured: RepetitionFigures
+) -> Drawing | None:
     """Nodes and viewers of a repetition; None where nobody came."""
     if measured.curves is None:
         return None

@@ -13,7 +13,7 @@ from ullage.common.files import give
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME
-from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Estimate, Summary
+from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, MetricEstimate, Summary
 from ullage.experiments.elastic.analysis.words import (
     counted,
     effect,
@@ -23,7 +23,7 @@ from ullage.experiments.elastic.analysis.words import (
 )
 from ullage.experiments.elastic.report import answer
 from ullage.experiments.elastic.report.show import AnalysedRun, find
-from ullage.report.export import PICTURES, Sheet, cleaned, level, refuse_picture, tabular
+from ullage.report.export import PICTURES, ExportedTable, cleaned, level, refuse_picture, tabular
 
 COLUMNS: Final[dict[str, Any]] = {
     "run": pa.string(),
@@ -69,11 +69,11 @@ the codes of all doubts about the run.
 """
 
 
-def sheet(analysed: AnalysedRun) -> Sheet:
+def sheet(analysed: AnalysedRun) -> ExportedTable:
     """The table, for each format."""
     name = analysed.run.resolved.run
     latex = partial(_latex, analysed.summary)
-    return Sheet(name, COLUMNS, partial(rows, analysed), latex, folder.FORMAT)
+    return ExportedTable(name, COLUMNS, partial(rows, analysed), latex, folder.FORMAT)
 
 
 def rows(analysed: AnalysedRun) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ def _rows(analysed: AnalysedRun) -> Iterator[dict[str, Any]]:
             }
 
 
-def _figure(summary: Summary, e: EnvironmentSummary, estimate: Estimate) -> dict[str, Any]:
+def _figure(summary: Summary, e: EnvironmentSummary, estimate: MetricEstimate) -> dict[str, Any]:
     d = BY_NAME[estimate.metric]
     return {
         "metric": d.name,
@@ -138,7 +138,7 @@ def _compared(c: Contrast | None) -> dict[str, Any]:
     }
 
 
-def _contrast(summary: Summary, e: EnvironmentSummary, estimate: Estimate) -> Contrast | None:
+def _contrast(summary: Summary, e: EnvironmentSummary, estimate: MetricEstimate) -> Contrast | None:
     key = (e.key, estimate.metric)
     return next((c for c in summary.contrasts if (c.environment, c.metric) == key), None)
 
@@ -161,7 +161,7 @@ def _latex(summary: Summary) -> bytes:
     return tabular("llrrl" + ("rll" if summary.contrasts else ""), heads, lines)
 
 
-def _cells(e: EnvironmentSummary, estimate: Estimate) -> list[str]:
+def _cells(e: EnvironmentSummary, estimate: MetricEstimate) -> list[str]:
     d = BY_NAME[estimate.metric]
     bounds = ""
     if estimate.low is not None and estimate.high is not None:

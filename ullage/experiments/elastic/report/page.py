@@ -10,11 +10,11 @@ from ullage.common.console import escape, stderr, stdout
 from ullage.common.files import put
 from ullage.common.quantities import format_seconds, many
 from ullage.common.text import clean
-from ullage.experiments.elastic.analysis.contrasts import MARGIN, Side
+from ullage.experiments.elastic.analysis.contrasts import MARGIN, EnvironmentSide
 from ullage.experiments.elastic.analysis.definitions import DEFINITIONS
-from ullage.experiments.elastic.analysis.doubts import Doubt
-from ullage.experiments.elastic.analysis.metrics import Measured
-from ullage.experiments.elastic.analysis.summary import Against, Summary
+from ullage.experiments.elastic.analysis.doubts import ElasticDoubt
+from ullage.experiments.elastic.analysis.metrics import RepetitionFigures
+from ullage.experiments.elastic.analysis.summary import RunContrasts, Summary
 from ullage.experiments.elastic.analysis.words import counted
 from ullage.experiments.elastic.report import answer, charts, provenance
 from ullage.experiments.elastic.report import tables as pagetables
@@ -26,7 +26,7 @@ from ullage.report import document
 from ullage.report import provenance as report_provenance
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
-from ullage.report.views import ChartView, DoubtView, Fact, Part, Section, Sentence, Specs
+from ullage.report.views import ChartView, DoubtView, Fact, Section, Sentence, SentencePart, Specs
 from ullage.runs import derived
 
 MOST_FIELDS: Final = 40
@@ -93,24 +93,27 @@ def _facts(content: Report) -> list[Fact]:
 
 def _answer(content: Report) -> list[Sentence]:
     texts = answer.answer(content.summary)
-    sentences = [Sentence((Part(unbroken(clean(text))),)) for text in texts]
+    sentences = [Sentence((SentencePart(unbroken(clean(text))),)) for text in texts]
     if content.against is not None:
         sentences += [
-            Sentence((Part(unbroken(clean(text))),)) for text in answer.against(content.against)
+            Sentence((SentencePart(unbroken(clean(text))),))
+            for text in answer.against(content.against)
         ]
     if any(d.code.startswith("repetition-") or d.code == "clock-bound" for d in content.doubts):
         text = "Read “What to doubt” first: some figures are missing, or should not be used."
-        sentences.append(Sentence((Part(text),), aside=True))
+        sentences.append(Sentence((SentencePart(text),), aside=True))
     return sentences
 
 
-def _first_field(content: Report, side: Side, specs: Specs) -> Section | None:
+def _first_field(content: Report, side: EnvironmentSide, specs: Specs) -> Section | None:
     measured = charts.typical(content, side)
     figure = None if measured is None else _field(content, side, measured, specs)
     return None if figure is None else Section(clean(side.label, 60), figures=(figure,))
 
 
-def _field(content: Report, side: Side, measured: Measured, specs: Specs) -> ChartView | None:
+def _field(
+    content: Report, side: EnvironmentSide, measured: RepetitionFigures, specs: Specs
+) -> ChartView | None:
     drawing = charts.field_picture(content, side, measured)
     if drawing is None:
         return None
@@ -128,7 +131,7 @@ def _field(content: Report, side: Side, measured: Measured, specs: Specs) -> Cha
     )
 
 
-def _percent(measured: Measured, name: str) -> str:
+def _percent(measured: RepetitionFigures, name: str) -> str:
     value = measured.figures.get(name)
     return "–" if value is None else unbroken(f"{100 * value:.3g} %")
 
@@ -176,7 +179,7 @@ def _dashed(summary: Summary) -> str:
     return "Dashed: the patience."
 
 
-def _against(comparison: Against | None) -> Section | None:
+def _against(comparison: RunContrasts | None) -> Section | None:
     if comparison is None:
         return None
     tables = pagetables.contrasts(comparison.contrasts, comparison.other)
@@ -196,7 +199,7 @@ def _how(content: Report) -> str:
     )
 
 
-def _doubt(d: Doubt) -> DoubtView:
+def _doubt(d: ElasticDoubt) -> DoubtView:
     return DoubtView(code=d.code, texts=(clean(d.message),), advice=clean(d.advice))
 
 

@@ -60,23 +60,23 @@ def _ended(run: ElasticRun) -> str:
     return reasons[end.reason] + (f": {end.message}" if end.message else "")
 
 
-def _time_scale(r: folder.Resolved) -> str:
+def _time_scale(r: folder.ElasticResolved) -> str:
     if r.time_scale == 1:
         return "none: a second is a second"
     return f"×{r.time_scale:g}: arrivals, patience and length of the video are in the users' time"
 
 
-def _patience(r: folder.Resolved) -> str:
+def _patience(r: folder.ElasticResolved) -> str:
     return words.patience(r) + _real(r, r.patience_s)
 
 
-def _real(r: folder.Resolved, seconds: float) -> str:
+def _real(r: folder.ElasticResolved, seconds: float) -> str:
     """What a time of the users' took."""
     scaled = r.time_scale != 1 and seconds > 0
     return f" ({words.duration(seconds)} of real time)" if scaled else ""
 
 
-def _video(r: folder.Resolved) -> str:
+def _video(r: folder.ElasticResolved) -> str:
     v, film = r.video, words.video(r.video, r.time_scale)
     return (
         f"{film['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {film['bitrate']}, "

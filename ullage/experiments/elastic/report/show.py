@@ -15,36 +15,44 @@ from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis import doubts
-from ullage.experiments.elastic.analysis.contrasts import Contrast, Side, contrasts, sides
+from ullage.experiments.elastic.analysis.contrasts import (
+    Contrast,
+    EnvironmentSide,
+    contrasts,
+    sides,
+)
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, GROUPS
-from ullage.experiments.elastic.analysis.doubts import Doubt
+from ullage.experiments.elastic.analysis.doubts import ElasticDoubt
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.analysis.summary import Against, Summary, summarise
+from ullage.experiments.elastic.analysis.summary import RunContrasts, Summary, summarise
 from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
-from ullage.experiments.elastic.folder import Resolved
+from ullage.experiments.elastic.folder import ElasticResolved
 from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import answer
 from ullage.runs.reader import named
 
-Pairs = list[tuple[Side, Side]]
+SidePairs = list[tuple[EnvironmentSide, EnvironmentSide]]
 
 
 def compare(
-    run: ElasticRun, mine: Sequence[Side], other: ElasticRun, theirs: Sequence[Side]
-) -> Against:
+    run: ElasticRun,
+    mine: Sequence[EnvironmentSide],
+    other: ElasticRun,
+    theirs: Sequence[EnvironmentSide],
+) -> RunContrasts:
     """Each environment against the one of the same name in the other run.
 
     Where both have a single environment these two are partners, whatever their names.
     """
     pairs = _partners(mine, theirs)
-    return Against(
+    return RunContrasts(
         other=other.path.resolve().name,
         contrasts=contrasts(pairs, run.resolved.confidence),
         notes=tuple(_notes(run, mine, other, theirs, pairs)),
     )
 
 
-def _partners(mine: Sequence[Side], theirs: Sequence[Side]) -> Pairs:
+def _partners(mine: Sequence[EnvironmentSide], theirs: Sequence[EnvironmentSide]) -> SidePairs:
     mine, theirs = ([side for side in of if side.again_of is None] for of in (mine, theirs))
     if len(mine) == len(theirs) == 1:
         return [(mine[0], theirs[0])]
@@ -54,10 +62,10 @@ def _partners(mine: Sequence[Side], theirs: Sequence[Side]) -> Pairs:
 
 def _notes(
     run: ElasticRun,
-    mine: Sequence[Side],
+    mine: Sequence[EnvironmentSide],
     other: ElasticRun,
-    theirs: Sequence[Side],
-    pairs: Pairs,
+    theirs: Sequence[EnvironmentSide],
+    pairs: SidePairs,
 ) -> Iterator[str]:
     if run.resolved.run == other.resolved.run:
         yield "Both are the same run: there is nothing between them to be found."
@@ -87,7 +95,7 @@ def _notes(
     )
 
 
-def _differences(run: Resolved, other: Resolved, pairs: Pairs) -> Iterator[str]:
+def _differences(run: ElasticResolved, other: ElasticResolved, pairs: SidePairs) -> Iterator[str]:
     """Settings that are not the same, as a plan has them."""
     settings, other_settings = _settings(run), _settings(other)
     for name in settings:
@@ -102,7 +110,7 @@ def _differences(run: Resolved, other: Resolved, pairs: Pairs) -> Iterator[str]:
         yield from _differs(name.replace("_", " "), *values)
 
 
-def _settings(run: Resolved) -> dict[str, str]:
+def _settings(run: ElasticResolved) -> dict[str, str]:
     """Of the whole run."""
     film = words.video(run.video, run.time_scale)
     return {
@@ -118,7 +126,7 @@ def _settings(run: Resolved) -> dict[str, str]:
     }
 
 
-def _own(run: Resolved, side: Side) -> dict[str, str]:
+def _own(run: ElasticResolved, side: EnvironmentSide) -> dict[str, str]:
     setting = run.settings[side.key]
     return {
         "policy": words.policy(setting.policy),
@@ -137,10 +145,10 @@ class AnalysedRun:
     """A run with all that follows from it."""
 
     run: ElasticRun
-    sides: Sequence[Side]
+    sides: Sequence[EnvironmentSide]
     summary: Summary
-    doubts: Sequence[Doubt]
-    against: Against | None = None
+    doubts: Sequence[ElasticDoubt]
+    against: RunContrasts | None = None
 
 
 def find(run: Path | None, runs: Path, other: Path | None = None) -> AnalysedRun:

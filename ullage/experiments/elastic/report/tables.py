@@ -7,7 +7,7 @@ from typing import Final
 
 from ullage.analysis.comparison.rounding import MINUS, share
 from ullage.common.text import clean
-from ullage.experiments.elastic.analysis.contrasts import Contrast, Side
+from ullage.experiments.elastic.analysis.contrasts import Contrast, EnvironmentSide
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, GROUPS, Definition
 from ullage.experiments.elastic.analysis.elasticity import NS
 from ullage.experiments.elastic.analysis.metrics import INJECTED
@@ -187,7 +187,7 @@ def published(summary: Summary) -> Table | None:
     return Table("Blocked viewers of a repetition", head, tuple(rows)) if rows else None
 
 
-def violations(sides: Iterable[Side]) -> Table | None:
+def violations(sides: Iterable[EnvironmentSide]) -> Table | None:
     """How long the standstills were, in classes."""
     names = [*(f"to {end:g} s" for end in CLASSES), f"over {CLASSES[-1]:g} s"]
     rows = []
@@ -212,7 +212,7 @@ def violations(sides: Iterable[Side]) -> Table | None:
     return Table("Violations by their length, all repetitions", head, tuple(rows)) if rows else None
 
 
-def repetitions(run: ElasticRun, sides: Sequence[Side]) -> Table:
+def repetitions(run: ElasticRun, sides: Sequence[EnvironmentSide]) -> Table:
     """Each repetition, with figures or without."""
     figures = {(side.key, n): m for side in sides for n, m in side.figures.items()}
     names = ("requests", "blocked", "affected", "tar", "deviation")
@@ -247,7 +247,9 @@ def _late(r: Repetition) -> str:
 
 
 def twins(
-    sides: Sequence[Side], by_repetition: Mapping[tuple[str, int], Simulated], confidence: float
+    sides: Sequence[EnvironmentSide],
+    by_repetition: Mapping[tuple[str, int], Simulated],
+    confidence: float,
 ) -> Table | None:
     """PcBl beside that of the simulated twins, and the paired difference."""
     rows = []

@@ -29,7 +29,7 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider, placement
 from ullage.environments.agent import client
 from ullage.experiments.elastic.plan import units
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
+from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.host import binaries, image
@@ -105,7 +105,7 @@ _SIMULATED: Final[dict[str, Any]] = {
 
 async def check(
     plan: ElasticPlan,
-    environments: Sequence[Environment],
+    environments: Sequence[NodeEnvironment],
     document: YamlFile,
     generators: Generators | None = None,
 ) -> None:
@@ -122,7 +122,7 @@ async def check(
 
 async def lacks(
     plan: ElasticPlan,
-    environments: Sequence[Environment],
+    environments: Sequence[NodeEnvironment],
     document: YamlFile,
     generators: Generators | None = None,
 ) -> list[UllageError]:
@@ -138,7 +138,7 @@ async def lacks(
 
 def _steps(
     plan: ElasticPlan,
-    environments: Sequence[Environment],
+    environments: Sequence[NodeEnvironment],
     document: YamlFile,
     generators: Generators | None,
 ) -> Iterator[Callable[[], Awaitable[None]]]:
@@ -195,7 +195,7 @@ def _film_has_room(plan: ElasticPlan) -> None:
         raise UllageError(ELASTIC_NO_CLIP, reason=reason)
 
 
-def _fits(machines: Environment | Generators, name: str) -> None:
+def _fits(machines: NodeEnvironment | Generators, name: str) -> None:
     """One of them, at least."""
     try:
         placement.place(machines.resources, 0)
@@ -210,7 +210,7 @@ def _fits(machines: Environment | Generators, name: str) -> None:
         raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=memory, has=format_bytes(has))
 
 
-def _fit_together(environment: Environment, generators: Generators) -> None:
+def _fit_together(environment: NodeEnvironment, generators: Generators) -> None:
     """All machines of the viewers, who are there all the time, and the fewest nodes beside them."""
     nodes = max(environment.nodes.min, 1)
     needed = units.memory_of(nodes, environment.resources)
@@ -228,7 +228,7 @@ async def _provider(provider: Provider, machines: str) -> None:
     await provider.check()
 
 
-def _policy(plan: ElasticPlan, document: YamlFile, environment: Environment) -> None:
+def _policy(plan: ElasticPlan, document: YamlFile, environment: NodeEnvironment) -> None:
     """Do the decisions know its policy, and the fields of it? PLAN_BAD_FIELD, of their line.
 
     The simulator is asked, which has the front's own state machine: so nothing is started.
@@ -244,7 +244,7 @@ def _policy(plan: ElasticPlan, document: YamlFile, environment: Environment) -> 
 
 
 def _bad_policy(
-    error: _elastic.SpecError, environment: Environment, document: YamlFile
+    error: _elastic.SpecError, environment: NodeEnvironment, document: YamlFile
 ) -> UllageError:
     """The complaint, as it stands in the plan."""
     field, problem = error.args

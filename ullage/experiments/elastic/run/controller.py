@@ -19,12 +19,12 @@ from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.experiments.elastic.folder import (
     Act,
-    Asked,
     FrontEnded,
     Lost,
     NotReady,
     Ready,
     Release,
+    Requested,
     Retried,
     TakenBack,
 )
@@ -59,7 +59,7 @@ class Acts:
 
 _LONGEST_WHY: Final = 500
 _REST_S: Final = 0.25
-"""Before the front hears that a node could not be had: while viewers wait it asks for the next one
+"""Before the front hears that an allocation failed: while viewers wait it asks for the next one
 at once, and a provider that refuses at once would be asked thousands of times a second."""
 
 
@@ -126,7 +126,7 @@ class Controller:
         self.lost = 0
         """Nodes that ended while they streamed."""
         self.failed = 0
-        """Nodes that could not be had."""
+        """Nodes that could not be allocated."""
         self.leftovers: list[str] = []
         """What could not be removed, and why."""
         self._nodes: dict[int, _Node] = {}
@@ -217,10 +217,10 @@ class Controller:
             await self._away(node)
 
     async def _make(self, node: _Node, front_ns: int) -> bool:
-        """Try within the budget; False when it could not be had."""
+        """Try within the budget; False when it could not be allocated."""
         budget, why, began = self.budgets.allocate, "", clock.ordered_ns()
         node.instance = self.maker.name(node.number, 1)
-        self._add(Asked, node, front_ns=front_ns, at_ns=began)
+        self._add(Requested, node, front_ns=front_ns, at_ns=began)
         for attempt in range(1, budget.tries + 1):
             node.instance, asked_ns = self.maker.name(node.number, attempt), clock.ordered_ns()
             try:

@@ -57,7 +57,7 @@ class Machines:
     host: Host
 
 
-class Generators:
+class GeneratorFleet:
     """All viewers of one repetition, as `viewers.Viewers`."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Generators:
         """What could not be removed, and why."""
         self._allocated: list[Allocated] = []
 
-    async def __aenter__(self) -> Generators:
+    async def __aenter__(self) -> GeneratorFleet:
         """Make all machines. What `allocate.allocate` raises; nothing is left then."""
         try:
             self._allocated = await _all(map(self._make, self.names))  # in their order

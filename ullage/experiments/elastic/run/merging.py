@@ -20,11 +20,11 @@ from ullage.common.faults import first_fault
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.engine.program import EARLY_NS
-from ullage.environments.agent.client import Finished
+from ullage.environments.agent.client import ProgramEnd
 from ullage.environments.agent.clock import WORST_PPB, ClockMap
 from ullage.environments.agent.frames import FrameError
 from ullage.experiments.clock.view import span
-from ullage.experiments.elastic.analysis.reading import Session, disorder
+from ullage.experiments.elastic.analysis.reading import ViewerSession, disorder
 from ullage.runs.records import Nanoseconds
 
 # In the summary of all, counts, CPU time and memory are summed, and what follows from sums (bytes
@@ -34,12 +34,12 @@ from ullage.runs.records import Nanoseconds
 # be put together: the worst machine's stand, and what each machine said is in a file of its own.
 # Every field is there; of a machine's reasons against itself the first few.
 
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+ViewersCount = Annotated[int, Field(ge=0, lt=1 << 53)]
 Signed = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]
-Quantity = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
-Name = Annotated[str, Field(max_length=40, pattern=r"^[a-z0-9.-]+$")]
-Counts = Annotated[dict[Name, Count], Field(max_length=64)]
-Quantiles = Annotated[dict[Name, Quantity], Field(max_length=16)]
+BoundedNumber = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
+CounterName = Annotated[str, Field(max_length=40, pattern=r"^[a-z0-9.-]+$")]
+Counts = Annotated[dict[CounterName, ViewersCount], Field(max_length=64)]
+Quantiles = Annotated[dict[CounterName, BoundedNumber], Field(max_length=16)]
 
 _MOST_WHY: Final = 8
 
@@ -49,16 +49,16 @@ class Violated(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    count: Count
-    viewers: Count
-    served: Count
+    count: ViewersCount
+    viewers: ViewersCount
+    served: ViewersCount
 
 
-class Memory(BaseModel):
+class ViewersMemory(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    peak_bytes: Count
-    per_viewer_bytes: Quantity | None
+    peak_bytes: ViewersCount
+    per_viewer_bytes: BoundedNumber | None
 
 
 class MachineSummary(BaseModel):
@@ -71,29 +71,29 @@ class MachineSummary(BaseModel):
     interrupted: bool
     started_ns: Nanoseconds
     ended_ns: Nanoseconds
-    due: Count
+    due: ViewersCount
     outcomes: Counts
     whys: Counts
     violations: Violated
-    shards: Count
-    bytes: Count
-    requests: Count
-    behind: Count
-    reopened: Count
-    asked_again: Count
-    untold: Count
-    most_at_once: Count
-    most_playing: Count
+    shards: ViewersCount
+    bytes: ViewersCount
+    requests: ViewersCount
+    behind: ViewersCount
+    reopened: ViewersCount
+    asked_again: ViewersCount
+    untold: ViewersCount
+    most_at_once: ViewersCount
+    most_playing: ViewersCount
     lateness_s: Quantiles
-    lateness_limit_s: Quantity
+    lateness_limit_s: BoundedNumber
     rate_error: Signed | None
     rate_error_of_viewers: Quantiles
     delivered_error: Signed | None
     delivered_error_of_viewers: Quantiles
     turn_s: Quantiles
-    cpu_s: Quantity
-    cpu_share: Quantity
-    memory: Memory
+    cpu_s: BoundedNumber
+    cpu_share: BoundedNumber
+    memory: ViewersMemory
 
 
 _SUMMED: Final = (
@@ -204,7 +204,7 @@ class NotToBelieveError(Exception):
         self.name, self.reason = name, reason
 
 
-_SESSION: Final = TypeAdapter(Session)
+_SESSION: Final = TypeAdapter(ViewerSession)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Came:
     name: str
     clock: ClockMap
     """Closed by a look after its viewers were gone."""
-    finished: Finished
+    finished: ProgramEnd
     summary: bytes
     sessions: bytes
 
@@ -342,7 +342,7 @@ class _Way:
             )
         return off_ns
 
-    def session(self, session: Session) -> Session:
+    def session(self, session: ViewerSession) -> ViewerSession:
         """The same of a viewer."""
 
         def maybe(local_ns: int | None) -> int | None:
@@ -400,9 +400,9 @@ def _lines(
     return "".join(f"{line}\n" for line in records).encode(), tuple(lengths_ns)
 
 
-def _impossible(session: Session, most_bytes: int) -> str:
-    """What no viewer does, and would make a wait, a standstill or a bandwidth of any size; empty:
-    nothing.
+def _impossible(session: ViewerSession, most_bytes: int) -> str:
+    """Why no real viewer can have this record; empty: one can. Such a record could make a wait, a
+    standstill or a bandwidth of any size.
     """
     if session.asked_ns < session.due_ns:
         return "it asked before it was due"

@@ -24,16 +24,16 @@ from ullage.experiments.elastic.folder import (
     FRONT_LOG,
     OUTCOME,
     SESSIONS,
-    Outcome,
+    RepetitionOutcome,
     Status,
     repetition_folder,
 )
 from ullage.experiments.elastic.plan import units
-from ullage.experiments.elastic.plan.schema import COMING, ElasticPlan, Environment
+from ullage.experiments.elastic.plan.schema import COMING, ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
-from ullage.experiments.elastic.run.generators import Generators, Machines
+from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
 from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
@@ -74,20 +74,20 @@ class RunSetup:
         """The plan in real time."""
         return Scaled(self.plan)
 
-    def maker(self, environment: Environment, repetition: int) -> Maker:
+    def maker(self, environment: NodeEnvironment, repetition: int) -> Maker:
         """Who makes the nodes of a repetition; none has a name that another has."""
         # The last word that is no number: a node and its attempt are written after it.
         prefix = f"{instance_name(environment.key)}-{self._number(environment, repetition)}"
         return StreamingNodes(self.hosts[environment.key], prefix, self.clip.file)
 
-    def viewers(self, environment: Environment, repetition: int, folder: Path) -> AnyViewers:
+    def viewers(self, environment: NodeEnvironment, repetition: int, folder: Path) -> AnyViewers:
         """Who watches in a repetition."""
         if self.machines is None:
             return Viewers(folder, self.tag)
         prefix = f"generator-of-{self._number(environment, repetition)}"
-        return Generators(self.machines, prefix, folder, self.scaled.repetition_s)
+        return GeneratorFleet(self.machines, prefix, folder, self.scaled.repetition_s)
 
-    def _number(self, environment: Environment, repetition: int) -> str:
+    def _number(self, environment: NodeEnvironment, repetition: int) -> str:
         return f"{list(self.hosts).index(environment.key)}r{repetition}"
 
 
@@ -97,11 +97,11 @@ def seed_of(run: int, repetition: int) -> int:
 
 
 @dataclass
-class Repetition:
+class RunningRepetition:
     """One of one environment."""
 
     setting: RunSetup
-    environment: Environment
+    environment: NodeEnvironment
     number: int
     order: int
     maker: Maker | None = None
@@ -117,7 +117,7 @@ class Repetition:
         self.folder = repetition_folder(run, self.environment.key, self.number)
         self.viewers = self.setting.viewers(self.environment, self.number, self.folder)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> RepetitionOutcome:
         """Run it; whatever goes wrong with it is its outcome, which is on the disk then.
 
         A cancellation goes through, after everything was removed.
@@ -137,7 +137,7 @@ class Repetition:
             status = "ok" if reason is None else "invalid"
         except (UllageError, OSError) as error:
             status, reason = "failed", _reason(error)
-        outcome = Outcome(
+        outcome = RepetitionOutcome(
             environment=self.environment.key,
             repetition=self.number,
             order=self.order,
@@ -286,7 +286,7 @@ class Repetition:
             if controller.lost:
                 notes.append(f"{many(controller.lost, 'node')} died while streaming")
             if controller.failed:
-                notes.append(f"{many(controller.failed, 'node')} could not be had")
+                notes.append(f"{many(controller.failed, 'node')} could not be allocated")
             notes += [f"not removed: {leftover}" for leftover in controller.leftovers]
         notes += [f"not removed: {leftover}" for leftover in self.viewers.leftovers]
         notes += self.viewers.notes
@@ -309,7 +309,7 @@ def may_go_first() -> bool:
 
 
 def front_settings(
-    plan: ElasticPlan, environment: Environment, listen: str, log: Path
+    plan: ElasticPlan, environment: NodeEnvironment, listen: str, log: Path
 ) -> dict[str, Any]:
     scaled = Scaled(plan)
     return {

@@ -9,8 +9,8 @@ from typing import Any
 
 from ullage import __version__
 from ullage.common.files import sha256_of
-from ullage.experiments.elastic.folder import Resolved, Setting, Video
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
+from ullage.experiments.elastic.folder import ElasticResolved, Setting, Video
+from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.repetition import TRACE, arrivals_settings
 from ullage.host import facts
@@ -20,7 +20,7 @@ from ullage.workloads.web.clip import Clip
 
 def resolved(
     plan: ElasticPlan,
-    environments: Sequence[Environment],
+    environments: Sequence[NodeEnvironment],
     film: Clip,
     built: ImageRecord | None,
     *,
@@ -30,10 +30,10 @@ def resolved(
     generators: Generators | None = None,
     energy_meters: tuple[EnergyMeterRecord, ...] = (),
     programs: Mapping[str, str] = MappingProxyType({}),
-) -> Resolved:
+) -> ElasticResolved:
     """The record of a run with this plan; providers must have been checked."""
     scaled = Scaled(plan)
-    return Resolved(
+    return ElasticResolved(
         ullage=__version__,
         run=run.name,
         tag=tag,
@@ -83,7 +83,7 @@ def _arrivals(plan: ElasticPlan, run: Path) -> dict[str, Any]:
     return settings
 
 
-def _record(environment: Environment) -> EnvironmentRecord:
+def _record(environment: NodeEnvironment) -> EnvironmentRecord:
     provider = environment.provider
     return EnvironmentRecord(
         key=environment.key,
@@ -108,7 +108,7 @@ def _machines(generators: Generators) -> dict[str, Any]:
     }
 
 
-def changes(old: Resolved, now: Resolved) -> list[str]:
+def changes(old: ElasticResolved, now: ElasticResolved) -> list[str]:
     """What of a run may not change while it goes on, and did."""
     free = {"ullage", "run", "tag", "repetitions", "budgets", "programs", "host"}
     before, after = (record.model_dump(mode="json", exclude=free) for record in (old, now))

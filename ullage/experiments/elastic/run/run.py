@@ -20,14 +20,19 @@ from ullage.engine.session import Session, left
 from ullage.environments.agent import client
 from ullage.environments.provisioning.node import Node as Host
 from ullage.experiments.elastic import folder as folders
-from ullage.experiments.elastic.folder import Finished, Outcome, RepetitionDone, Resolved
+from ullage.experiments.elastic.folder import (
+    ElasticFinished,
+    ElasticResolved,
+    RepetitionDone,
+    RepetitionOutcome,
+)
 from ullage.experiments.elastic.plan import schema, units
-from ullage.experiments.elastic.plan.schema import ElasticPlan, Environment, Generators
+from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.experiments.elastic.run.checks import check, lacks
 from ullage.experiments.elastic.run.generators import Machines
-from ullage.experiments.elastic.run.repetition import Repetition, RunSetup
+from ullage.experiments.elastic.run.repetition import RunningRepetition, RunSetup
 from ullage.experiments.elastic.run.resolved import changes, resolved
 from ullage.host import binaries, image
 from ullage.host.network.bridge import Network
@@ -72,11 +77,11 @@ DOUBTFUL = "plan-doubtful"
 
 
 @dataclass(frozen=True)
-class Task:
+class ElasticTask:
     """A plan that was read and checked, with all that it names."""
 
     plan: ElasticPlan
-    environments: tuple[Environment, ...]
+    environments: tuple[NodeEnvironment, ...]
     document: YamlFile
     generators: Generators | None
     meters: tuple[PlannedMeter, ...]
@@ -95,14 +100,14 @@ class Task:
         return await lacks(self.plan, self.environments, self.document, self.generators)
 
 
-def load(source: Path) -> Task:
+def load(source: Path) -> ElasticTask:
     """Read a plan; a fault names its line."""
     return task_of(*schema.load(source))
 
 
-def task_of(plan: ElasticPlan, document: YamlFile) -> Task:
+def task_of(plan: ElasticPlan, document: YamlFile) -> ElasticTask:
     """A plan with all that it names; a fault names its line in the document."""
-    return Task(
+    return ElasticTask(
         plan,
         schema.resolve(plan, document),
         document,
@@ -111,28 +116,30 @@ def task_of(plan: ElasticPlan, document: YamlFile) -> Task:
     )
 
 
-def load_again(run: Path) -> Task:
+def load_again(run: Path) -> ElasticTask:
     """The plan of an earlier session, with the run's own copy of its trace."""
     task = load(run / PLAN)
     return replace(task, plan=with_kept_trace(task.plan, run))
 
 
-class Progress(Protocol):
+class ElasticRunProgress(Protocol):
     """Who is told how an elastic run goes on."""
 
     def step(self, text: str) -> None:
         """A stage of the set-up began."""
 
-    def repetition(self, done: Outcome, number: int, of_all: int) -> None:
+    def repetition(self, done: RepetitionOutcome, number: int, of_all: int) -> None:
         """A repetition ended."""
 
     def warning(self, text: str) -> None:
         """Something the user should know now."""
 
 
-def run_plan(task: Task, folder: Path, progress: Progress, *, resume: bool) -> ExitCode:
+def run_plan(
+    task: ElasticTask, folder: Path, progress: ElasticRunProgress, *, resume: bool
+) -> ExitCode:
     """Run it in `folder`, which has its plan; where it was interrupted, the user is told so."""
-    run = Run(task, folder, progress, resume=resume)
+    run = ElasticExecution(task, folder, progress, resume=resume)
     try:
         outcomes = interruptible(run.run(), left)
     except asyncio.CancelledError:
@@ -161,13 +168,13 @@ def conclude(folder: Path, *, as_json: bool) -> None:
         stderr.print(f"report: {escape(str(file))}", soft_wrap=True)
 
 
-class Run(Session):
+class ElasticExecution(Session):
     """One execution of one plan, or its resumption."""
 
-    ended = Finished
+    ended = ElasticFinished
 
     def __init__(
-        self, task: Task, folder: Path, progress: Progress, *, resume: bool = False
+        self, task: ElasticTask, folder: Path, progress: ElasticRunProgress, *, resume: bool = False
     ) -> None:
         super().__init__(folder, progress.warning)
         plan = self.plan = task.plan
@@ -175,15 +182,15 @@ class Run(Session):
         self.progress, self.resume = progress, resume
         self.scaled = Scaled(plan)
         self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
-        self.outcomes: dict[tuple[str, int], Outcome] = {}
-        self.earlier: Resolved | None = None
+        self.outcomes: dict[tuple[str, int], RepetitionOutcome] = {}
+        self.earlier: ElasticResolved | None = None
         self.sessions: list[Started] = []
         self.image: ImageRecord | None = None
         self.network: Network | None = None
         self.room: Room
         self.metering = Metering(task.meters, self.tag, folder, self._warn)
 
-    async def run(self) -> list[Outcome]:
+    async def run(self) -> list[RepetitionOutcome]:
         """Run to the end, an error or a cancellation; whatever was made is removed again."""
         with Journal(self.folder) as self.journal:
             self._take_up()
@@ -266,7 +273,7 @@ class Run(Session):
         for name in (front.PROGRAM, viewers.PROGRAM):
             yield binaries.program(name)
 
-    def _host(self, of: Environment | Generators, built: image.Image | None) -> Host:
+    def _host(self, of: NodeEnvironment | Generators, built: image.Image | None) -> Host:
         """Where its instances are made."""
         return Host(
             tag=self.tag,
@@ -301,7 +308,7 @@ class Run(Session):
             self._look_for_others()
             self.room.check()
             began = time.monotonic()
-            outcome = await Repetition(setting, environment, number, order).run()
+            outcome = await RunningRepetition(setting, environment, number, order).run()
             place = folders.repetition_folder(self.folder, key, number)
             self.journal.append(
                 RepetitionDone(
@@ -321,7 +328,7 @@ class Run(Session):
             all_of_them = self.plan.repetitions * len(self.environments)
             self.progress.repetition(outcome, len(self.outcomes), all_of_them)
 
-    def _todo(self) -> Iterator[tuple[Environment, int, int]]:
+    def _todo(self) -> Iterator[tuple[NodeEnvironment, int, int]]:
         """What is left to do: environments within each repetition, in balanced order by seed."""
         by_key = {environment.key: environment for environment in self.environments}
         for number in range(self.plan.repetitions):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from ullage.common.faults import first_message
 from ullage.common.fields import Fields
 from ullage.common.quantities import Delay, Seconds
 from ullage.experiments.elastic.plan.schema import COMING, Policy, check_kind_fields
@@ -22,7 +23,7 @@ from ullage.runs.allocations import Copy
 
 
 @dataclass(frozen=True)
-class Figure:
+class SimulatedFigure:
     """A figure of a simulation. One with the name of a metric of real runs is that metric."""
 
     name: str
@@ -46,45 +47,50 @@ class Figure:
 
 
 FIGURES: Final = (
-    Figure("QtRvS", "1", "viewers that came", ("viewers", "requests")),
-    Figure("PcBl", "1", "share of them that was blocked", ("blocked",), share=True),
-    Figure("turned_away_viewers", "1", "viewers with no place to wait, or never a node",
-           ("viewers", "turned_away")),
-    Figure("waited_viewers", "1", "viewers that waited and were served", ("viewers", "waited")),
-    Figure("waited_mean", "s", "how long these waited, on the average", ("wait", "mean_s")),
-    Figure("waited_p99", "s", "99 % of these waited no longer", ("wait", "p99_s")),
-    Figure("PcAf", "1", "share of the served viewers whose stream broke with its node",
-           ("affected",), share=True),
-    Figure("cut", "1", "viewers that lost their node and did not see the rest", ("viewers", "cut")),
-    Figure("nodes_asked", "1", "nodes that were asked for", ("nodes", "asked")),
-    Figure("nodes_failed", "1", "nodes that never became ready", ("nodes", "failed")),
-    Figure("nodes_most", "1", "nodes at a time, at most", ("whole", "most_nodes")),
-    Figure("node_seconds", "node·s", "nodes over time, from asked for until gone: what is paid for",
-           ("whole", "node_s")),
-    Figure("TaR", "s", "from asking for a node until it streams, on the average",
-           ("allocation", "mean_s")),
-    Figure("watching_most", "1", "viewers served at a time, at most",
-           ("whole", "watching", "most")),
-    Figure("accuracy_u", "1", "nodes missing, on the average over time",
-           ("elasticity", "under_nodes")),
-    Figure("accuracy_o", "1", "nodes too many, on the average over time",
-           ("elasticity", "over_nodes")),
-    Figure("theta_u", "1", "share of the demanded nodes that was missing, over time",
-           ("elasticity", "under_part"), share=True),
-    Figure("theta_o", "1", "nodes too many, as a share of the demanded ones, over time",
-           ("elasticity", "over_part")),
-    Figure("timeshare_u", "1", "share of the time in which nodes were missing",
-           ("elasticity", "under_time"), share=True),
-    Figure("timeshare_o", "1", "share of the time in which there were too many",
-           ("elasticity", "over_time"), share=True),
-    Figure("jitter", "nodes/s", "how much oftener supply changed than demand",
-           ("elasticity", "jitter_per_minute"), signed=True, over=60),
-    Figure("instability", "1", "share of the time in which supply did not move as demand did",
-           ("elasticity", "instability"), share=True),
-    Figure("deviation", "1", "elastic deviation from a supply that follows perfectly",
-           ("elasticity", "deviation")),
-    Figure("speed_up", "1", "elastic speed-up over a constant supply; above 1: better",
-           ("elasticity", "speed_up")),
+    SimulatedFigure("QtRvS", "1", "viewers that came", ("viewers", "requests")),
+    SimulatedFigure("PcBl", "1", "share of them that was blocked", ("blocked",), share=True),
+    SimulatedFigure("turned_away_viewers", "1", "viewers with no place to wait, or never a node",
+                    ("viewers", "turned_away")),
+    SimulatedFigure("waited_viewers", "1", "viewers that waited and were served",
+                    ("viewers", "waited")),
+    SimulatedFigure("waited_mean", "s", "how long these waited, on the average",
+                    ("wait", "mean_s")),
+    SimulatedFigure("waited_p99", "s", "99 % of these waited no longer", ("wait", "p99_s")),
+    SimulatedFigure("PcAf", "1", "share of the served viewers whose stream broke with its node",
+                    ("affected",), share=True),
+    SimulatedFigure("cut", "1", "viewers that lost their node and did not see the rest",
+                    ("viewers", "cut")),
+    SimulatedFigure("nodes_asked", "1", "nodes that were asked for", ("nodes", "asked")),
+    SimulatedFigure("nodes_failed", "1", "nodes that never became ready", ("nodes", "failed")),
+    SimulatedFigure("nodes_most", "1", "nodes at a time, at most", ("whole", "most_nodes")),
+    SimulatedFigure("node_seconds", "node·s",
+                    "nodes over time, from asked for until gone: what is paid for",
+                    ("whole", "node_s")),
+    SimulatedFigure("TaR", "s", "from asking for a node until it streams, on the average",
+                    ("allocation", "mean_s")),
+    SimulatedFigure("watching_most", "1", "viewers served at a time, at most",
+                    ("whole", "watching", "most")),
+    SimulatedFigure("accuracy_u", "1", "nodes missing, on the average over time",
+                    ("elasticity", "under_nodes")),
+    SimulatedFigure("accuracy_o", "1", "nodes too many, on the average over time",
+                    ("elasticity", "over_nodes")),
+    SimulatedFigure("theta_u", "1", "share of the demanded nodes that was missing, over time",
+                    ("elasticity", "under_part"), share=True),
+    SimulatedFigure("theta_o", "1", "nodes too many, as a share of the demanded ones, over time",
+                    ("elasticity", "over_part")),
+    SimulatedFigure("timeshare_u", "1", "share of the time in which nodes were missing",
+                    ("elasticity", "under_time"), share=True),
+    SimulatedFigure("timeshare_o", "1", "share of the time in which there were too many",
+                    ("elasticity", "over_time"), share=True),
+    SimulatedFigure("jitter", "nodes/s", "how much oftener supply changed than demand",
+                    ("elasticity", "jitter_per_minute"), signed=True, over=60),
+    SimulatedFigure("instability", "1",
+                    "share of the time in which supply did not move as demand did",
+                    ("elasticity", "instability"), share=True),
+    SimulatedFigure("deviation", "1", "elastic deviation from a supply that follows perfectly",
+                    ("elasticity", "deviation")),
+    SimulatedFigure("speed_up", "1", "elastic speed-up over a constant supply; above 1: better",
+                    ("elasticity", "speed_up")),
 )  # fmt: skip
 
 
@@ -102,7 +108,7 @@ def in_words(value: float, unit: str) -> str:
     return text if unit == "1" else f"{text} {unit}"
 
 
-Times = Literal[
+DistributionKind = Literal[
     "fixed",
     "exponential",
     "uniform",
@@ -144,10 +150,10 @@ _THEIRS: Final = {
 _DELAY: Final = TypeAdapter[float](Delay)
 
 
-class Time(Fields):
+class TimeSpec(Fields):
     """How long something takes: `60s`, or a kind of distribution with its fields."""
 
-    kind: Times = Field("fixed", description=f"one of {', '.join(NEEDED)}")
+    kind: DistributionKind = Field("fixed", description=f"one of {', '.join(NEEDED)}")
     value: Delay | None = Field(None, description="of `fixed`")
     mean: Delay | None = Field(None, description="of the time itself, not of its logarithm")
     deviation: Delay | None = Field(None, description="standard deviation of the time itself")
@@ -165,10 +171,10 @@ class Time(Fields):
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, data: Any) -> Any:
-        return data if isinstance(data, dict | Time) else {"value": _delay(data)}
+        return data if isinstance(data, dict | TimeSpec) else {"value": _delay(data)}
 
     @model_validator(mode="after")
-    def _whole(self) -> Time:
+    def _whole(self) -> TimeSpec:
         check_kind_fields(self, self.kind, NEEDED[self.kind], _THEIRS)
         return self
 
@@ -212,8 +218,7 @@ def _delay(data: Any) -> float:
     try:
         return _DELAY.validate_python(data)
     except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"]
-        raise ValueError(message.removeprefix("Value error, ")) from None
+        raise ValueError(first_message(error)) from None
 
 
 def _above_0(mean: float, deviation: float) -> float:
@@ -222,7 +227,7 @@ def _above_0(mean: float, deviation: float) -> float:
     return mean + deviation**2 * normal.pdf(0) / (1 - normal.cdf(0))
 
 
-class Nodes(Fields):
+class SimulatedNodes(Fields):
     """What bounds the nodes, and how they are had."""
 
     max: int | None = Field(
@@ -240,7 +245,7 @@ class Nodes(Fields):
     )
 
 
-Rate = Annotated[float, Field(ge=0, le=1e9)]
+SimulatedRate = Annotated[float, Field(ge=0, le=1e9)]
 AtATime = Annotated[int, Field(ge=1, le=100_000_000)]
 
 Coming = Literal["poisson", "uniform", "trace", "flash-crowd", "surge", "daily", "profile"]
@@ -255,7 +260,7 @@ _COMING: Final[Mapping[str, Mapping[str, str]]] = {
 """Kind of arrivals, those of a run among them → its fields, and what the simulator calls them."""
 
 
-class Arrivals(Fields):
+class SimulatedArrivals(Fields):
     kind: Coming = Field("poisson", description=f"one of {', '.join(_COMING)}")
     viewers: int | None = Field(
         None, ge=1, le=1_000_000_000_000, strict=True, description="how many come, at most"
@@ -274,14 +279,16 @@ class Arrivals(Fields):
         None, ge=0, le=1, description="of `daily`: how much more than the mean come at the peak"
     )
     peak_at: Delay | None = Field(None, description="of `daily`: after midnight, when it begins")
-    rates: tuple[Rate, ...] | None = Field(None, min_length=1, description="of `profile`: a step")
+    rates: tuple[SimulatedRate, ...] | None = Field(
+        None, min_length=1, description="of `profile`: a step"
+    )
     step: Seconds | None = Field(None, description="of `profile`: how long each rate lasts")
     file: Path | None = Field(
         None, description="of a `trace`: instants in seconds, one a line, in order"
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Arrivals:
+    def _whole(self) -> SimulatedArrivals:
         every = {name for fields in _COMING.values() for name in fields}
         check_kind_fields(self, self.kind, _COMING[self.kind], sorted(every))
         if self.kind != "trace" and self.viewers is None and self.lasting is None:
@@ -295,8 +302,8 @@ class Arrivals(Fields):
         return {"kind": self.kind, **values, **({"at_s": trace} if trace is not None else {})}
 
 
-class Film(Fields):
-    length: Time = Field(Time(value=1800), description="how long each watches: `30m`")
+class SimulatedFilm(Fields):
+    length: TimeSpec = Field(TimeSpec(value=1800), description="how long each watches: `30m`")
 
 
 class Allocation(Fields):
@@ -314,8 +321,8 @@ class Allocation(Fields):
     table: Path | None = Field(
         None, description="CSV: `seconds`, and where known `concurrent` and `environment`"
     )
-    time: Time | None = Field(None, description="`60s`, or a distribution")
-    stages: dict[str, Time] | None = Field(
+    time: TimeSpec | None = Field(None, description="`60s`, or a distribution")
+    stages: dict[str, TimeSpec] | None = Field(
         None, min_length=1, description="the times of its parts, which add up: `TeF`, `TcI`, `TiI`"
     )
     slow_down: dict[AtATime, Annotated[float, Field(gt=0, le=1e9)]] = Field(
@@ -331,7 +338,7 @@ class Allocation(Fields):
         )
         if not plain:
             return data
-        return {"time": data if isinstance(data, dict | Time) else _delay(data)}
+        return {"time": data if isinstance(data, dict | TimeSpec) else _delay(data)}
 
     @model_validator(mode="after")
     def _one_source(self) -> Allocation:
@@ -350,10 +357,12 @@ class Failures(Fields):
         0, ge=0, le=1, description="probability: `allocation: gives_up` ends it"
     )
     error: float = Field(0, ge=0, le=1, description="probability that an attempt is an error")
-    error_after: Time = Field(Time(value=1), description="how long until the error")
+    error_after: TimeSpec = Field(TimeSpec(value=1), description="how long until the error")
     retries: int = Field(0, ge=0, le=1000, description="attempts after the first")
-    retry_after: Time = Field(Time(value=1), description="between an error and the next attempt")
-    lifetime: Time | None = Field(None, description="of a ready node; left out: for ever")
+    retry_after: TimeSpec = Field(
+        TimeSpec(value=1), description="between an error and the next attempt"
+    )
+    lifetime: TimeSpec | None = Field(None, description="of a ready node; left out: for ever")
 
     def rust(self) -> dict[str, Any]:
         """As the simulator has it."""
@@ -373,7 +382,7 @@ class Hosts(Fields):
     count: int = Field(ge=0, le=10_000_000, description="hosts")
     nodes_each: int = Field(ge=0, le=100_000, description="nodes that fit on one")
     placement: Literal["spread", "pack"] = Field("spread", description="fewest first, or most")
-    first_image: Time | None = Field(
+    first_image: TimeSpec | None = Field(
         None, description="how much longer it takes on a host that has no copy of the image yet"
     )
 
@@ -391,19 +400,21 @@ class Specification(Fields):
     policy: Policy = Field(
         Policy(name="elastic-movie"), description="how many nodes to have: `{name: elastic-movie}`"
     )
-    nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
-    arrivals: Arrivals = Field(description="when viewers come")
-    video: Film = Field(Film(), description="what they watch")
-    patience: Time | None = Field(
-        Time(value=60),
+    nodes: SimulatedNodes = Field(
+        SimulatedNodes(), description="what bounds the nodes, and how they are had"
+    )
+    arrivals: SimulatedArrivals = Field(description="when viewers come")
+    video: SimulatedFilm = Field(SimulatedFilm(), description="what they watch")
+    patience: TimeSpec | None = Field(
+        TimeSpec(value=60),
         description="`null`: they wait as long as it takes; 0: who finds no room is blocked at "
         "once",
     )
-    reconnect: Time | None = Field(
+    reconnect: TimeSpec | None = Field(
         None, description="after how long one asks again whose node failed; left out: it does not"
     )
     allocation: Allocation = Field(description="how long a node takes to come")
-    release: Time = Field(Time(value=0), description="how long a node takes to go")
+    release: TimeSpec = Field(TimeSpec(value=0), description="how long a node takes to go")
     failures: Failures = Field(Failures(), description="what goes wrong")
     hosts: Hosts | None = Field(None, description="what nodes are made on; left out: room for all")
     warm_up: Delay = Field(0, description="left out of what is told of the steady state")

@@ -31,7 +31,7 @@ from ullage.common.quantities import Fraction
 from ullage.common.yamlfile import YamlFile, read
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec
-from ullage.experiments.elastic.simulator.fields import FIGURES, Figure, figures, in_words
+from ullage.experiments.elastic.simulator.fields import FIGURES, SimulatedFigure, figures, in_words
 from ullage.stats.interval import moments, t_quantile
 
 MOST_POINTS: Final = 10_000
@@ -61,7 +61,7 @@ class Swept(BaseModel):
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One combination of what varies."""
 
     varied: dict[str, Any]
@@ -74,7 +74,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SeedEstimate:
     """A figure over the seeds of a point."""
 
     mean: float
@@ -116,7 +116,7 @@ def command(file: Path, *, as_json: bool, cluster: str | None = None) -> None:
     stdout.print(_table(swept, points, results))
 
 
-def load(document: YamlFile) -> tuple[Swept, list[Point]]:
+def load(document: YamlFile) -> tuple[Swept, list[SweepPoint]]:
     """The points of a sweep; every fault is a UllageError that names the line."""
     spec.fields(document)
     swept = checked(Swept, document.data, document, ())
@@ -129,7 +129,7 @@ def load(document: YamlFile) -> tuple[Swept, list[Point]]:
     return swept, [_point(dict(zip(swept.vary, c, strict=True)), own, document) for c in combined]
 
 
-def _point(varied: dict[str, Any], own: dict[str, Any], document: YamlFile) -> Point:
+def _point(varied: dict[str, Any], own: dict[str, Any], document: YamlFile) -> SweepPoint:
     data = copy.deepcopy(own)
     for name, value in varied.items():
         place, *path = data, *name.split(".")
@@ -140,7 +140,7 @@ def _point(varied: dict[str, Any], own: dict[str, Any], document: YamlFile) -> P
             hint = "name one: `room`, `policy.nodes`"
             raise _bad(document, ("vary", name), value, allowed, hint)
         place[path[-1]] = value
-    return Point(varied, spec.check(_placed(document, varied), data))
+    return SweepPoint(varied, spec.check(_placed(document, varied), data))
 
 
 def _placed(document: YamlFile, varied: Mapping[str, Any]) -> YamlFile:
@@ -167,10 +167,12 @@ def _bad(
     )
 
 
-Tell = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 
-def run(points: Sequence[Point], seeds: int, cluster: str | None) -> list[list[dict[str, float]]]:
+def run(
+    points: Sequence[SweepPoint], seeds: int, cluster: str | None
+) -> list[list[dict[str, float]]]:
     """The figures of each seed of each point: in threads here, or on the cluster at an address.
 
     SIMULATION_NO_CLUSTER. Ctrl-C ends what runs here within a moment.
@@ -182,7 +184,7 @@ def run(points: Sequence[Point], seeds: int, cluster: str | None) -> list[list[d
     return [every[i : i + seeds] for i in range(0, len(every), seeds)]
 
 
-def in_threads(texts: Sequence[str], tell: Tell) -> list[dict[str, float]]:
+def in_threads(texts: Sequence[str], tell: ReportProgress) -> list[dict[str, float]]:
     """In the threads of this process: the simulator lets others run."""
     stop, done = threading.Event(), itertools.count(1)
 
@@ -205,7 +207,7 @@ def in_threads(texts: Sequence[str], tell: Tell) -> list[dict[str, float]]:
         stop.set()
 
 
-def on_cluster(address: str, texts: Sequence[str], tell: Tell) -> list[dict[str, float]]:
+def on_cluster(address: str, texts: Sequence[str], tell: ReportProgress) -> list[dict[str, float]]:
     """On somebody's workers, which have ullage."""
     from distributed import Client, as_completed  # noqa: PLC0415 - half a second
 
@@ -247,7 +249,9 @@ def figures_of(
     return figures(json.loads(_elastic.simulate(text, progress)))
 
 
-def summarise(outcomes: Sequence[Mapping[str, float]], confidence: float) -> dict[str, Estimate]:
+def summarise(
+    outcomes: Sequence[Mapping[str, float]], confidence: float
+) -> dict[str, SeedEstimate]:
     """The figures over the seeds of a point; one that fewer than two seeds have is left out."""
     estimates = {}
     for figure in FIGURES:
@@ -257,10 +261,10 @@ def summarise(outcomes: Sequence[Mapping[str, float]], confidence: float) -> dic
     return estimates
 
 
-def _estimate(values: Sequence[float], confidence: float, figure: Figure) -> Estimate:
+def _estimate(values: Sequence[float], confidence: float, figure: SimulatedFigure) -> SeedEstimate:
     m = moments(values)
     if not m.deviation:
-        return Estimate(m.mean, None, None, None, None, seeds=len(values))
+        return SeedEstimate(m.mean, None, None, None, None, seeds=len(values))
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
     low, high = m.mean - half, m.mean + half
     low = low if figure.signed else max(low, 0.0)
@@ -268,7 +272,7 @@ def _estimate(values: Sequence[float], confidence: float, figure: Figure) -> Est
     drawn: tuple[float | None, float | None] = (None, None)
     if len(values) >= LEAST_BOOTSTRAPPED:
         drawn = _bootstrapped(values, confidence)
-    return Estimate(m.mean, low, high, *drawn, seeds=len(values))
+    return SeedEstimate(m.mean, low, high, *drawn, seeds=len(values))
 
 
 def _bootstrapped(values: Sequence[float], confidence: float) -> tuple[float, float]:
@@ -284,7 +288,9 @@ def _bootstrapped(values: Sequence[float], confidence: float) -> tuple[float, fl
     return float(interval.low), float(interval.high)
 
 
-def _table(swept: Swept, points: Sequence[Point], results: Sequence[dict[str, Estimate]]) -> Table:
+def _table(
+    swept: Swept, points: Sequence[SweepPoint], results: Sequence[dict[str, SeedEstimate]]
+) -> Table:
     title = f"{swept.seeds} seeds a point; intervals of {100 * swept.confidence:.12g} %"
     table = Table(*map(escape, swept.vary), box=None, pad_edge=False, title=title)
     names: tuple[str, ...] = _SHOWN
@@ -300,7 +306,7 @@ def _table(swept: Swept, points: Sequence[Point], results: Sequence[dict[str, Es
     return table
 
 
-def _cell(estimate: Estimate | None, unit: str) -> str:
+def _cell(estimate: SeedEstimate | None, unit: str) -> str:
     if estimate is None:
         return "none"
     mean = in_words(estimate.mean, unit)

@@ -17,12 +17,20 @@ from typing import Any, Final
 
 from ullage import _elastic
 from ullage.experiments.elastic.analysis import latencies
-from ullage.experiments.elastic.analysis.curves import Steps
+from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.definitions import BY_NAME
 from ullage.experiments.elastic.analysis.demand import window_ns
 from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import spread
-from ullage.experiments.elastic.folder import Act, Asked, Lost, NotReady, Ready, Release, Resolved
+from ullage.experiments.elastic.folder import (
+    Act,
+    ElasticResolved,
+    Lost,
+    NotReady,
+    Ready,
+    Release,
+    Requested,
+)
 from ullage.stats.interval import t_quantile
 
 SEEDS: Final = 20
@@ -41,9 +49,9 @@ class Simulated:
     """PcBl of the repetition, as a share."""
     blocked: float
     """PcBl of the twin: the mean over seeds."""
-    supplied: Steps
+    supplied: StepCurve
     """Nodes that took viewers, on the run's clock: of the seed nearest to the mean."""
-    watching: Steps
+    watching: StepCurve
     """Viewers who were served, likewise."""
 
     @property
@@ -53,7 +61,7 @@ class Simulated:
 
 
 @dataclass(frozen=True)
-class Difference:
+class TwinDifference:
     """How far the simulator is from real, over the repetitions of an environment."""
 
     mean: float
@@ -73,17 +81,17 @@ def twins(run: ElasticRun, seeds: int = SEEDS) -> dict[tuple[str, int], Simulate
     }
 
 
-def difference(twins: Sequence[Simulated], confidence: float) -> Difference:
+def difference(twins: Sequence[Simulated], confidence: float) -> TwinDifference:
     """The paired difference of PcBl of at least one, with a t interval that ends at ±100 points."""
     values = [pair.difference for pair in twins]
     m, why = spread(values)
     if m is None:
-        return Difference(fmean(values), None, None, why)
+        return TwinDifference(fmean(values), None, None, why)
     half = t_quantile(0.5 + confidence / 2, m.df) * m.error
-    return Difference(m.mean, *BY_NAME["blocked"].within(m.mean - half, m.mean + half), "")
+    return TwinDifference(m.mean, *BY_NAME["blocked"].within(m.mean - half, m.mean + half), "")
 
 
-def twin(repetition: Repetition, resolved: Resolved, seeds: int = SEEDS) -> Simulated | None:
+def twin(repetition: Repetition, resolved: ElasticResolved, seeds: int = SEEDS) -> Simulated | None:
     """Simulate a repetition; None where it has no figures, or no node ever came."""
     outcome = repetition.outcome
     text = specification(repetition, resolved)
@@ -112,7 +120,7 @@ def _steps(
     fields: tuple[str, ...],
     outcome: Mapping[str, Any],
     zero: int,
-) -> Steps:
+) -> StepCurve:
     """How many were between the first of the fields and the next that they have."""
     spans = []
     for record in records:
@@ -120,13 +128,13 @@ def _steps(
         if begin is not None:
             end = next((end for end in ends if end is not None), outcome["ended_s"])
             spans.append((zero + round(begin * 1e9), zero + round(end * 1e9)))
-    return Steps.counted(spans)
+    return StepCurve.counted(spans)
 
 
-def specification(repetition: Repetition, resolved: Resolved) -> dict[str, Any] | None:
+def specification(repetition: Repetition, resolved: ElasticResolved) -> dict[str, Any] | None:
     """What the simulator is given, in real time; None where nothing can be simulated."""
     outcome, sessions = repetition.outcome, repetition.sessions
-    asked_ns = {act.node: act.front_ns for act in repetition.acts if isinstance(act, Asked)}
+    asked_ns = {act.node: act.front_ns for act in repetition.acts if isinstance(act, Requested)}
     coming = [(asked_ns[act.node], s) for _, act, s in latencies.allocations(repetition.acts)]
     watched = [
         (s.answered_ns, (s.ended_ns - s.answered_ns) / 1e9)
@@ -166,7 +174,9 @@ def _zero_ns(acts: Iterable[Act], start_ns: int) -> int:
     Where one fails in the twin, another takes the time of the next: the longest is added.
     """
     acts = list(acts)
-    before = [act.front_ns for act in acts if isinstance(act, Asked) and act.front_ns < start_ns]
+    before = [
+        act.front_ns for act in acts if isinstance(act, Requested) and act.front_ns < start_ns
+    ]
     if not before:
         return start_ns
     longest_s = max((seconds for _, _, seconds in latencies.allocations(acts)), default=0.0)
@@ -191,7 +201,7 @@ def _release(acts: Iterable[Act]) -> dict[str, Any]:
 def _failures(acts: Iterable[Act], end_ns: int) -> dict[str, Any]:
     """Nodes that did not come, and nodes that were lost, as often as there were."""
     acts = list(acts)
-    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Asked)}
+    asked_ns = {act.node: act.front_ns for act in acts if isinstance(act, Requested)}
     failed = [act for act in acts if isinstance(act, NotReady) and act.node in asked_ns]
     failures: dict[str, Any] = {}
     if failed:

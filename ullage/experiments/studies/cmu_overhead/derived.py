@@ -13,7 +13,14 @@ from typing import Final
 
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import RESOURCES
-from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedRow,
+    DerivedTable,
+    Read,
+    StudyFigure,
+)
 from ullage.runs.records import Resource
 from ullage.stats.weighted import weighted_sum
 
@@ -110,7 +117,7 @@ def tables(read: Read) -> tuple[DerivedTable, ...]:
 
 
 def _row(label: str, of: Callable[[str], float]) -> DerivedRow:
-    return DerivedRow(label=label, cells=tuple(Figure(value=of(guest)) for guest in GUESTS))
+    return DerivedRow(label=label, cells=tuple(StudyFigure(value=of(guest)) for guest in GUESTS))
 
 
 def _cpu(published: Published) -> DerivedTable:
@@ -203,8 +210,11 @@ def _machine(published: Published) -> DerivedTable:
             DerivedRow(
                 label=guest,
                 cells=(
-                    *(Figure(value=published.ratios(guest)[resource]) for resource in resources),
-                    Figure(value=published.overhead(guest)),
+                    *(
+                        StudyFigure(value=published.ratios(guest)[resource])
+                        for resource in resources
+                    ),
+                    StudyFigure(value=published.overhead(guest)),
                 ),
             )
             for guest in GUESTS
@@ -230,7 +240,7 @@ def _node(published: Published) -> DerivedTable:
         of="sum",
         columns=(Column(title="one node"), Column(title="a system of two")),
         rows=tuple(
-            DerivedRow(label=label, cells=(Figure(value=value), Figure(value=2 * value)))
+            DerivedRow(label=label, cells=(StudyFigure(value=value), StudyFigure(value=2 * value)))
             for label, value in rows
         ),
         notes=(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ullage.analysis.comparison import words
 from ullage.analysis.comparison.model import Comparison
-from ullage.analysis.weigh.weighing import Machine, Node, Total, Weighing, weigh
+from ullage.analysis.weigh.weighing import Total, WeighedMachine, WeighedNode, Weighing, weigh
 from ullage.analysis.weigh.weights import WeighRequest
 from ullage.common.errors import UllageError
 from ullage.experiments.studies import measured
@@ -17,8 +17,8 @@ from ullage.experiments.studies.base import (
     DerivedCell,
     DerivedRow,
     DerivedTable,
-    Figure,
     Study,
+    StudyFigure,
     StudyPlan,
 )
 from ullage.experiments.studies.cmu_overhead import derived
@@ -102,20 +102,20 @@ class CmuOverhead(Study):
 
 def _of(
     published: derived.Published, guest: str, resource: Resource, parameters: Mapping[str, Any]
-) -> Figure:
+) -> StudyFigure:
     """What was published for a setting."""
     threads = str(parameters.get("threads"))
     try:
         if resource == "cpu":
-            return Figure(value=published.cpu_ratio(guest, threads))
+            return StudyFigure(value=published.cpu_ratio(guest, threads))
         if resource == "memory":
             block = str(int(parameters["block_size"]) // 1024)
-            return Figure(value=published.memory_ratio(guest, threads, block))
+            return StudyFigure(value=published.memory_ratio(guest, threads, block))
         if resource == "disk":
-            return Figure(value=published.disk_ratio(guest, threads))
-        return Figure(value=published.network_ratio(guest, _PLACEMENTS[parameters["peer"]]))
+            return StudyFigure(value=published.disk_ratio(guest, threads))
+        return StudyFigure(value=published.network_ratio(guest, _PLACEMENTS[parameters["peer"]]))
     except KeyError:
-        return Figure(value=None, why="nothing was published for this setting")
+        return StudyFigure(value=None, why="nothing was published for this setting")
 
 
 def _weighed(run: measured.StudiedRun, published: derived.Published) -> tuple[DerivedTable, ...]:
@@ -134,8 +134,8 @@ def _machines(weighing: Weighing, published: derived.Published, run: Path) -> De
         DerivedRow(
             label=f"{guest} there",
             cells=(
-                Figure(value=published.overhead(guest)),
-                *(Figure(value=published.ratios(guest)[resource]) for resource in WEIGHTS),
+                StudyFigure(value=published.overhead(guest)),
+                *(StudyFigure(value=published.ratios(guest)[resource]) for resource in WEIGHTS),
             ),
         )
         for guest in GUESTS
@@ -155,7 +155,7 @@ def _machines(weighing: Weighing, published: derived.Published, run: Path) -> De
     )
 
 
-def _machine(machine: Machine) -> DerivedRow:
+def _machine(machine: WeighedMachine) -> DerivedRow:
     parts = {part.resource: part.total for part in machine.parts}
     return DerivedRow(
         label=words.name(machine.label, emulated=machine.emulated, unequal=machine.unequal),
@@ -178,18 +178,18 @@ def _nodes(weighing: Weighing) -> DerivedTable:
     )
 
 
-def _node(node: Node) -> DerivedRow:
+def _node(node: WeighedNode) -> DerivedRow:
     instances = sum(part.copies for part in node.parts if part.resource == node.parts[0].resource)
     return DerivedRow(
         label=node.name,
-        cells=(_total(node.total), _total(node.mean), Figure(value=float(instances))),
+        cells=(_total(node.total), _total(node.mean), StudyFigure(value=float(instances))),
     )
 
 
-def _total(total: Total) -> Figure:
+def _total(total: Total) -> StudyFigure:
     if total.interval is None:
-        return Figure(value=total.overhead, why="one block has no spread")
-    return Figure(value=total.overhead, low=total.interval.low, high=total.interval.high)
+        return StudyFigure(value=total.overhead, why="one block has no spread")
+    return StudyFigure(value=total.overhead, low=total.interval.low, high=total.interval.high)
 
 
 def _unweighed(error: UllageError) -> DerivedTable:

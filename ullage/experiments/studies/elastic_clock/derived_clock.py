@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedRow,
+    DerivedTable,
+    Read,
+    StudyFigure,
+)
 
 COST_RATIOS: Final = {("rvec", "tsc"): "1.63", ("rvec", "monotonic"): "0.73"}
 """As printed: clock over clock."""
@@ -31,14 +38,14 @@ def _cost(rows: CsvRows) -> DerivedTable:
     """S4.8: what one read costs, over the counter's and the kernel's clock."""
     bases = ("tsc", "monotonic")
 
-    def cells(row: dict[str, str]) -> tuple[Figure, ...]:
+    def cells(row: dict[str, str]) -> tuple[StudyFigure, ...]:
         clock = row["clock"]
         ratios = (
-            Figure(value=cost_ratio(rows, clock, base), printed=COST_RATIOS.get((clock, base)))
+            StudyFigure(value=cost_ratio(rows, clock, base), printed=COST_RATIOS.get((clock, base)))
             for base in bases
         )
-        varies = Figure(value=100 * float(row["stddev_ns"]) / float(row["mean_ns"]))
-        return (Figure(value=float(row["mean_ns"])), *ratios, varies)
+        varies = StudyFigure(value=100 * float(row["stddev_ns"]) / float(row["mean_ns"]))
+        return (StudyFigure(value=float(row["mean_ns"])), *ratios, varies)
 
     return DerivedTable(
         key="clock-cost",
@@ -62,18 +69,18 @@ def _corrections(rows: CsvRows) -> DerivedTable:
     """S4.12: how far NTP moved the clock at each poll, and the rate that this would be."""
     mean = {row["interval_s"]: float(row["mean_adjustment_us"]) for row in rows}
 
-    def cells(row: dict[str, str]) -> tuple[Figure, ...]:
+    def cells(row: dict[str, str]) -> tuple[StudyFigure, ...]:
         seconds = float(row["interval_s"])
         mean_us, spread = mean[row["interval_s"]], float(row["stddev_us"])
         ppm = (
-            Figure(value=mean_us / seconds)
+            StudyFigure(value=mean_us / seconds)
             if seconds
-            else Figure(value=None, why="no time between")
+            else StudyFigure(value=None, why="no time between")
         )
         return (
-            Figure(value=mean_us),
-            Figure(value=mean_us / mean["0"]),
-            Figure(value=100 * spread / mean_us),
+            StudyFigure(value=mean_us),
+            StudyFigure(value=mean_us / mean["0"]),
+            StudyFigure(value=100 * spread / mean_us),
             ppm,
         )
 
@@ -100,16 +107,20 @@ def _corrections(rows: CsvRows) -> DerivedTable:
 def _ocean(rows: CsvRows) -> DerivedTable:
     """S4.11: the time of the ocean program with NTP and with the global clock."""
 
-    def cells(row: dict[str, str]) -> tuple[Figure, ...]:
+    def cells(row: dict[str, str]) -> tuple[StudyFigure, ...]:
         if not row["rgap_s"]:
             gone = "neither time is published, only their difference"
-            missing = Figure(value=None, why=gone)
-            return (missing, missing, Figure(value=None, printed=row["difference_s"], why=gone))
+            missing = StudyFigure(value=None, why=gone)
+            return (
+                missing,
+                missing,
+                StudyFigure(value=None, printed=row["difference_s"], why=gone),
+            )
         rgap, ntp = float(row["rgap_s"]), float(row["ntp_s"])
         return (
-            Figure(value=ntp / rgap),
-            Figure(value=100 * (ntp - rgap) / rgap),
-            Figure(value=ntp - rgap, printed=row["difference_s"]),
+            StudyFigure(value=ntp / rgap),
+            StudyFigure(value=100 * (ntp - rgap) / rgap),
+            StudyFigure(value=ntp - rgap, printed=row["difference_s"]),
         )
 
     return DerivedTable(
@@ -135,10 +146,10 @@ def _speedup(rows: CsvRows) -> DerivedTable:
     timed = [row for row in rows if row["rgap_s"]]
     first = timed[0]
 
-    def cells(row: dict[str, str]) -> tuple[Figure, ...]:
+    def cells(row: dict[str, str]) -> tuple[StudyFigure, ...]:
         more = float(row["mpi_processes"]) / float(first["mpi_processes"])
         ups = [float(first[clock]) / float(row[clock]) for clock in ("rgap_s", "ntp_s")]
-        return (*(Figure(value=up) for up in ups), Figure(value=100 * ups[0] / more))
+        return (*(StudyFigure(value=up) for up in ups), StudyFigure(value=100 * ups[0] / more))
 
     return DerivedTable(
         key="clock-pop-speedup",

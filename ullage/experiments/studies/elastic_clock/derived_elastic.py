@@ -11,8 +11,8 @@ from ullage.experiments.studies.base import (
     CsvRows,
     DerivedRow,
     DerivedTable,
-    Figure,
     Read,
+    StudyFigure,
     decimals,
     number,
 )
@@ -44,14 +44,14 @@ def tables(read: Read) -> tuple[DerivedTable, ...]:
 def _bandwidth(rows: CsvRows) -> DerivedTable:
     """S4.1: clients × bitrate, all streams of the host together."""
 
-    def cells(row: dict[str, str]) -> tuple[Figure, ...]:
+    def cells(row: dict[str, str]) -> tuple[StudyFigure, ...]:
         clients = float(row["vms"]) * float(row["clients_per_vm"])
         total = clients * float(row["stream_Mbps"])
         full = math.isclose(total, number(CEILING_MBPS))
         return (
-            Figure(value=clients, printed=row["clients_total"]),
-            Figure(value=total, printed=CEILING_MBPS if full else None),
-            Figure(value=100 * total / number(CEILING_MBPS)),
+            StudyFigure(value=clients, printed=row["clients_total"]),
+            StudyFigure(value=total, printed=CEILING_MBPS if full else None),
+            StudyFigure(value=100 * total / number(CEILING_MBPS)),
         )
 
     return DerivedTable(
@@ -106,45 +106,47 @@ def _allocation(rows: CsvRows) -> DerivedTable:
     )
 
 
-def mean_of(row: dict[str, str]) -> Figure:
+def mean_of(row: dict[str, str]) -> StudyFigure:
     """A mean with its interval by Student's t."""
     mean, n = float(row["mean_s"]), int(row["runs"])
     half = t_quantile(0.5 + CONFIDENCE / 2, n - 1) * float(row["stddev_s"]) / math.sqrt(n)
-    return Figure(value=mean, low=mean - half, high=mean + half)
+    return StudyFigure(value=mean, low=mean - half, high=mean + half)
 
 
-def ratio_of(row: dict[str, str], over: dict[str, str]) -> Figure:
+def ratio_of(row: dict[str, str], over: dict[str, str]) -> StudyFigure:
     """Ratio of two means with Fieller's interval (1954, J. R. Stat. Soc. B 16:175), of summaries.
 
     The two were measured apart, so their errors are independent; degrees of freedom are those of
     the smaller sample, which is to the safe side of Welch–Satterthwaite.
     """
     if row is over:
-        return Figure(value=1.0)
+        return StudyFigure(value=1.0)
     a, b = float(row["mean_s"]), float(over["mean_s"])
     n, m = int(row["runs"]), int(over["runs"])
     spread_a, spread_b = float(row["stddev_s"]) ** 2 / n, float(over["stddev_s"]) ** 2 / m
     t = t_quantile(0.5 + CONFIDENCE / 2, min(n, m) - 1)
     g = t * t * spread_b / (b * b)
     if g >= 1:
-        return Figure(value=a / b, why="the mean below the line is not clear of 0")
+        return StudyFigure(value=a / b, why="the mean below the line is not clear of 0")
     half = t * math.sqrt(spread_a * (1 - g) + (a / b) ** 2 * spread_b) / b
-    return Figure(value=a / b, low=(a / b - half) / (1 - g), high=(a / b + half) / (1 - g))
+    return StudyFigure(value=a / b, low=(a / b - half) / (1 - g), high=(a / b + half) / (1 - g))
 
 
 def _blocked(rows: CsvRows) -> DerivedTable:
     """S4.4: PcBl = blocked / requests, of the means over the runs."""
 
-    def cells(row: dict[str, str]) -> tuple[Figure, ...]:
+    def cells(row: dict[str, str]) -> tuple[StudyFigure, ...]:
         requests, mean = float(row["requests_received_mean"]), float(row["blocked_mean"])
         least, most = int(row["blocked_best"]), int(row["blocked_worst"])
         inside = least <= mean <= most
-        agrees = Figure(value=100 * mean / requests, printed=row["blocked_pct"])
+        agrees = StudyFigure(value=100 * mean / requests, printed=row["blocked_pct"])
         return (
             agrees if agrees.agrees else agrees.model_copy(update={"why": _SHIFTED}),
-            Figure(value=mean),
-            Figure(value=float(least), why="" if inside else f"the mean {mean:g} lies below it"),
-            Figure(value=float(most)),
+            StudyFigure(value=mean),
+            StudyFigure(
+                value=float(least), why="" if inside else f"the mean {mean:g} lies below it"
+            ),
+            StudyFigure(value=float(most)),
         )
 
     return DerivedTable(
@@ -213,14 +215,14 @@ def _possible(row: dict[str, str]) -> DerivedRow:
     mean = float(row["blocked_mean"])
     if not whole(mean * RUNS):
         mean = round(float(row["blocked_pct"]) / 100 * requests * RUNS) / RUNS
-    nearest = Figure(value=nearest_deviation(mean, number(printed), RUNS), printed=printed)
+    nearest = StudyFigure(value=nearest_deviation(mean, number(printed), RUNS), printed=printed)
     if not nearest.agrees:
         why = f"no {RUNS} whole numbers with the mean {mean:g} deviate by {printed}"
         nearest = nearest.model_copy(update={"why": why})
     elif not spread_fits(row):
         why = f"{RUNS} numbers from the best run to the worst deviate by more"
         nearest = nearest.model_copy(update={"why": why})
-    return DerivedRow(label=label(row), cells=(Figure(value=mean), nearest))
+    return DerivedRow(label=label(row), cells=(StudyFigure(value=mean), nearest))
 
 
 def whole(value: float) -> bool:
@@ -257,14 +259,14 @@ def _watts() -> DerivedTable:
         DerivedRow(
             label=load_name,
             cells=(
-                Figure(value=number(load)),
-                Figure(value=number(load) / 100 * RATING_W, printed=watts),
+                StudyFigure(value=number(load)),
+                StudyFigure(value=number(load) / 100 * RATING_W, printed=watts),
             ),
         )
         for load_name, load, watts in LOADS
     ]
     busy, idle = (number(load) / 100 * RATING_W for _, load, _ in LOADS)
-    rows.append(DerivedRow(label="above idle", cells=("", Figure(value=busy - idle))))
+    rows.append(DerivedRow(label="above idle", cells=("", StudyFigure(value=busy - idle))))
     return DerivedTable(
         key="watts",
         caption="Power of the host, from the load of its power supply",

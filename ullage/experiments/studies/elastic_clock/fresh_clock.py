@@ -16,8 +16,8 @@ from ullage.experiments.studies.base import (
     DerivedCell,
     DerivedRow,
     DerivedTable,
-    Figure,
     Read,
+    StudyFigure,
 )
 from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio
 
@@ -38,10 +38,10 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     ]
 
 
-def _figure(interval: MedianInterval | None, scale: float = 1.0) -> Figure:
+def _figure(interval: MedianInterval | None, scale: float = 1.0) -> StudyFigure:
     if interval is None:
-        return Figure(value=None, why="not measured here")
-    return Figure(
+        return StudyFigure(value=None, why="not measured here")
+    return StudyFigure(
         value=interval.median / scale, low=interval.low / scale, high=interval.high / scale
     )
 
@@ -49,10 +49,10 @@ def _figure(interval: MedianInterval | None, scale: float = 1.0) -> Figure:
 def _cost(report: CostReport, published: CsvRows) -> DerivedTable:
     """S4.8: ratios of the same round, beside the published ones."""
 
-    def published_ratio(clock: ClockReader, over: ClockReader) -> Figure:
+    def published_ratio(clock: ClockReader, over: ClockReader) -> StudyFigure:
         if clock not in _THERE:
-            return Figure(value=None, why="no such clock was published")
-        return Figure(value=cost_ratio(published, _THERE[clock], _THERE[over]))
+            return StudyFigure(value=None, why="no such clock was published")
+        return StudyFigure(value=cost_ratio(published, _THERE[clock], _THERE[over]))
 
     def cells(cost: ReadCost) -> tuple[DerivedCell, ...]:
         ratios = {ratio.over: ratio.ratio for ratio in cost.ratios}
@@ -96,11 +96,11 @@ def _precision(report: CheckReport) -> DerivedTable:
             DerivedRow(
                 label=f"{view.NAMES[elapsed.clock]}, {placed.placement.replace('-', ' ')}",
                 cells=(
-                    Figure(value=elapsed.durations.p50_ns)
+                    StudyFigure(value=elapsed.durations.p50_ns)
                     if elapsed.durations
-                    else Figure(value=None, why="no duration was measured"),
-                    Figure(value=float(elapsed.zero)),
-                    Figure(value=float(elapsed.backward)),
+                    else StudyFigure(value=None, why="no duration was measured"),
+                    StudyFigure(value=float(elapsed.zero)),
+                    StudyFigure(value=float(elapsed.backward)),
                 ),
             )
             for placed in ecp.placements
@@ -124,9 +124,9 @@ def _scaling(report: ScalingReport) -> DerivedTable:
                 DerivedRow(
                     label=f"{stage.name}, {name(real.topology)}, {real.nodes} real",
                     cells=(
-                        Figure(value=sum(real.elapsed_ns) / len(real.elapsed_ns) / 1e6),
-                        Figure(value=sum(real.messages) / len(real.messages)),
-                        Figure(value=max(real.hard_ns) / 1e3),
+                        StudyFigure(value=sum(real.elapsed_ns) / len(real.elapsed_ns) / 1e6),
+                        StudyFigure(value=sum(real.messages) / len(real.messages)),
+                        StudyFigure(value=max(real.hard_ns) / 1e3),
                     ),
                 )
             )
@@ -167,13 +167,13 @@ def _ntp(report: NtpReport, published: CsvRows) -> DerivedTable:
 
     def cells(asked_s: float, mean_ns: float | None) -> tuple[DerivedCell, ...]:
         ours = (
-            Figure(value=None, why="chrony made no correction that counts")
+            StudyFigure(value=None, why="chrony made no correction that counts")
             if mean_ns is None
-            else Figure(value=mean_ns / 1e3)
+            else StudyFigure(value=mean_ns / 1e3)
         )
         if asked_s not in published_us:
-            return (ours, Figure(value=None, why="nothing was published for this interval"))
-        return (ours, Figure(value=published_us[asked_s]))
+            return (ours, StudyFigure(value=None, why="nothing was published for this interval"))
+        return (ours, StudyFigure(value=published_us[asked_s]))
 
     return DerivedTable(
         key="clock-ntp-fresh",

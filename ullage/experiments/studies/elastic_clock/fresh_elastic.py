@@ -17,8 +17,8 @@ from ullage.experiments.studies.base import (
     DerivedCell,
     DerivedRow,
     DerivedTable,
-    Figure,
     Read,
+    StudyFigure,
 )
 
 SHOWN: Final = (
@@ -81,18 +81,18 @@ def _row(environment: EnvironmentSummary, published: dict[str, float]) -> Derive
         label=environment.label,
         cells=(
             *(_estimate(environment, metric, factor) for metric, factor, _ in SHOWN),
-            Figure(value=blocked, why="" if blocked else "nothing was published for it"),
+            StudyFigure(value=blocked, why="" if blocked else "nothing was published for it"),
         ),
     )
 
 
-def _estimate(environment: EnvironmentSummary, metric: str, factor: float) -> Figure:
+def _estimate(environment: EnvironmentSummary, metric: str, factor: float) -> StudyFigure:
     estimate = environment.estimate(metric)
     if estimate is None:
-        return Figure(value=None, why="no repetition has a figure of it")
+        return StudyFigure(value=None, why="no repetition has a figure of it")
     if estimate.low is None or estimate.high is None:
-        return Figure(value=factor * estimate.estimate, why=estimate.why)
-    return Figure(
+        return StudyFigure(value=factor * estimate.estimate, why=estimate.why)
+    return StudyFigure(
         value=factor * estimate.estimate, low=factor * estimate.low, high=factor * estimate.high
     )
 
@@ -125,7 +125,7 @@ def _effect(c: Contrast) -> tuple[DerivedCell, DerivedCell]:
     """A ratio in one column, a difference of shares in the other."""
     factor = 1.0 if c.kind == "ratio" else 100.0
     bounded = c.low is not None and c.high is not None
-    figure = Figure(
+    figure = StudyFigure(
         value=None if c.estimate is None else factor * c.estimate,
         low=factor * c.low if bounded and c.low is not None else None,
         high=factor * c.high if bounded and c.high is not None else None,

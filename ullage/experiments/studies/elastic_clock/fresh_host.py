@@ -13,8 +13,8 @@ from ullage.experiments.studies.base import (
     DerivedCell,
     DerivedRow,
     DerivedTable,
-    Figure,
     Read,
+    StudyFigure,
 )
 from ullage.experiments.studies.elastic_clock.derived_elastic import mean_of
 
@@ -72,8 +72,8 @@ def _published_columns(run: measured.StudiedRun, read: Read) -> measured.Publish
     def cells(c: Comparison) -> tuple[DerivedCell, ...]:
         technique = _THERE.get(providers[c.environment])
         if c.metric != "viewers" or technique is None:
-            return (Figure(value=None, why="nothing was published that could be compared"),)
-        return (Figure(value=clients["native"] / clients[technique]),)
+            return (StudyFigure(value=None, why="nothing was published that could be compared"),)
+        return (StudyFigure(value=clients["native"] / clients[technique]),)
 
     return measured.PublishedColumns((Column(title="one instance there", decimals=3),), cells)
 
@@ -118,13 +118,13 @@ def _row(
     cells = (
         take(of[environment, metric])
         if (environment, metric) in of
-        else Figure(value=None, why="not told by this run")
+        else StudyFigure(value=None, why="not told by this run")
         for metric, _ in PARTS
     )
     return DerivedRow(label=label, cells=tuple(cells))
 
 
 def _published(row: dict[str, str]) -> DerivedRow:
-    gone = Figure(value=None, why="defined there, never reported")
+    gone = StudyFigure(value=None, why="defined there, never reported")
     label = f"{row['hypervisor']} on {row['platform']} there"
     return DerivedRow(label=label, cells=(mean_of(row), gone, gone, gone, gone))

@@ -8,7 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedRow,
+    DerivedTable,
+    Read,
+    StudyFigure,
+)
 
 METER: Final = 0.015
 """The Watts up? PRO is right to ± 1.5 %."""
@@ -106,9 +113,9 @@ def _power(readings: Iterable[MeterReading]) -> DerivedTable:
             DerivedRow(
                 label=m.label,
                 cells=(
-                    Figure(value=m.energy_j),
-                    Figure(value=m.metered_s),
-                    Figure(value=m.mean_w, printed=_PRINTED_W.get((m.test, m.image, m.swap))),
+                    StudyFigure(value=m.energy_j),
+                    StudyFigure(value=m.metered_s),
+                    StudyFigure(value=m.mean_w, printed=_PRINTED_W.get((m.test, m.image, m.swap))),
                     _tested(m.tested_s),
                     _tested(m.tested_s and 100 * (m.metered_s / m.tested_s - 1)),
                 ),
@@ -122,8 +129,8 @@ def _power(readings: Iterable[MeterReading]) -> DerivedTable:
     )
 
 
-def _tested(value: float | None) -> Figure:
-    return Figure(value=value, why="" if value is not None else "not published")
+def _tested(value: float | None) -> StudyFigure:
+    return StudyFigure(value=value, why="" if value is not None else "not published")
 
 
 def _windows(readings: Iterable[MeterReading]) -> DerivedTable:
@@ -143,10 +150,10 @@ def _windows(readings: Iterable[MeterReading]) -> DerivedTable:
             DerivedRow(
                 label=disks(m.image, m.swap),
                 cells=(
-                    Figure(value=m.energy_j / first.energy_j),
-                    Figure(value=m.metered_s / first.metered_s),
-                    Figure(value=m.mean_w / first.mean_w),
-                    Figure(value=(m.tested_s or 0) / (first.tested_s or 1)),
+                    StudyFigure(value=m.energy_j / first.energy_j),
+                    StudyFigure(value=m.metered_s / first.metered_s),
+                    StudyFigure(value=m.mean_w / first.mean_w),
+                    StudyFigure(value=(m.tested_s or 0) / (first.tested_s or 1)),
                 ),
             )
             for m in web[1:]
@@ -166,7 +173,9 @@ def _correlations(readings: Iterable[MeterReading]) -> DerivedTable:
         window = [m.metered_s for m in of_test]
         power = [m.mean_w for m in of_test]
         cells = (_correlation(energy, window), _correlation(energy, power))
-        rows.append(DerivedRow(label=name, cells=tuple(Figure(value=value) for value in cells)))
+        rows.append(
+            DerivedRow(label=name, cells=tuple(StudyFigure(value=value) for value in cells))
+        )
     return DerivedTable(
         key="correlations",
         caption="What the energy goes with: Pearson's correlation over the four pairs of disks",
@@ -210,19 +219,19 @@ def _bounds(readings: Iterable[MeterReading]) -> DerivedTable:
     )
 
 
-def _bound(m: MeterReading) -> tuple[Figure, ...]:
+def _bound(m: MeterReading) -> tuple[StudyFigure, ...]:
     assert m.tested_s is not None
     assert m.most_w is not None
     low, high = m.mean_w * (1 - METER), m.most_w * (1 + METER)
     of_test = [watts * m.tested_s for watts in (low, high)]
-    per_transaction = Figure(value=None, why="the test has none")
+    per_transaction = StudyFigure(value=None, why="the test has none")
     if m.test == "sysbench_oltp":
         per_transaction = _between(*(joules / 1000 for joules in of_test))
     return (_between(low, high), _between(*(joules / 1e3 for joules in of_test)), per_transaction)
 
 
-def _between(low: float, high: float) -> Figure:
-    return Figure(value=None, low=low, high=high, why="only its bounds are known")
+def _between(low: float, high: float) -> StudyFigure:
+    return StudyFigure(value=None, low=low, high=high, why="only its bounds are known")
 
 
 def _web(rows: CsvRows) -> DerivedTable:
@@ -232,7 +241,7 @@ def _web(rows: CsvRows) -> DerivedTable:
         length = _mean(of_disks, "test_duration_s")
         busy = _mean(of_disks, "cpu_user_s") + _mean(of_disks, "cpu_system_s")
         values = (length, length - pauses, busy / length, _mean(of_disks, "reply_response_ms"))
-        figures = tuple(Figure(value=value) for value in values)
+        figures = tuple(StudyFigure(value=value) for value in values)
         table_rows.append(DerivedRow(label=disks(image, swap), cells=figures))
     return DerivedTable(
         key="web",
@@ -270,7 +279,7 @@ def _oltp(rows: CsvRows) -> DerivedTable:
         done, length = float(row["transactions"]), float(row["total_time_s"])
         again = float(row["deadlocks"])
         values = (done / length, again / done, done / (done + again), length / first_s)
-        figures = tuple(Figure(value=value) for value in values)
+        figures = tuple(StudyFigure(value=value) for value in values)
         table_rows.append(
             DerivedRow(label=disks(row["image_disk"], row["swap_disk"]), cells=figures)
         )
@@ -336,12 +345,12 @@ def _first(rows: CsvRows, processes: str) -> dict[str, str]:
 def _bandwidths(row: dict[str, str], first: dict[str, str]) -> DerivedRow:
     single, write = float(row["b_eff_io_MBps"]), float(row["write_MBps"])
     implied = _scattered(row, 0.0)
-    scattered = Figure(
+    scattered = StudyFigure(
         value=implied, low=_scattered(row, -_ROUNDED), high=_scattered(row, _ROUNDED)
     )
-    against = (Figure(value=float(row[name]) / float(first[name])) for name in _METHODS)
+    against = (StudyFigure(value=float(row[name]) / float(first[name])) for name in _METHODS)
     label = f"{disks(row['image_disk'], row['swap_disk'])}, {row['processes']}"
-    cells = (Figure(value=single), scattered, Figure(value=implied / write), *against)
+    cells = (StudyFigure(value=single), scattered, StudyFigure(value=implied / write), *against)
     return DerivedRow(label=label, cells=cells)
 
 

@@ -12,8 +12,8 @@ from ullage.experiments.studies.base import (
     Column,
     DerivedCell,
     DerivedTable,
-    Figure,
     Study,
+    StudyFigure,
     StudyPlan,
 )
 from ullage.experiments.studies.flash_energy import derived
@@ -71,14 +71,16 @@ class FlashEnergy(Study):
             for row in self.published("flash2012_oltp")
         }
 
-        def published_ratio(c: Comparison, disk: str) -> Figure:
+        def published_ratio(c: Comparison, disk: str) -> StudyFigure:
             base, compared = ("hdd", "hdd"), (disk, "ssd")
             if c.metric in _RATES:
                 column = _RATES[c.metric]
-                return Figure(value=float(rates[base][column]) / float(rates[compared][column]))
+                return StudyFigure(
+                    value=float(rates[base][column]) / float(rates[compared][column])
+                )
             if c.metric == "transactions_per_second":
-                return Figure(value=times[compared] / times[base])
-            return Figure(value=None, why="nothing was published that could be compared")
+                return StudyFigure(value=times[compared] / times[base])
+            return StudyFigure(value=None, why="nothing was published that could be compared")
 
         def cells(c: Comparison) -> tuple[DerivedCell, ...]:
             return tuple(published_ratio(c, disk) for disk, _ in THERE)

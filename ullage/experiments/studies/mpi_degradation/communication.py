@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis.comparison.rounding import share
-from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure
 from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.within import Term, environments, label, product, workloads
 from ullage.runs.records import WorkloadRecord
@@ -119,7 +119,7 @@ def _columns(run: StudiedRun) -> tuple[Column, ...]:
 
 
 def _rows(
-    run: StudiedRun, shares: list[tuple[Figure, KernelByRanks]], *, together: bool
+    run: StudiedRun, shares: list[tuple[StudyFigure, KernelByRanks]], *, together: bool
 ) -> tuple[DerivedRow, ...]:
     return tuple(
         DerivedRow(
@@ -134,7 +134,7 @@ def _label(kernel: KernelByRanks) -> str:
     return f"{kernel.name}, {kernel.ranks} ranks"
 
 
-def communicated(run: StudiedRun, kernel: KernelByRanks) -> Figure:
+def communicated(run: StudiedRun, kernel: KernelByRanks) -> StudyFigure:
     """The share of a kernel's time that is communication, in the baseline; in per cent."""
     baseline = run.analysis.baseline
     efficiency = product(
@@ -149,10 +149,10 @@ def communicated(run: StudiedRun, kernel: KernelByRanks) -> Figure:
         return efficiency
     low = None if efficiency.high is None else 100 * (1 - efficiency.high)
     high = None if efficiency.low is None else 100 * (1 - efficiency.low)
-    return Figure(value=100 * (1 - efficiency.value), low=low, high=high, why=efficiency.why)
+    return StudyFigure(value=100 * (1 - efficiency.value), low=low, high=high, why=efficiency.why)
 
 
-def _slower(run: StudiedRun, kernel: KernelByRanks, key: str, *, together: bool) -> Figure:
+def _slower(run: StudiedRun, kernel: KernelByRanks, key: str, *, together: bool) -> StudyFigure:
     """An environment's time over the baseline's; or that over the same on one rank."""
     baseline = run.analysis.baseline
     terms = [

@@ -13,8 +13,8 @@ from ullage.experiments.studies.base import (
     DerivedCell,
     DerivedRow,
     DerivedTable,
-    Figure,
     Read,
+    StudyFigure,
 )
 from ullage.experiments.studies.measured import StudiedRun
 
@@ -85,16 +85,16 @@ def _count(run: StudiedRun, c: Comparison) -> int:
     return int(run.parameters(c)["count"])
 
 
-def _figure(c: Comparison | None, *, own: bool) -> Figure:
+def _figure(c: Comparison | None, *, own: bool) -> StudyFigure:
     if c is None:
-        return Figure(value=None, why="not in this run")
+        return StudyFigure(value=None, why="not in this run")
     return measured.environment(c) if own else measured.baseline(c)
 
 
 def _published(row: dict[str, str], counts: list[int]) -> DerivedRow:
     def cell(count: int) -> DerivedCell:
         if str(count) == row["instances"]:
-            return Figure(value=float(row["create_s"]))
-        return Figure(value=None, why="not among the published figures")
+            return StudyFigure(value=float(row["create_s"]))
+        return StudyFigure(value=None, why="not among the published figures")
 
     return DerivedRow(label=f"{row['platform']} there, make", cells=tuple(map(cell, counts)))

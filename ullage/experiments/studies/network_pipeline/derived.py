@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, Figure, Read
+from ullage.experiments.studies.base import (
+    Column,
+    CsvRows,
+    DerivedRow,
+    DerivedTable,
+    Read,
+    StudyFigure,
+)
 
 SINGLE, BONDED = "single_link", "bonded_802.3ad"
 _ONE_RUN: Final = (
@@ -30,12 +37,12 @@ def _create(rows: CsvRows) -> DerivedTable:
     """S5.4: time from the request until the last one is there."""
     quickest = min(float(row["create_s"]) for row in rows)
 
-    def cells(row: dict[str, str]) -> tuple[Figure, ...]:
+    def cells(row: dict[str, str]) -> tuple[StudyFigure, ...]:
         seconds = float(row["create_s"])
         return (
-            Figure(value=seconds),
-            Figure(value=seconds / quickest),
-            Figure(value=seconds / float(row["instances"])),
+            StudyFigure(value=seconds),
+            StudyFigure(value=seconds / quickest),
+            StudyFigure(value=seconds / float(row["instances"])),
         )
 
     return DerivedTable(
@@ -68,9 +75,9 @@ def _bonding(of: dict[str, dict[int, float]]) -> DerivedTable:
             DerivedRow(
                 label=str(count),
                 cells=(
-                    Figure(value=bonded / single),
-                    Figure(value=single / bonded),
-                    Figure(value=bonded - single),
+                    StudyFigure(value=bonded / single),
+                    StudyFigure(value=single / bonded),
+                    StudyFigure(value=bonded - single),
                 ),
             )
         )
@@ -97,8 +104,8 @@ def _bonding(of: dict[str, dict[int, float]]) -> DerivedTable:
 def _together(of: dict[str, dict[int, float]]) -> DerivedTable:
     """How much more is done by several at once than by one, in the same time."""
 
-    def gained(network: str, count: int) -> Figure:
-        return Figure(value=count * of[network][1] / of[network][count])
+    def gained(network: str, count: int) -> StudyFigure:
+        return StudyFigure(value=count * of[network][1] / of[network][count])
 
     return DerivedTable(
         key="together",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.analysis.comparison.rounding import share
-from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, Figure
+from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure
 from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.within import Term, environments, label, product, workloads
 from ullage.runs.records import WorkloadRecord
@@ -115,7 +115,7 @@ def bound(run: StudiedRun) -> DerivedTable | None:
     )
 
 
-def _busy(run: StudiedRun, environment: str, record: WorkloadRecord, metric: str) -> Figure:
+def _busy(run: StudiedRun, environment: str, record: WorkloadRecord, metric: str) -> StudyFigure:
     """Seconds of a kind over those of the pipeline, which are its work over its throughput."""
     terms = (
         Term(1, environment, record.key, metric),

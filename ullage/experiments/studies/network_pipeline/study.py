@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.studies import curves, measured
-from ullage.experiments.studies.base import DerivedRow, DerivedTable, Figure, Study, StudyPlan
+from ullage.experiments.studies.base import DerivedRow, DerivedTable, Study, StudyFigure, StudyPlan
 from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.network_pipeline import creating, derived, pipelines
 
@@ -108,7 +108,7 @@ def _files(run: StudiedRun, there_s: dict[str, dict[int, float]]) -> DerivedTabl
     published = tuple(
         DerivedRow(
             label=f"single link there, {count} at once",
-            cells=(Figure(value=t / single_link[1]), "–"),
+            cells=(StudyFigure(value=t / single_link[1]), "–"),
         )
         for count, t in single_link.items()
     )

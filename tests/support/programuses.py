@@ -19,7 +19,7 @@ _STARTS: Final = {"run", "attempt", "Popen", "check_output", "check_call", "crea
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProgramUse:
     """A program, and the line that asks for it."""
 
     program: str
@@ -28,7 +28,7 @@ class Asked:
     place: str
 
 
-def programs(file: Path) -> Iterator[Asked]:
+def programs(file: Path) -> Iterator[ProgramUse]:
     """Every program that a source names where it asks for one, or starts one.
 
     A word that is no program by its letters is none: `run("case")` is another function.
@@ -38,7 +38,7 @@ def programs(file: Path) -> Iterator[Asked]:
             continue
         for word in _words(file, call):
             package = _package(file, call)
-            yield Asked(word, package, f"{_relative(file)}:{call.lineno}")
+            yield ProgramUse(word, package, f"{_relative(file)}:{call.lineno}")
 
 
 def _words(file: Path, call: ast.Call) -> Iterator[str]:

@@ -9,7 +9,7 @@ from benchmarks.statistics.attacks.counts import Struck
 from benchmarks.statistics.attacks.totals import CONSTANT, Paid
 from benchmarks.statistics.table import Share
 
-COVERED, TOLD, PAID = 0.92, 0.8, 0.92
+COVERED, REFUSED, PAID = 0.92, 0.8, 0.92
 BLOCKS = 12
 MEMORY = ("AR 0.5, 12 blocks", "AR 0.5, 30 blocks")
 
@@ -29,8 +29,8 @@ def _memory(struck: dict[str, Struck]) -> Iterator[Figure]:
         yield row(
             f"coverage, {name} in one environment",
             covered,
-            f"at least {COVERED}, or {TOLD} of the rest refused",
-            covered.at_least(COVERED) or warned.value >= TOLD,
+            f"at least {COVERED}, or {REFUSED} of the rest refused",
+            covered.at_least(COVERED) or warned.value >= REFUSED,
             f"{100 * warned.value:.0f} % of the rest are refused or doubted",
         )
 
