@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.statistics import aims, record, run_all, table, tables
+from benchmarks.statistics.attacks.regimes import ATTACKS
 from benchmarks.statistics.run_all import FULL, QUICK, Results
+from benchmarks.statistics.table import Table
 from ullage.common.errors import UllageError
 
 
@@ -20,6 +22,12 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     size.add_argument("--quick", action="store_true", help="few campaigns: a minute or two")
     size.add_argument(
         "--full", action="store_true", help="10,000 campaigns each, of attacks 1,000 (the default)"
+    )
+    size.add_argument(
+        "--attacks", type=int, metavar="N", help="the attacks alone, N campaigns of each"
+    )
+    parser.add_argument(
+        "--only", default="", metavar="WORDS", help="of --attacks: those whose names hold the words"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every count, as JSON")
@@ -36,6 +44,12 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.jobs < 1 or not options.minutes > 0:
         parser.error("--jobs and --minutes must be above 0")
+    if options.attacks is not None and (options.attacks < 1 or options.json):
+        parser.error("--attacks must be above 0, and is printed as tables")
+    if options.only and options.attacks is None:
+        parser.error("--only goes with --attacks")
+    if not any(options.only in attack.name for attack in ATTACKS):
+        parser.error(f"no attack's name holds {options.only!r}")
     return options
 
 
@@ -98,14 +112,23 @@ def main(argv: list[str] | None = None) -> None:
             raise SystemExit(str(error)) from None
         print(f"{turns} turns written to {options.record}")
         return
+    if options.attacks is not None:
+        struck = run_all.attacked(options.attacks, options.only, options.jobs)
+        _print(tables.of_attacks(struck), options.markdown)
+        return
     results = run_all.run(QUICK if options.quick else FULL, options.jobs)
     if options.json:
         json.dump(as_json(results), sys.stdout, indent=1)
         sys.stdout.write("\n")
-    elif options.markdown:
-        sys.stdout.write(table.markdown(tables.tables(results)))
     else:
-        table.show(tables.tables(results))
+        _print(tables.tables(results), options.markdown)
+
+
+def _print(printed: list[Table], markdown: bool) -> None:
+    if markdown:
+        sys.stdout.write(table.markdown(printed))
+    else:
+        table.show(printed)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -159,6 +159,14 @@ class _AATraces:
 
     def __call__(self) -> Null:
         return aa_traces.run(self.trace, self.campaigns, SEED + 2)
+
+
+def attacked(campaigns: int, only: str, jobs: int) -> Results:
+    """The attacks alone whose names hold these words, as `run` would make them."""
+    chosen = [attack for attack in ATTACKS if only in attack.name]
+    tasks = [(attack.name, _Strike(attack, campaigns)) for attack in chosen]
+    struck = [s for s in in_processes(tasks, jobs) if isinstance(s, Struck)]
+    return Results(replace(FULL, attacks=campaigns), struck=struck)
 
 
 def in_processes(tasks: Sequence[tuple[str, Callable[[], object]]], jobs: int) -> list[object]:

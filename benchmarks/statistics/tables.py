@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from benchmarks.figures import Figure
 from benchmarks.statistics import campaign, peers, racing, trial_length
 from benchmarks.statistics.aims import CHANCE, HIGH, LOW, RATE, figures, inside
+from benchmarks.statistics.attacks import asked
 from benchmarks.statistics.attacks import tables as hurting
 from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
 from benchmarks.statistics.design import Plan
@@ -14,7 +18,7 @@ from benchmarks.statistics.table import Share, Table, percent
 
 def tables(results: Results) -> list[Table]:
     return [
-        aimed(results),
+        aimed(figures(results)),
         hurting.attacked(results.struck),
         hurting.unheard(results.struck),
         hurting.doubts(results.struck),
@@ -34,14 +38,21 @@ def tables(results: Results) -> list[Table]:
     ]
 
 
-def aimed(results: Results) -> Table:
+def of_attacks(results: Results) -> list[Table]:
+    """Those of a run of the attacks alone."""
+    struck = results.struck
+    aims = aimed(asked.figures(struck, []))
+    return [aims, hurting.attacked(struck), hurting.unheard(struck), hurting.doubts(struck)]
+
+
+def aimed(figures: Sequence[Figure]) -> Table:
     """The worst of all regimes in each aim."""
     table = Table(
         "Aims",
         ["figure", "value", "chance", "aim", "holds", "where"],
         says="The worst of all regimes in each; `chance` is the Monte-Carlo error.",
     )
-    for figure in figures(results):
+    for figure in figures:
         ends = (figure.low, figure.high)
         chance = " to ".join(f"{end:.4f}" for end in ends if end is not None)
         holds = {True: "yes", False: "no", None: ""}[figure.holds]

@@ -73,6 +73,7 @@ def trial(
     roles: tuple[RoleRecord, ...] = (),
     instance: InstanceClock = SHARED,
     partner: str | None = None,
+    steps: Mapping[str, float] | None = None,
 ) -> Trial:
     """One that went well; blocks are a minute apart."""
     order = int(environment != BASELINE.key)
@@ -95,6 +96,7 @@ def trial(
         roles=roles,
         clocks={"i-0": instance},
         meters=meters or {},
+        steps=dict(steps or {}),
     )
 
 

@@ -32,6 +32,13 @@ def test_drift() -> None:
     assert doubt.message.startswith("The ratio rises during the run (rank correlation with time +")
 
 
+def test_six_blocks_of_many_comparisons_never_drift() -> None:
+    """Two of 720 orders are as straight: not under a level that five comparisons share."""
+    straight = draft(np.exp(0.02 * np.arange(6)), np.ones(6))
+    assert "drift" in doubted(straight, 0.05 / 4)
+    assert "drift" not in doubted(straight, 0.05 / 5)
+
+
 def test_warm_up_of_the_ratio_and_what_it_is_without() -> None:
     x = noisy(16, 0.005)
     x[:2] += 0.3

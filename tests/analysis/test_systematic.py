@@ -113,6 +113,25 @@ def test_what_the_tool_is_known_to_print_counts() -> None:
     assert known > 2.9 * unknown
 
 
+def test_the_digits_that_were_printed_count() -> None:
+    """Means of three whole numbers come in thirds, and are no finer for it; truth 1, as 20.33."""
+    figures = [20.0, 20.0 + 1 / 3, 20.0, 20.0, 20.0 + 1 / 3, 20.0, 20.0, 20.0]
+    printed = {"steps": {"time": 1.0}}
+    unknown = draft(figures, [20.0] * 8)
+    known = draft(figures, [20.0] * 8, mine=printed, theirs=printed)
+    assert systematic(known) > 2.9 * systematic(unknown) > 0
+    assert "native come in steps of 1 s, 5 % of their mean" in components(known)[-1].text
+    assert "coarse" in doubted(known)
+
+
+def test_the_finest_digits_of_either_side_are_the_programs() -> None:
+    """A program that leaves zeros out printed 20 in one trial and 20.35 in another."""
+    mine = [{"steps": {"time": 0.01 if n else 0.1}} for n in range(6)]
+    figures = [20.35, 20.31, 20.42, 20.38, 20.33, 20.36]
+    comparison = draft(figures, [20.0] * 6, fields=mine, theirs={"steps": {"time": 1.0}})
+    assert comparison.steps[0].baseline == pytest.approx(0.01 / 20)
+
+
 def test_a_step_as_large_as_the_figure_leaves_no_ratio() -> None:
     """Half a step is all of it: what was printed as 0.4 ms may have been nothing."""
     figures = [0.4e-3, 0.4e-3, 0.41e-3, 0.4e-3, 0.4e-3, 0.4e-3]

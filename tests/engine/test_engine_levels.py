@@ -233,6 +233,18 @@ def test_iterations_follow_each_other_in_the_same_instance(
         assert began < trial.start_ns < trial.end_ns < ended, "metered once, over all of it"
 
 
+def test_the_finest_last_digit_of_all_iterations_is_kept(tmp_path: Path) -> None:
+    """It prints 1.5, 2.5 and 3.50."""
+    figure = "{took: {unit: ms, better: lower, line: last}}"
+    script = "echo >> n; i=$(wc -l < n); [ $((i % 3)) = 0 ] && echo $i.50 || echo $i.5"
+    work = f"name: command, argv: [sh, -c, '{script}'], metrics: {figure}"
+    outcome, folder = run(tmp_path, [work], blocks=1, extra=THREE)
+    assert (outcome.trials, outcome.failed) == (3, 0)
+    for trial in folder.trials:
+        assert trial.metrics["took"] == pytest.approx(2.5e-3)
+        assert trial.steps == {"took": pytest.approx(1e-5)}
+
+
 def test_one_bad_iteration_is_a_bad_trial(tmp_path: Path) -> None:
     second = 'name: command, argv: ["sh", "-c", "echo >> log; test $(wc -l < log) -ne 2"]'
     _, folder = run(tmp_path, [second], blocks=1, extra=THREE)

@@ -23,12 +23,20 @@ def white(rng: np.random.Generator, shape: Shape) -> Floats:
     return NOISE * rng.standard_normal(shape)
 
 
-def remembering(rng: np.random.Generator, shape: Shape) -> Floats:
-    """First-order, lag-one correlation 0.5."""
-    shocks = white(rng, shape) * math.sqrt(0.75)
-    shocks[..., 0] /= math.sqrt(0.75)
-    filtered: Floats = signal.lfilter([1.0], [1.0, -0.5], shocks, axis=-1)
+def remembering(rng: np.random.Generator, shape: Shape, phi: float = 0.5) -> Floats:
+    """First-order."""
+    shocks = white(rng, shape) * math.sqrt(1 - phi * phi)
+    shocks[..., 0] /= math.sqrt(1 - phi * phi)
+    filtered: Floats = signal.lfilter([1.0], [1.0, -phi], shocks, axis=-1)
     return filtered
+
+
+def remembering_long(rng: np.random.Generator, shape: Shape) -> Floats:
+    return remembering(rng, shape, 0.8)
+
+
+def remembering_twice_as_noisy(rng: np.random.Generator, shape: Shape) -> Floats:
+    return 2 * remembering(rng, shape)
 
 
 def heavy(rng: np.random.Generator, shape: Shape) -> Floats:
@@ -48,11 +56,17 @@ def _covered(environment: Noise, baseline: Noise, comparisons: int, blocks: int)
     return hits / campaigns
 
 
+@pytest.mark.parametrize("noise", [remembering, remembering_twice_as_noisy])
 @pytest.mark.parametrize("blocks", [12, 30])
 @pytest.mark.parametrize("comparisons", [1, 4])
-def test_memory_of_one_environment_is_covered(comparisons: int, blocks: int) -> None:
-    """At least 92 % (with 40,000 campaigns 92.0 to 94.4); the plain t interval has 83 to 85."""
-    assert _covered(remembering, white, comparisons, blocks) >= 0.92 - 3 * 0.0078
+def test_memory_of_one_environment_is_covered(noise: Noise, comparisons: int, blocks: int) -> None:
+    """At least 92 % (the plain t interval has 78 to 86)."""
+    assert _covered(noise, white, comparisons, blocks) >= 0.92 - 3 * 0.0078
+
+
+@pytest.mark.parametrize(("blocks", "least", "most"), [(12, 0.83, 0.91), (30, 0.86, 0.94)])
+def test_a_long_memory_is_seen_too_small(blocks: int, least: float, most: float) -> None:
+    assert least <= _covered(remembering_long, white, 4, blocks) <= most
 
 
 @pytest.mark.parametrize("noise", [white, heavy])
@@ -70,7 +84,7 @@ def test_several_comparisons_cost_an_environment_without_memory_little() -> None
         np.mean([widening(course(x) for x in campaign) for campaign in rng.normal(size=shape)])
         for shape in ((600, 1, 12), (600, 4, 12), (600, 4, 30))
     ]
-    assert mean == pytest.approx([1.38, 1.12, 1.06], abs=0.04)
+    assert mean == pytest.approx([1.55, 1.20, 1.09], abs=0.05)
 
 
 def test_what_both_sides_share_is_no_memory() -> None:

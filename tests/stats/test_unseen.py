@@ -71,6 +71,16 @@ def test_an_environment_of_rare_slow_trials_is_not_called_better(n: int) -> None
     assert verdicts.count("better") / 400 <= 0.05
 
 
+def test_so_few_trials_are_never_called_much_better() -> None:
+    """What 12 blocks of one workload, 12 of four and 30 of four could not have met."""
+    unmet = [math.exp(SlowTrials(n, 0, 0.0).unmet) for n in (12, 48, 120)]
+    assert unmet == pytest.approx([1.166, 1.043, 1.017], abs=0.001)
+    m = moments(math.log(1 / 1.15) + np.random.default_rng(77).normal(0, 0.001, 12))
+    case = FamilyMember(m, p_values(m, MARGIN), None, slow=SlowTrials(12, 0, 0.0))
+    (judgement,) = judge([case], MARGIN, CONFIDENCE)
+    assert (judgement.verdict, judgement.why) == ("inconclusive", "unseen")
+
+
 @pytest.mark.parametrize(("n", "family"), [(12, 10), (12, 30), (30, 10)])
 def test_nor_in_a_family(n: int, family: int) -> None:
     """5 % take 1.5 times as long, in all workloads; any false claim in at most 10 %."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.own_metrics import OwnMetric, read
+from ullage.workloads.own_metrics import OwnMetric, read, steps
 
 
 def metric(**fields: Any) -> OwnMetric:
@@ -20,6 +20,10 @@ def figure(own: OwnMetric, stdout: str = "", stderr: str = "") -> float:
     (value,) = read({"x": own}, Output(0, None, stdout, stderr, 1.0)).values()
     assert isinstance(value, float)
     return value
+
+
+def printed(stdout: str) -> Output:
+    return Output(0, None, stdout, "", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,24 @@ def figure(own: OwnMetric, stdout: str = "", stderr: str = "") -> float:
 )
 def test_where_a_figure_stands(fields: dict[str, Any], stdout: str, expected: float) -> None:
     assert figure(metric(**fields), stdout) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "stdout", "expected"),
+    [
+        ({"regex": "rate ([0-9.]+)"}, "rate 20.35", 0.01),
+        ({"line": "last"}, "20", 1.0),
+        ({"line": "last", "unit": "ms"}, "250.0", 1e-4),
+        ({"line": "last", "unit": "MiB/s"}, "2", float(1 << 20)),
+        ({"json": "$.v"}, '{"v": 17.50}', 0.01),
+        ({"json": "$.v"}, '{"v": "17.5"}', 0.1),
+        ({"json": "$.v"}, '{"v": 17}', 1.0),
+        ({"json": "$.v"}, '{"v": 1.25e-3}', 1e-5),
+    ],
+)
+def test_the_last_digit_is_known(fields: dict[str, Any], stdout: str, expected: float) -> None:
+    told = steps({"x": metric(**fields)}, printed(stdout))
+    assert told == {"x": pytest.approx(expected)}
 
 
 def test_standard_error_has_figures_too() -> None:
@@ -127,6 +149,7 @@ def test_any_output_is_a_figure_or_refused(stdout: str) -> None:
         except InvalidTrialError:
             continue
         assert value == value
+        assert all(s > 0 for s in steps({"x": metric(**fields)}, printed(stdout)).values())
 
 
 def test_a_document_that_is_nested_too_deeply_has_no_figure() -> None:

@@ -8,7 +8,7 @@ is good: `check` of the workload does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -63,6 +63,8 @@ class Attempt:
     """Instance → its own, when there are several."""
     clocks: dict[str, InstanceClock] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, float] = field(default_factory=dict)
+    """Metric → the finest last digit that was printed of it."""
     status: str = "ok"
     reason: Reason | None = None
     _killed: dict[str, int] = field(default_factory=dict)
@@ -120,9 +122,16 @@ class Attempt:
         for number, parts in enumerate(proofs):
             outputs[number] |= {part.task.role: part.output() for part in parts}
         self.figures.append([figures.parse(self.case, of_team) for of_team in outputs])
+        for of_team in outputs:
+            self._note_steps(self.case.workload.steps(self.case.parameters, of_team))
         self.facts = self.case.workload.facts(self.case.parameters, outputs[0])
         for part in self.rounds[-1]:
             part.process = None  # its output is on the disk
+
+    def _note_steps(self, steps: Mapping[str, float]) -> None:
+        """The finest of all instances and iterations counts."""
+        for name, step in steps.items():
+            self.steps[name] = min(step, self.steps.get(name, step))
 
     async def _memory_kills(self) -> dict[str, int]:
         """Instance → how many of its processes were killed for memory, where that matters."""

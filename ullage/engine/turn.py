@@ -233,6 +233,7 @@ def _trial(attempt: Attempt, began: int, epoch_ns: int, readings: Metered) -> Tr
             "metrics": attempt.metrics if ok else {},
             "iterations": attempt.iteration_figures() if ok and attempt.iterations > 1 else (),
             "instances": attempt.instances if ok else {},
+            "steps": attempt.steps if ok else {},
             "facts": attempt.facts,
             "roles": tuple(_record(part, attempt.folder) for part in parts if part.finished),
             "clocks": {} if failed else attempt.clocks,

@@ -23,6 +23,7 @@ from ullage.runs.records import (
 
 Small = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
 """The exit status or the signal of a process."""
+Step = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
 HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
 
@@ -140,6 +141,9 @@ class Trial(Record):
     """The figures of each, when the work was done several times in a row."""
     instances: dict[str, dict[str, Scalar | Curve]] = Field(default={})
     """Instance → its own figures, when there are several."""
+    steps: dict[str, Step] = Field(default={})
+    """Metric → the finest last digit that was printed of it; of tools that always print alike see
+    `Metric.resolution`."""
     facts: dict[str, str] = Field(default={})
     """What the tools told that is no figure: versions, the congestion control in force."""
     roles: tuple[RoleRecord, ...] = ()

@@ -21,7 +21,7 @@ from ullage.stats.interval import sample, t_quantile
 
 LEAST = 12
 """Under so many values memory cannot be told from chance, and nothing is widened."""
-CORRECTED_FOR = 0.6
+CORRECTED_FOR = 0.75
 """Lag-one correlation of the memory whose bias is taken out."""
 _LEVEL = 0.975
 _MOST = 4096

@@ -185,8 +185,9 @@ def judge(
       smaller than the declared margin is not worth a warning, and its interval is printed beside
       the verdict.
     * *worse*, *better*: the t test rejects after the correction, against every copy and the same
-      way, and the estimate is above √(near² + systematic²), near being the length of the interval
-      on the side of 1: with both kinds of uncertainty together the interval still excludes 1.
+      way, and the estimate is above near + systematic, near being the length of the interval on the
+      side of 1: an error of the instruments is the same in all trials, so that the two add up
+      (GUM F.2.4.5) and the interval still excludes 1 wherever the truth lies within both.
       *better* must be so by more than the slow trials that so few trials could not have met
       (`SlowTrials.unmet`). *worse* need not: a rare slow trial that was not met makes an
       environment worse still.
@@ -309,7 +310,7 @@ def _against_difference(case: FamilyMember, first: Against, rules: Rules) -> Why
     unmet = case.slow.unmet if case.slow is not None and first.moments.mean < 0 else None
     for e in case.every:
         estimate, near = abs(e.moments.mean), e.near(rules.alpha)
-        if estimate <= math.hypot(near, case.systematic):
+        if estimate <= near + case.systematic:
             return "systematic" if case.systematic > 0 else "interval-too-wide"
         if unmet is not None and estimate <= near + unmet:
             return "unseen"
@@ -403,7 +404,7 @@ def _claim(case: FamilyMember, m: Moments, n: int, rules: Rules, levels: Levels)
         unseen = case.slow.scaled(n / m.n).unmet / error
 
     def hurdle(u: Floats) -> Floats:
-        beyond = np.maximum(np.hypot(half * u, case.systematic / error), half * u + unseen)
+        beyond = half * u + max(case.systematic / error, unseen)
         return np.maximum(critical * u, beyond)
 
     return Claim(abs(m.mean) / error, hurdle)

@@ -258,6 +258,13 @@ class Workload(ABC, Generic[P]):
         """What the tools told that is no figure but worth keeping: versions, settings in force."""
         return {}
 
+    def steps(self, parameters: P, outputs: Outputs) -> dict[str, float]:
+        """Metric → the last digit that was printed, in the metric's unit, where that may vary.
+
+        What a tool always prints alike is its metric's `resolution`.
+        """
+        return {}
+
 
 class Conducted(Workload[P]):
     """No program runs inside for it: a trial calls `conduct`, and keeps what that returns.

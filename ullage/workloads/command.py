@@ -183,3 +183,6 @@ class OwnCommand(Workload[CommandParameters]):
         if output.usage is not None and output.usage.max_rss_bytes:
             figures["peak_memory"] = float(output.usage.max_rss_bytes)
         return {**figures, **own_metrics.read(parameters.metrics, output)}
+
+    def steps(self, parameters: CommandParameters, outputs: Outputs) -> dict[str, float]:
+        return own_metrics.steps(parameters.metrics, outputs["main"])

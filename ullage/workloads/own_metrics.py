@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, NoReturn
 
@@ -17,9 +17,11 @@ import re2
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from ullage.runs.records import Better, Metric
+from ullage.runs.records import LARGEST, Better, Metric
+from ullage.workloads import printed
 from ullage.workloads.base import Figures, InvalidTrialError, Output
 from ullage.workloads.output import quoted
+from ullage.workloads.printed import JsonNumber
 
 _SCALES: Final = {
     "s": ("s", 1.0),
@@ -44,8 +46,6 @@ _SCALES: Final = {
 }
 """A unit that a program prints → the one that we keep, and how many of it."""
 
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_LONGEST_NUMBER: Final = 64
 _LONGEST_PATTERN: Final = 1000
 
 _QUIET: Final = re2.Options()
@@ -88,6 +88,15 @@ def _unit(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One figure of one trial, in the unit that we keep."""
+
+    value: float
+    step: float | None
+    """Of the last digit that was printed; None beyond all figures."""
+
+
 class OwnMetric(BaseModel):
     """One figure: what it is, and where it stands."""
 
@@ -118,7 +127,11 @@ class OwnMetric(BaseModel):
         "stdout", alias="from", description="where it is printed"
     )
     step: float | None = Field(
-        None, gt=0, lt=1e150, allow_inf_nan=False, description="its last digit, in the unit"
+        None,
+        gt=0,
+        lt=1e150,
+        allow_inf_nan=False,
+        description="where it is coarser than its last digit: its step, in the unit",
     )
 
     @model_validator(mode="after")
@@ -140,13 +153,15 @@ class OwnMetric(BaseModel):
             resolution=None if self.step is None else self.step * scale,
         )
 
-    def read(self, output: Output) -> float:
-        """The figure, in the unit that we keep. InvalidTrialError where there is not just one."""
+    def read(self, output: Output) -> Reading:
+        """InvalidTrialError where there is not just one number."""
         text = output.stdout if self.source == "stdout" else output.stderr
-        value = _number(self._printed(text), self._where()) * _SCALES[self.unit][1]
-        if not math.isfinite(value):
+        value, step = _number(self._printed(text), self._where())
+        scale = _SCALES[self.unit][1]
+        if not math.isfinite(value * scale):
             raise InvalidTrialError(f"{self._where()} is not a finite number")
-        return value
+        scaled = None if step is None else step * scale
+        return Reading(value * scale, scaled if scaled and scaled <= LARGEST else None)
 
     def _where(self) -> str:
         if self.regex is not None:
@@ -183,31 +198,50 @@ OwnMetrics = Mapping[str, OwnMetric]
 
 def read(metrics: OwnMetrics, output: Output) -> Figures:
     """All figures. InvalidTrialError names the metric that is not there."""
-    figures: Figures = {}
+    return {name: reading.value for name, reading in _readings(metrics, output).items()}
+
+
+def steps(metrics: OwnMetrics, output: Output) -> dict[str, float]:
+    """Metric → the last digit that was printed of it."""
+    readings = _readings(metrics, output)
+    return {name: r.step for name, r in readings.items() if r.step is not None}
+
+
+def _readings(metrics: OwnMetrics, output: Output) -> dict[str, Reading]:
+    readings = {}
     for name, metric in metrics.items():
         try:
-            figures[name] = metric.read(output)
+            readings[name] = metric.read(output)
         except InvalidTrialError as error:
             raise InvalidTrialError(f"metric {name}: {error}") from None
-    return figures
+    return readings
 
 
-def _number(value: object, where: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+def _number(value: object, where: str) -> tuple[float, float | None]:
+    """With the step of its last digit."""
+    if isinstance(value, JsonNumber):
+        return value, printed.step(value.text)
+    if isinstance(value, int) and not isinstance(value, bool):
         try:
-            return float(value)
+            return float(value), 1.0
         except OverflowError:
-            return math.inf
+            return math.inf, None
     text = value.strip() if isinstance(value, str) else json.dumps(value)
-    if isinstance(value, str) and len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text):
-        return float(text)
-    raise InvalidTrialError(f"{where} is {quoted(text, 60)}, which is no number")
+    number = printed.number(text) if isinstance(value, str) else None
+    if number is None:
+        raise InvalidTrialError(f"{where} is {quoted(text, 60)}, which is no number")
+    return number, printed.step(text)
 
 
 def _json(text: str, last: str) -> Any:
     for part in (text, last):
         try:
-            return json.loads(part, object_pairs_hook=_object, parse_constant=_constant)
+            return json.loads(
+                part,
+                object_pairs_hook=_object,
+                parse_float=JsonNumber,
+                parse_constant=_constant,
+            )
         except json.JSONDecodeError:
             continue
         except (ValueError, RecursionError) as error:

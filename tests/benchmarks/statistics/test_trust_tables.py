@@ -169,7 +169,27 @@ def test_the_command_prints(
     assert sign in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("wrong", [["--jobs", "0"], ["--minutes", "0"], ["--quick", "--full"]])
+def test_the_attacks_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--attacks", "2", "--only", "AR 0.5, 12", "--jobs", "1", "--markdown"])
+    printed = capsys.readouterr().out
+    assert "| AR 0.5, 12 blocks | 1 | 12 | 2 |" in printed
+    assert "| coverage, AR 0.5, 12 blocks in one environment |" in printed
+    assert "clean, family" not in printed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--jobs", "0"],
+        ["--minutes", "0"],
+        ["--quick", "--full"],
+        ["--quick", "--attacks", "5"],
+        ["--attacks", "0"],
+        ["--attacks", "5", "--json"],
+        ["--only", "AR"],
+        ["--attacks", "5", "--only", "nothing of that name"],
+    ],
+)
 def test_impossible_options_are_refused(wrong: list[str]) -> None:
     with pytest.raises(SystemExit) as error:
         command.main([*wrong, "--record", str(Path("never"))])

@@ -111,9 +111,19 @@ class Draft:
     def steps(self) -> tuple[FigureSteps, ...]:
         """How coarse the figures of both sides are; of a curve at each compared coordinate."""
         places = self.paired.coordinates if self.metric.coordinate else (None,)
-        known = self.metric.resolution or 0.0
+        known = max(self.metric.resolution or 0.0, self._printed)
         mine, theirs = (_figures(trials, self.metric.name) for _, trials in self.sides)
         return tuple(steps(_at(mine, place), _at(theirs, place), known) for place in places)
+
+    @property
+    def _printed(self) -> float:
+        """The finest last digit that any trial printed; 0: none is known.
+
+        The finest, for a program that leaves zeros out prints 20 in one trial and 20.35 in another.
+        """
+        name = self.metric.name
+        trials = [trial for _, of_side in self.sides for trial in of_side]
+        return min((t.steps[name] for t in trials if name in t.steps), default=0.0)
 
     @cached_property
     def log_ratios(self) -> list[float]:

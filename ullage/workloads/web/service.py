@@ -249,6 +249,11 @@ class Service(Workload[ServiceParameters]):
             figures["server_cpu_per_reply"] = served.cpu_s / answers.answered
         return figures
 
+    def steps(self, parameters: ServiceParameters, outputs: Outputs) -> dict[str, float]:
+        if parameters.load is None:
+            return {}
+        return own_metrics.steps(parameters.metrics, outputs["client"])
+
 
 def _client(parameters: ServiceParameters, host: str, context: Context) -> Task:
     if parameters.load is None:
