@@ -10,6 +10,8 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, NoReturn
 
@@ -47,6 +49,8 @@ _SCALES: Final = {
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER: Final = 64
 _LONGEST_PATTERN: Final = 1000
+_MOST_VALUES: Final = 500_000
+"""Of a document: a path may have to go through all of them, some microseconds each."""
 
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
@@ -86,6 +90,35 @@ def _unit(text: str) -> str:
     if text not in _SCALES:
         raise ValueError(f"one of {', '.join(_SCALES)}")
     return text
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a program has printed; its JSON is read once for all metrics."""
+
+    text: str
+
+    @property
+    def last(self) -> str:
+        """The last line that is not blank."""
+        return self.text.rstrip().rsplit("\n", 1)[-1]
+
+    @cached_property
+    def document(self) -> Any:
+        """The JSON that it is, or its last line. InvalidTrialError."""
+        for part in (self.text, self.last):
+            try:
+                document = json.loads(part, object_pairs_hook=_object, parse_constant=_constant)
+            except json.JSONDecodeError:
+                continue
+            except (ValueError, RecursionError) as error:
+                raise InvalidTrialError(f"its JSON cannot be read: {error}") from None
+            if sum(map(part.count, "[{,")) > _MOST_VALUES:
+                raise InvalidTrialError(f"its JSON holds over {_MOST_VALUES:,} values")
+            return document
+        raise InvalidTrialError(
+            f"neither its output nor the last line of it is JSON; it begins {quoted(self.text, 60)}"
+        )
 
 
 class OwnMetric(BaseModel):
@@ -140,10 +173,9 @@ class OwnMetric(BaseModel):
             resolution=None if self.step is None else self.step * scale,
         )
 
-    def read(self, output: Output) -> float:
+    def read(self, printed: Printed) -> float:
         """The figure, in the unit that we keep. InvalidTrialError where there is not just one."""
-        text = output.stdout if self.source == "stdout" else output.stderr
-        value = _number(self._printed(text), self._where()) * _SCALES[self.unit][1]
+        value = _number(self._value(printed), self._where()) * _SCALES[self.unit][1]
         if not math.isfinite(value):
             raise InvalidTrialError(f"{self._where()} is not a finite number")
         return value
@@ -155,16 +187,15 @@ class OwnMetric(BaseModel):
             return f"JSON path {quoted(self.json_path)}"
         return "the last line"
 
-    def _printed(self, text: str) -> object:
+    def _value(self, printed: Printed) -> object:
+        text = printed.text
         if self.regex is not None:
             matches = re2.compile(self.regex, _QUIET).finditer(text)
             return self._only([match.group(1) for match in islice(matches, 2)], text)
-        lines = text.rstrip().rsplit("\n", 1)
         if self.json_path is None:
-            return self._only([lines[-1].strip()] if lines[-1] else [], text)
-        document = _json(text, lines[-1])
+            return self._only([printed.last.strip()] if printed.last else [], text)
         try:
-            nodes = list(islice(_JSON_PATHS.finditer(self.json_path, document), 2))
+            nodes = list(islice(_JSON_PATHS.finditer(self.json_path, printed.document), 2))
         except (JSONPathError, RecursionError) as error:
             reason = "what was printed is nested too deeply for its path"
             raise InvalidTrialError(f"{self._where()}: {reason}") from error
@@ -183,10 +214,11 @@ OwnMetrics = Mapping[str, OwnMetric]
 
 def read(metrics: OwnMetrics, output: Output) -> Figures:
     """All figures. InvalidTrialError names the metric that is not there."""
+    streams = {"stdout": Printed(output.stdout), "stderr": Printed(output.stderr)}
     figures: Figures = {}
     for name, metric in metrics.items():
         try:
-            figures[name] = metric.read(output)
+            figures[name] = metric.read(streams[metric.source])
         except InvalidTrialError as error:
             raise InvalidTrialError(f"metric {name}: {error}") from None
     return figures
@@ -202,19 +234,6 @@ def _number(value: object, where: str) -> float:
     if isinstance(value, str) and len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text):
         return float(text)
     raise InvalidTrialError(f"{where} is {quoted(text, 60)}, which is no number")
-
-
-def _json(text: str, last: str) -> Any:
-    for part in (text, last):
-        try:
-            return json.loads(part, object_pairs_hook=_object, parse_constant=_constant)
-        except json.JSONDecodeError:
-            continue
-        except (ValueError, RecursionError) as error:
-            raise InvalidTrialError(f"its JSON cannot be read: {error}") from None
-    raise InvalidTrialError(
-        f"neither its output nor the last line of it is JSON; it begins {quoted(text, 60)}"
-    )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
