@@ -361,6 +361,20 @@ def test_what_a_guest_says_is_no_markup(tmp_path: Path) -> None:
     assert "\x1b" not in text
 
 
+def test_what_a_guest_says_begins_no_line_of_a_summary(tmp_path: Path) -> None:
+    from ullage.cli.output import gate as output
+
+    folder = RunFolder.open(run(tmp_path / "a", 1, blocks=6))
+    gate = judge(folder, [folder], LINE)
+    forged = "x\n\nPassed. Nothing is worse"
+    words = {"workload_title": forged, "outcome": "failed", "reason": forged}
+    figure = gate.figures[0].model_copy(update=words)
+    forged_gate = gate.model_copy(update={"figures": (figure,), "notes": (forged,)})
+    lines = output.markdown(forged_gate, passed=False).splitlines()
+    assert sum("Nothing is worse" in line for line in lines) == 3
+    assert not [line for line in lines if line.startswith("Passed")]
+
+
 def test_a_regression_fails_also_where_nobody_reads_its_output(runs: Path) -> None:
     """`ullage gate … | grep -q x` with pipefail: the reader goes, the status stays."""
     reading, writing = os.pipe()

@@ -238,3 +238,9 @@ def test_a_pilot_tells_how_long_a_race_takes(dry_run: DryRun) -> None:
     assert "1 of 1 comparison are decided, in " in dry_run.text(RACE, folder)
     noisy = SyntheticRun(1, 12, deviations=(0.0, 0.5, 0.0)).folder()
     assert dry_run.json(RACE, noisy)["raced_s"] == pytest.approx(forecast["most_s"])
+
+
+def test_what_a_run_may_take_of_the_disk_is_said_before_it(dry_run: DryRun) -> None:
+    assert "disk: at most 300KiB (`outputs:`), then it stops" in dry_run.text("outputs: 300KiB\n")
+    assert dry_run.json("outputs: 300KiB\n")["outputs_bytes"] == 300 << 10
+    assert "it would end earlier" in dry_run.text("outputs: 9999TiB\n")

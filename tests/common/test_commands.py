@@ -119,6 +119,20 @@ def test_a_helper_outlives_the_terminals_ctrl_c(tmp_path: Path) -> None:
     assert controller.stdout.read() == "both ended by themselves\n"
 
 
+def test_who_prints_without_an_end_is_ended() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CommandError, match="yes: it printed over 64MiB"):
+        asyncio.run(run(["yes"]))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+
+
+def test_of_a_long_complaint_the_end_is_kept() -> None:
+    complaint = "head -c 100000000 /dev/zero >&2; echo >&2; echo why >&2; exit 1"
+    with pytest.raises(CommandError) as caught:
+        asyncio.run(run(["sh", "-c", complaint]))
+    assert caught.value.reason.endswith("why")
+
+
 def test_the_tail_is_the_last_lines_that_say_something() -> None:
     assert tail("one\n\n two \nthree\n\nfour\n") == "two; three; four"
     assert len(tail("x" * 5000)) == 600

@@ -1,5 +1,6 @@
 """Figures that a program of the user's prints: read where they are, refused where they are not."""
 
+import json
 import time
 from typing import Any
 
@@ -155,3 +156,27 @@ def test_any_output_is_a_figure_or_refused(stdout: str) -> None:
 def test_a_document_that_is_nested_too_deeply_has_no_figure() -> None:
     with pytest.raises(InvalidTrialError):
         figure(metric(json="$..x"), "[" * 400 + "]" * 400)
+
+
+@pytest.mark.parametrize("path", ["$..x", "$..[?@.x > 1]", "$.x"])
+def test_a_document_of_too_many_values_is_not_walked_through(path: str) -> None:
+    """Eight megabytes of empty lists would hold the run for a quarter of a minute a metric."""
+    metrics = {f"m{number}": metric(json=path) for number in range(64)}
+    text = "[" + ",".join(["[]"] * 2_500_000) + "]"
+    start = time.monotonic()
+    with pytest.raises(InvalidTrialError, match="over 500,000 values"):
+        read(metrics, Output(0, None, text, "", 1.0))
+    assert time.monotonic() - start < 30
+
+
+def test_json_is_read_once_for_all_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    def watched(text: str, **_: Any) -> Any:
+        texts.append(text)
+        return {"x": 1}
+
+    monkeypatch.setattr(json, "loads", watched)
+    metrics = {name: metric(json="$.x") for name in "abc"}
+    assert read(metrics, Output(0, None, "{}", "", 1.0)) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert texts == ["{}"]

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from asyncio.subprocess import Process
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from ullage.common import processes
 from ullage.common.errors import COMMAND_FAILED, HOST_MISSING, UllageError
 from ullage.common.packages import install_command
+from ullage.common.quantities import format_bytes
 
 SHARE: Final = 0.1
 """Of the wait, until the next look."""
 SHORTEST_S: Final = 0.001
 """The event loop's own timer is no finer."""
 LONGEST_S: Final = 0.01
+MOST_BYTES: Final = 64 << 20
+"""Of what a program prints: a guest, or a name that it chose, may stand behind it."""
+_PIECE: Final = 1 << 16
 
 
 def poll_interval_s(waited_s: float, longest_s: float = LONGEST_S) -> float:
@@ -77,7 +83,7 @@ async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) 
         raise CommandError(program, None, error.strerror or str(error)) from error
     try:
         async with asyncio.timeout(timeout_s):
-            out, err = await process.communicate(stdin.encode())
+            out, err = await _talk(process, program, stdin.encode())
     except TimeoutError:
         raise CommandError(program, None, f"no answer after {timeout_s:g} s") from None
     finally:
@@ -87,6 +93,40 @@ async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) 
         reason = tail(err.decode(errors="replace")) or f"exit status {process.returncode}"
         raise CommandError(program, process.returncode, reason)
     return out.decode(errors="replace")
+
+
+async def _talk(process: Process, program: str, said: bytes) -> tuple[bytes, bytes]:
+    """As `Process.communicate`, which keeps whatever a program without an end prints."""
+    assert process.stdout is not None and process.stderr is not None
+    _, out, err = await asyncio.gather(
+        _tell(process, said), _all(process.stdout, program), _end(process.stderr)
+    )
+    await process.wait()
+    return out, err
+
+
+async def _tell(process: Process, said: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(said)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _all(stream: asyncio.StreamReader, program: str) -> bytes:
+    data = bytearray()
+    while piece := await stream.read(_PIECE):
+        data += piece
+        if len(data) > MOST_BYTES:
+            raise CommandError(program, None, f"it printed over {format_bytes(MOST_BYTES)}")
+    return bytes(data)
+
+
+async def _end(stream: asyncio.StreamReader) -> bytes:
+    data = b""
+    while piece := await stream.read(_PIECE):
+        data = (data + piece)[-_PIECE:]
+    return data
 
 
 async def attempt(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> bool:

@@ -33,7 +33,8 @@ from ullage.common.text import printable
 from ullage.host import disks, mmdebstrap
 from ullage.host.artifacts import Artifact, stage
 from ullage.host.container_image import archive, source
-from ullage.host.container_image.layers import LayerError, Tree
+from ullage.host.container_image.headers import LayerError
+from ullage.host.container_image.layers import Tree
 from ullage.host.container_image.user import configured
 from ullage.host.disks import DiskFormat
 from ullage.runs.records import ImageConfig, ImageRecord
@@ -216,7 +217,7 @@ async def build(
     lines += await asyncio.to_thread(additions.lines)
     pinned = () if snapshot is None else (snapshot,)
     recipe = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *names, *lines, *pinned))
-    place = cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
+    place = _place(recipe)
     if (place / _FACTS).exists():
         return _load(place)
     await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
@@ -238,13 +239,15 @@ async def from_container(
     try:
         there = await source.find(reference)
         recipe = f"container {_CONTAINER_RECIPE} {there.key}"
-        place = cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
+        place = _place(recipe)
         await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
         lock = place.with_suffix(".lock")
         async with file_lock(lock, lambda: progress("waiting for another build")):
             if not (place / _FACTS).exists():
                 await asyncio.to_thread(_remove_unfinished, place)
                 await _unpack_new(there, place, progress)
+            # A stranger's image may hold programs that make root of whoever runs them here.
+            await asyncio.to_thread(place.chmod, 0o700)
     except LayerError as error:
         reason = printable(str(error), 400)
         raise UllageError(IMAGE_UNREADABLE, reference=reference, reason=reason) from error
@@ -258,13 +261,19 @@ async def from_container(
     return replace(_load(place), reference=reference)
 
 
+def _place(recipe: str) -> Path:
+    """Where the image of that recipe lies."""
+    return cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
+
+
 async def _unpack_new(
     there: source.ImageSource, place: Path, progress: Callable[[str], None]
 ) -> None:
     work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
     try:
         directory = work / "image"
-        (directory / "root").mkdir(parents=True)
+        directory.mkdir(0o700)
+        (directory / "root").mkdir()
         tar = directory / "rootfs.tar"
         progress("taking the image from where it is")
         saved = await there.fetch(work)

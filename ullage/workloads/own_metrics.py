@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, NoReturn
 
@@ -47,6 +48,8 @@ _SCALES: Final = {
 """A unit that a program prints → the one that we keep, and how many of it."""
 
 _LONGEST_PATTERN: Final = 1000
+_MOST_VALUES: Final = 500_000
+"""Of a document: a path may have to go through all of them, some microseconds each."""
 
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
@@ -95,6 +98,40 @@ class Reading:
     value: float
     step: float | None
     """Of the last digit that was printed; None beyond all figures."""
+
+
+@dataclass(frozen=True)
+class Printout:
+    """What a program has printed; its JSON is read once for all metrics."""
+
+    text: str
+
+    @property
+    def last(self) -> str:
+        """The last line that is not blank."""
+        return self.text.rstrip().rsplit("\n", 1)[-1]
+
+    @cached_property
+    def document(self) -> Any:
+        """The JSON that it is, or its last line. InvalidTrialError."""
+        for part in (self.text, self.last):
+            try:
+                document = json.loads(
+                    part,
+                    object_pairs_hook=_object,
+                    parse_float=JsonNumber,
+                    parse_constant=_constant,
+                )
+            except json.JSONDecodeError:
+                continue
+            except (ValueError, RecursionError) as error:
+                raise InvalidTrialError(f"its JSON cannot be read: {error}") from None
+            if sum(map(part.count, "[{,")) > _MOST_VALUES:
+                raise InvalidTrialError(f"its JSON holds over {_MOST_VALUES:,} values")
+            return document
+        raise InvalidTrialError(
+            f"neither its output nor the last line of it is JSON; it begins {quoted(self.text, 60)}"
+        )
 
 
 class OwnMetric(BaseModel):
@@ -153,10 +190,9 @@ class OwnMetric(BaseModel):
             resolution=None if self.step is None else self.step * scale,
         )
 
-    def read(self, output: Output) -> Reading:
+    def read(self, printout: Printout) -> Reading:
         """InvalidTrialError where there is not just one number."""
-        text = output.stdout if self.source == "stdout" else output.stderr
-        value, step = _number(self._printed(text), self._where())
+        value, step = _number(self._value(printout), self._where())
         scale = _SCALES[self.unit][1]
         if not math.isfinite(value * scale):
             raise InvalidTrialError(f"{self._where()} is not a finite number")
@@ -170,16 +206,15 @@ class OwnMetric(BaseModel):
             return f"JSON path {quoted(self.json_path)}"
         return "the last line"
 
-    def _printed(self, text: str) -> object:
+    def _value(self, printout: Printout) -> object:
+        text = printout.text
         if self.regex is not None:
             matches = re2.compile(self.regex, _QUIET).finditer(text)
             return self._only([match.group(1) for match in islice(matches, 2)], text)
-        lines = text.rstrip().rsplit("\n", 1)
         if self.json_path is None:
-            return self._only([lines[-1].strip()] if lines[-1] else [], text)
-        document = _json(text, lines[-1])
+            return self._only([printout.last.strip()] if printout.last else [], text)
         try:
-            nodes = list(islice(_JSON_PATHS.finditer(self.json_path, document), 2))
+            nodes = list(islice(_JSON_PATHS.finditer(self.json_path, printout.document), 2))
         except (JSONPathError, RecursionError) as error:
             reason = "what was printed is nested too deeply for its path"
             raise InvalidTrialError(f"{self._where()}: {reason}") from error
@@ -208,10 +243,11 @@ def steps(metrics: OwnMetrics, output: Output) -> dict[str, float]:
 
 
 def _readings(metrics: OwnMetrics, output: Output) -> dict[str, Reading]:
+    streams = {"stdout": Printout(output.stdout), "stderr": Printout(output.stderr)}
     readings = {}
     for name, metric in metrics.items():
         try:
-            readings[name] = metric.read(output)
+            readings[name] = metric.read(streams[metric.source])
         except InvalidTrialError as error:
             raise InvalidTrialError(f"metric {name}: {error}") from None
     return readings
@@ -231,24 +267,6 @@ def _number(value: object, where: str) -> tuple[float, float | None]:
     if number is None:
         raise InvalidTrialError(f"{where} is {quoted(text, 60)}, which is no number")
     return number, printed.step(text)
-
-
-def _json(text: str, last: str) -> Any:
-    for part in (text, last):
-        try:
-            return json.loads(
-                part,
-                object_pairs_hook=_object,
-                parse_float=JsonNumber,
-                parse_constant=_constant,
-            )
-        except json.JSONDecodeError:
-            continue
-        except (ValueError, RecursionError) as error:
-            raise InvalidTrialError(f"its JSON cannot be read: {error}") from None
-    raise InvalidTrialError(
-        f"neither its output nor the last line of it is JSON; it begins {quoted(text, 60)}"
-    )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

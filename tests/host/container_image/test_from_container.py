@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import re
 import shutil
+import stat
 import subprocess
 import tarfile
 from pathlib import Path
@@ -14,9 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.host.container_image.imagekit import (
+    BUSYBOX,
     Entry,
     busybox,
     configuration,
+    digest,
     lay_out,
     layer,
     save,
@@ -25,6 +29,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.errors.kind import ErrorKind
 from ullage.host import image
+from ullage.host.container_image import archive
 from ullage.host.image import Image
 
 pytestmark = pytest.mark.root
@@ -172,6 +177,61 @@ def test_an_archive_with_a_negative_size(tmp_path: Path, cache: Path) -> None:
     refused(
         f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "has -512 bytes|invalid offset", cache
     )
+
+
+@pytest.mark.parametrize("name", ["index.json", "layer"])
+def test_what_is_no_file_in_a_layout_is_not_waited_for(
+    tmp_path: Path, cache: Path, name: str
+) -> None:
+    data = layer(Entry("x"))
+    place = lay_out(tmp_path / "layout", [data], configuration([data], "amd64"))
+    file = place / (name if "." in name else f"blobs/sha256/{digest(data).partition(':')[2]}")
+    file.unlink()
+    os.mkfifo(file)
+    refused(f"oci:{place}", errors.IMAGE_UNREADABLE, "not a regular file", cache)
+
+
+def test_an_archive_that_is_no_file_is_not_waited_for(tmp_path: Path, cache: Path) -> None:
+    os.mkfifo(tmp_path / "app.tar")
+    refused(f"docker-archive:{tmp_path}/app.tar", errors.IMAGE_UNREADABLE, "no regular file", cache)
+
+
+def test_layers_that_unpack_to_more_than_there_may_be(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousandth of it packed: the end of a tar may be as long as one likes."""
+    monkeypatch.setattr(archive, "MOST_BYTES", 5 << 20)
+    layers = [layer(Entry(name)) + bytes(3 << 20) for name in "ab"]
+    packed = [gzip.compress(data) for data in layers]
+    place = lay_out(tmp_path / "layout", packed, configuration(layers, "amd64"))
+    refused(f"oci:{place}", errors.IMAGE_UNREADABLE, "over 5MiB", cache)
+
+
+def test_layers_leave_others_a_part_of_the_disk(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_LEFT_FREE", 1 << 60)
+    path = save(tmp_path / "app.tar", [busybox()])
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "do not fit on this disk", cache)
+
+
+def test_an_archive_of_members_without_end(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_MOST_MEMBERS", 2)
+    path = save(tmp_path / "app.tar", [busybox()])
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "more than 2 members", cache)
+
+
+def test_nobody_else_runs_what_a_stranger_made_root_s(tmp_path: Path) -> None:
+    """A program of the image that is setuid and root's lies in the cache, on this host's disk."""
+    top = layer(Entry("bin/busybox", BUSYBOX.read_bytes(), mode=0o4755))
+    path = save(tmp_path / "app.tar", [top])
+    built = unpacked(f"docker-archive:{path}")
+    assert (built.root / "bin/busybox").stat().st_mode & stat.S_ISUID
+    assert not built.dir.stat().st_mode & 0o077
+    built.dir.chmod(0o755)  # as an earlier ullage left it
+    assert not unpacked(f"docker-archive:{path}").dir.stat().st_mode & 0o077
 
 
 def test_files_of_a_plan_do_not_leave_the_image_by_a_link_of_another(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.host.container_image.imagekit import Entry, directory, hard_link, layer, link
-from ullage.host.container_image.layers import LayerError, Tree
+from ullage.host.container_image.headers import LayerError
+from ullage.host.container_image.layers import Tree
 
 
 def merged(tmp_path: Path, *layers: bytes) -> dict[str, tarfile.TarInfo]:

@@ -135,6 +135,7 @@ def test_figures_that_are_none(
         b"\xff\xfe",
         b'{"PowerWatts": {"Reading": NaN}}',
         b'{"PowerWatts": {"Reading": 1e999999999}}',
+        b'{"PowerWatts": {"Reading": 1e9999999999999999999999}}',
         b'{"PowerWatts": {"Reading": ' + b"9" * 5000 + b"}}",
         b'{"PowerWatts": 344}',
         b"[" * 100_000,

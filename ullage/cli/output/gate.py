@@ -9,7 +9,7 @@ from rich.table import Table
 from ullage.analysis.comparison import rounding
 from ullage.analysis.gate import Gate, GateFigure
 from ullage.common.console import escape, stderr, stdout
-from ullage.common.text import clean
+from ullage.common.text import clean, one_line
 
 HEAD = ("environment", "workload", "metric", "ratio", "90 % interval", "")
 
@@ -82,8 +82,8 @@ def markdown(gate: Gate, *, passed: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    """What a guest or a plan said is no mark-up."""
-    text = clean(text, 400)
+    """What a guest or a plan said is no mark-up, and no line or row of its own."""
+    text = one_line(clean(text, 400))
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#&!" else c for c in text)
 
 

@@ -17,6 +17,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, BinaryIO, Final, cast
@@ -24,10 +25,16 @@ from typing import IO, Any, BinaryIO, Final, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage.common.faults import first_fault
-from ullage.host.container_image.layers import MOST_BYTES, Header, LayerError
+from ullage.common.quantities import format_bytes
+from ullage.common.regular import open_regular
+from ullage.host.container_image.headers import Header, LayerError
+from ullage.host.container_image.layers import MOST_BYTES
 
 _MOST_JSON: Final = 16 << 20
 _MOST_LAYERS: Final = 1000
+_MOST_MEMBERS: Final = 100_000
+_LEFT_FREE: Final = 1 << 29
+"""Bytes of the disk that no layer may take: others live there too."""
 _MOST_INDICES: Final = 4
 _PIECE: Final = 1 << 20
 _REF_NAME: Final = "org.opencontainers.image.ref.name"
@@ -73,6 +80,7 @@ class Archive:
     def __init__(self, place: Path, tar: tarfile.TarFile | None, tag: str | None) -> None:
         self._place = place
         self._tar = tar
+        self._members = {} if tar is None else _members(tar)
         data, self._layers = self._manifest(tag)
         self.id = f"sha256:{hashlib.sha256(data).hexdigest()}"
         self.configuration = _parsed(data)
@@ -85,16 +93,18 @@ class Archive:
     def layers(self, work: Path) -> Iterator[Path]:
         """Each layer as a tar in `work`, its digest checked."""
         pairs = zip(self._layers, self.configuration.rootfs.diff_ids, strict=True)
+        left = MOST_BYTES
         for number, (name, diff_id) in enumerate(pairs):
             target = work / f"layer-{number}.tar"
             with self._open(name) as packed, target.open("wb") as out:
-                digest = _unpack(packed, out)
+                digest = _unpack(packed, out, left)
+                left -= out.tell()
             if digest != diff_id:
                 raise LayerError(f"layer {number + 1} has the digest {digest}, and not {diff_id}")
             yield target
 
     def _manifest(self, tag: str | None) -> tuple[bytes, list[str]]:
-        if self._tar is not None and self._has("manifest.json"):
+        if "manifest.json" in self._members:
             return self._docker(tag)
         return self._oci(tag)
 
@@ -135,27 +145,42 @@ class Archive:
             raise LayerError(f"its {name} is too long")
         return data
 
-    def _has(self, name: str) -> bool:
-        assert self._tar is not None
-        return name in self._tar.getnames()
-
     def _open(self, name: str) -> IO[bytes]:
         if self._tar is None:
-            return (self._place / name).open("rb")
-        try:
-            member = self._tar.getmember(name)
-            for _ in range(8):
-                if not member.issym():
-                    break
-                # Docker before 25 links to the same layer of another image.
-                name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
-                member = self._tar.getmember(name)
-        except KeyError:
-            raise LayerError(f"it has no {name}") from None
-        file = self._tar.extractfile(member) if member.isreg() and member.size >= 0 else None
+            return open_regular(self._place / name, MOST_BYTES, self._place)
+        member = self._members.get(name)
+        for _ in range(8):
+            if member is None or not member.issym():
+                break
+            # Docker before 25 links to the same layer of another image.
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
+            member = self._members.get(name)
+        if member is None:
+            raise LayerError(f"it has no {name}")
+        file = self._tar.extractfile(member) if member.isreg() else None
         if file is None:
             raise LayerError(f"its {name} is no file")
         return file
+
+
+def _members(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    """By name, of what stands there twice the last."""
+    members = list(islice(tar, _MOST_MEMBERS + 1))
+    if len(members) > _MOST_MEMBERS:
+        raise LayerError(f"it has more than {_MOST_MEMBERS:,} members")
+    return {member.name: member for member in members}
+
+
+_UNREADABLE: Final = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What a word of another kind than is expected ends in."""
 
 
 @contextmanager
@@ -165,11 +190,13 @@ def opened(place: Path, tag: str | None) -> Iterator[Archive]:
         if place.is_dir():
             yield Archive(place, None, tag)
             return
+        if place.exists() and not place.is_file():
+            raise LayerError("it is no regular file")
         with tarfile.open(place, "r:", tarinfo=Header, encoding="utf-8") as tar:
             yield Archive(place, tar, tag)
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise LayerError(str(error)) from error
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise LayerError(f"it cannot be read: {type(error).__name__}: {error}") from error
 
 
@@ -213,14 +240,16 @@ def _parsed(data: bytes) -> Configuration:
         raise LayerError(f"its configuration: {first_fault(error)}") from None
 
 
-def _unpack(packed: IO[bytes], out: BinaryIO) -> str:
-    """Write the layer as it is without compression; its digest."""
+def _unpack(packed: IO[bytes], out: BinaryIO, most: int) -> str:
+    """Write the layer as it is without compression, of so many bytes at most; its digest."""
     digest, size = hashlib.sha256(), 0
     with _unpacked(packed) as plain:
         while piece := plain.read(_PIECE):
             size += len(piece)
-            if size > MOST_BYTES:
-                raise LayerError("a layer is too large")
+            if size > most:
+                raise LayerError(f"its layers have over {format_bytes(MOST_BYTES)}")
+            if shutil.disk_usage(out.fileno()).free < _LEFT_FREE + len(piece):
+                raise LayerError("its layers do not fit on this disk")
             digest.update(piece)
             out.write(piece)
     return f"sha256:{digest.hexdigest()}"

@@ -14,38 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from ullage.host.container_image.headers import Header, LayerError
+
 MOST_ENTRIES: Final = 2_000_000
 MOST_BYTES: Final = 64 << 30
-_MOST_EXTENSION: Final = 1 << 20
+_LONGEST_PATH: Final = 4096
+"""Linux's PATH_MAX."""
+_MOST_WORDS: Final = 256 << 20
+"""Characters of all names and attributes, which are kept in memory."""
+_MOST_STEPS: Final = 100_000_000
+"""From a directory to one below it, or along a link, for all entries together."""
 _MOST_LINKS: Final = 40
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
-_XATTR: Final = "SCHILY.xattr."
-_EXTENSIONS: Final = frozenset(
-    {
-        tarfile.XHDTYPE,
-        tarfile.XGLTYPE,
-        tarfile.SOLARIS_XHDTYPE,
-        tarfile.GNUTYPE_LONGNAME,
-        tarfile.GNUTYPE_LONGLINK,
-    }
-)
 _PIECE: Final = 1 << 20
-
-
-class LayerError(Exception):
-    """A layer that cannot be taken; the text says why."""
-
-
-class Header(tarfile.TarInfo):
-    """tarfile of Python 3.11.2 reads a negative size, and takes any header extension as a whole."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
-        entry = super().frombuf(buf, encoding, errors)
-        if entry.size < 0 or (entry.type in _EXTENSIONS and entry.size > _MOST_EXTENSION):
-            raise LayerError(f"a header says that {entry.name!r} has {entry.size} bytes")
-        return entry
 
 
 @dataclass
@@ -78,21 +60,37 @@ class Tree:
         self.root = _directory()
         self.files = 0
         """Regular files, links and directories that layers brought."""
-        self._bytes = 0
+        self._bytes, self._words, self._steps = 0, 0, 0
 
     def add(self, layer: BinaryIO) -> None:
         """Put a layer on top. LayerError when it is no whole tar, or may not be taken."""
-        entries = list(_entries(layer))
-        self.files += len(entries)
-        self._bytes += sum(entry.size for entry in entries if entry.isreg())
-        if self.files > MOST_ENTRIES or self._bytes > MOST_BYTES:
-            raise LayerError(f"it has {self.files:,} files with {self._bytes:,} bytes")
+        entries = list(self._counted(_entries(layer)))
         marks = [entry for entry in entries if _is_mark(entry)]
         for mark in marks:  # they are about the layers below, wherever in this one they stand
             self._remove(_parts(mark.name))
         for entry in entries:
             if not (_is_mark(entry) or entry.ischr() or entry.isblk()):
                 self._put(entry, layer)
+
+    def _counted(self, entries: Iterator[tarfile.TarInfo]) -> Iterator[tarfile.TarInfo]:
+        """The same, while there are not too many."""
+        for entry in entries:
+            self._count_file()
+            _check_path(entry.name)
+            _check_path(entry.linkname)
+            self._bytes += entry.size if entry.isreg() else 0
+            self._words += len(entry.name) + len(entry.linkname)
+            self._words += sum(len(key) + len(value) for key, value in entry.pax_headers.items())
+            if self._bytes > MOST_BYTES or self._words > _MOST_WORDS:
+                raise LayerError(
+                    f"it has over {self._bytes:,} bytes, or {self._words:,} characters of names"
+                )
+            yield entry
+
+    def _count_file(self) -> None:
+        self.files += 1
+        if self.files > MOST_ENTRIES:
+            raise LayerError(f"it has over {MOST_ENTRIES:,} files")
 
     def find(self, path: str) -> LayerFile | None:
         """What a path leads to, links followed within the root."""
@@ -144,6 +142,7 @@ class Tree:
         todo = [(".", self.root)]
         while todo:
             path, node = todo.pop()
+            _check_path(path)
             yield path, node
             names = sorted(node.children, reverse=True)
             todo += [(f"{path}/{name}", node.children[name]) for name in names]
@@ -188,11 +187,15 @@ class Tree:
         stack, todo, links = [self.root], deque(parts), 0
         while todo:
             name = todo.popleft()
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise LayerError("its paths and links lead about without end")
             if name == "..":
                 del stack[max(1, len(stack) - 1) :]
                 continue
             child = stack[-1].children.get(name)
             if child is None and make:
+                self._count_file()
                 child = stack[-1].children[name] = _directory()
             if child is not None and child.info.issym():
                 links += 1
@@ -216,12 +219,10 @@ def _entries(layer: BinaryIO) -> Iterator[tarfile.TarInfo]:
             fileobj=layer, mode="r:", tarinfo=Header, encoding="utf-8", errors="surrogateescape"
         ) as tar:
             while (entry := tar.next()) is not None:
-                if entry.issparse():
-                    raise LayerError(f"{entry.name!r} is a sparse file")
                 yield entry
             # At a damaged header that is not the first, tarfile ends as if all were read.
             layer.seek(tar.offset)
-    except (tarfile.TarError, ValueError, EOFError) as error:
+    except (tarfile.TarError, ValueError, EOFError, RecursionError) as error:
         raise LayerError(f"a layer is no tar: {error}") from error
     while piece := layer.read(_PIECE):
         if piece.count(0) != len(piece):
@@ -234,6 +235,11 @@ def _parts(path: str) -> list[str]:
     if ".." in words:
         raise LayerError(f"{path!r} leads out of the root")
     return words
+
+
+def _check_path(path: str) -> None:
+    if len(path) > _LONGEST_PATH:
+        raise LayerError(f"the path {path[:80]!r}… is longer than any may be")
 
 
 def _words(path: str) -> list[str]:
@@ -250,10 +256,9 @@ def _copied(info: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
     copy = tarfile.TarInfo(path)
     copy.type, copy.linkname = info.type, info.linkname
     copy.size = info.size if info.isreg() else 0
-    copy.mode, copy.mtime = info.mode & 0o7777, max(0, int(info.mtime))
+    copy.mode, copy.mtime = info.mode & 0o7777, int(info.mtime)
     copy.uid, copy.gid = info.uid, info.gid
-    xattrs = {key: value for key, value in info.pax_headers.items() if key.startswith(_XATTR)}
-    copy.pax_headers = xattrs
+    copy.pax_headers = info.pax_headers
     if info.type in {tarfile.AREGTYPE, tarfile.CONTTYPE}:
         copy.type = tarfile.REGTYPE
     return copy

@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 from ullage.host.container_image.archive import ImageSettings
-from ullage.host.container_image.layers import LayerError, Tree
+from ullage.host.container_image.headers import LayerError
+from ullage.host.container_image.layers import Tree
 from ullage.runs.records import ImageConfig, User
 
 _MOST_DATABASE: Final = 4 << 20

@@ -32,8 +32,8 @@ from ullage.meters.energy.remote import (
 from ullage.runs.readings import Channel
 
 ROOT: Final = "/redfish/v1/"
-MOST_BYTES: Final = 1 << 22
-"""A resource is some kilobytes; what is longer is none."""
+MOST_BYTES: Final = 1 << 19
+"""A resource is some kilobytes; what is much longer is none, and would take the host's time."""
 
 _PATH: Final = re.compile(r"/redfish/v1(/[A-Za-z0-9._~%!$&'()*+,;=:@-]*)*")
 _LEAVES_S: Final = 2.0
@@ -68,7 +68,7 @@ class RedfishService:
             if self._access is not None and not self._headers:
                 self._log_in(self._access)
             with self._ask("GET", path) as response:
-                return _object(response)
+                return resource_of(body(response, MOST_BYTES))
 
     def close(self) -> None:
         """Log out, as far as the service still answers; BMCs have few sessions to give."""
@@ -87,7 +87,8 @@ class RedfishService:
             self._headers = {"Authorization": f"Basic {pair}"}
             return
         with self._ask("GET", ROOT) as response:
-            sessions = link(_object(response).get("Links"), "Sessions")
+            root = resource_of(body(response, MOST_BYTES))
+        sessions = link(root.get("Links"), "Sessions")
         login = json.dumps({"UserName": access.username, "Password": password})
         with self._ask("POST", sessions, login) as response:
             token = response.headers.get("X-Auth-Token", "")
@@ -128,12 +129,11 @@ def _refusal(path: str, response: HTTPResponse) -> FaultError:
     return FaultError(_CODES.get(response.status, "nonsense"), f"{path}: {quoted(status)}")
 
 
-def _object(response: HTTPResponse) -> dict[str, Any]:
+def resource_of(answer: bytes) -> dict[str, Any]:
+    """What an answer says; numbers with a point are `Decimal`. FaultError (nonsense)."""
     try:
-        resource = json.loads(
-            body(response, MOST_BYTES), parse_float=Decimal, parse_constant=_no_number
-        )
-    except (ValueError, RecursionError) as error:
+        resource = json.loads(answer, parse_float=Decimal, parse_constant=_no_number)
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise FaultError("nonsense", f"its answer is no JSON: {quoted(str(error))}") from error
     if not isinstance(resource, dict):
         raise FaultError("nonsense", "its answer is no JSON object")

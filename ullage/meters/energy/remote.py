@@ -29,7 +29,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field
 
-from ullage.common.quantities import Fraction
+from ullage.common.quantities import Fraction, format_bytes
 from ullage.common.text import clean
 from ullage.meters.energy.base import (
     READ_DEADLINE_S,
@@ -386,7 +386,7 @@ def body(response: HTTPResponse, most_bytes: int) -> bytes:
     with web_faults():
         content = response.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise FaultError("nonsense", f"an answer over {most_bytes >> 20} MiB")
+        raise FaultError("nonsense", f"an answer over {format_bytes(most_bytes)}")
     if response.length:
         raise FaultError("nonsense", f"{response.length} bytes of the answer did not come")
     return content

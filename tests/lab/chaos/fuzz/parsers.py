@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +13,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from tests.host.container_image import imagekit
+from ullage.analysis.tables import forms
 from ullage.common.errors import UllageError
 from ullage.common.faults import first_fault
 from ullage.common.sums import BrokenSumError, Chain
@@ -20,6 +24,11 @@ from ullage.environments.agent.frames import FrameError, FrameReader, Message
 from ullage.experiments.elastic.folder import ELASTIC
 from ullage.experiments.studies.clockfile import ClockRecord
 from ullage.host import clock
+from ullage.host.container_image import archive
+from ullage.host.container_image.archive import Settings
+from ullage.host.container_image.headers import LayerError
+from ullage.host.container_image.layers import Tree
+from ullage.host.container_image.user import configured
 from ullage.meters.energy import apcupsd, ipmi, perf, prometheus, redfish, wattsup
 from ullage.meters.energy.base import FaultError
 from ullage.meters.perf import elf
@@ -29,10 +38,19 @@ from ullage.plan import matrix, schema
 from ullage.runs.reader import ORDINARY
 from ullage.workloads import WORKLOADS
 from ullage.workloads.base import InvalidTrialError, Output
+from ullage.workloads.own_metrics import OwnMetric, Printed
 
 T = TypeVar("T")
 
-_REFUSALS: Final = (UllageError, FrameError, FaultError, InvalidTrialError, ValidationError)
+_REFUSALS: Final = (
+    UllageError,
+    FrameError,
+    FaultError,
+    InvalidTrialError,
+    ValidationError,
+    LayerError,
+    archive.ForeignError,
+)
 """Ways to say no. Whatever else a parser raises is a crash."""
 _NOWHERE: Final = Path("/nonexistent")
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {"command": {"argv": ["true"]}}
@@ -138,11 +156,49 @@ def _apcupsd(data: bytes) -> None:
 
 
 def _redfish(data: bytes) -> None:
-    resource: Any = TypeAdapter(dict[str, Any]).validate_json(data)
+    resource = redfish.resource_of(data)
     redfish.link(resource, "Power")
     redfish._energy(resource)
     for modern in (True, False):
         redfish._power(resource, modern)
+
+
+def _image_layer(data: bytes) -> None:
+    """A layer of a container image, merged and written; then whom its program runs as."""
+    tree = Tree()
+    tree.add(io.BytesIO(data))
+    tree.empty_file("ullage", "agent")
+    tree.write(Path(os.devnull))
+    configured(Settings(User="app:more"), tree)
+
+
+def _image(data: bytes) -> None:
+    """An archive of one, up to its layers."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(data)
+        file.flush()
+        with archive.opened(Path(file.name), None) as image:
+            image.configuration.model_dump()
+
+
+_FIGURES: Final = {
+    "path": {"json": "$..results[?@.name == 'x'].mean"},
+    "regex": {"regex": r"(?m)^rate ([0-9.]+)"},
+    "last": {"line": "last"},
+}
+
+
+def _own_metric(place: dict[str, str], data: bytes) -> object:
+    metric = OwnMetric.model_validate({"unit": "ms", "better": "lower", **place})
+    return metric.read(Printed(data.decode("utf-8", "replace")))
+
+
+def _table(data: bytes) -> object:
+    """JSON of another tool, for `ullage compare`."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(data)
+        file.flush()
+        return forms.read(Path(file.name))
 
 
 def _workload(workload: Any, data: bytes) -> None:
@@ -205,10 +261,34 @@ def _parsers() -> Iterator[Parser]:
     yield Parser("wattsup", partial(_text, wattsup._watts), (b"#d,-,18,1234,1,2,3",))
     control = b'{"PowerControl":[{"PowerConsumedWatts":1}],"EnergykWh":{"Reading":1}}'
     yield Parser("redfish", _redfish, (control,))
+    yield from _of_a_users_own()
     for kind in WORKLOADS:
         workload = kind()
         name = f"workload-{workload.name}"
         yield Parser(name, partial(_workload, workload), _printed(workload.name))
+
+
+def _of_a_users_own() -> Iterator[Parser]:
+    """Images, programs and tables that a user brings."""
+    people = imagekit.Entry("etc/passwd", b"app:x:1:2::/home:\n")
+    layer = imagekit.layer(imagekit.Entry("\u00e9/a", b"1", xattrs={"user.a": "x"}), people)
+    yield Parser("image-layer", _image_layer, (layer,))
+    with tempfile.TemporaryDirectory() as place:
+        image = imagekit.save(Path(place) / "image.tar", [], User="app", Env=["A=b"])
+        yield Parser("image", _image, (image.read_bytes(),))
+    printed = b'{"results":[{"name":"x","mean":1.5}]}\nrate 2.5\n7\n'
+    for name, place_of_it in _FIGURES.items():
+        yield Parser(f"own-metric-{name}", partial(_own_metric, place_of_it), (printed,))
+    yield Parser("table-json", _table, _TABLES)
+
+
+_TABLES: Final = (
+    b'{"results":[{"command":"a","times":[1.0,2.0],"exit_codes":[0,1]}]}',
+    b'{"machine_info":{},"benchmarks":[{"fullname":"x","group":"g","stats":{"data":[1.0]}}]}',
+    b'{"context":{},"benchmarks":[{"name":"a","real_time":1.0,"time_unit":"ms"}]}',
+    b'{"session_info":{},"runs":[{"testcases":[{"name":"a","system":"s","result":"fail",'
+    b'"perfvars":[{"name":"v","value":1,"unit":"s"}]}]}]}',
+)
 
 
 def _small_plan() -> bytes:
