@@ -7,6 +7,7 @@ mod faults;
 mod http;
 mod http_exchange;
 mod http_place;
+mod http_request;
 mod http_serve;
 mod icmp;
 mod icmp_packet;
