@@ -12,6 +12,7 @@ mod http_serve;
 mod icmp;
 mod icmp_packet;
 mod listen;
+mod listeners;
 mod needs;
 mod pacing;
 mod processes;

@@ -41,6 +41,12 @@ pub fn below(ancestor: i32) -> io::Result<Vec<Process>> {
     Ok(members)
 }
 
+/// What its program is called, as `ps` has it; `?` when it is gone.
+pub fn name(pid: i32) -> String {
+    let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_else(|_| b"?".into());
+    String::from_utf8_lossy(&comm).trim_end().into()
+}
+
 fn process(pid: i32) -> Option<Process> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse(pid, &String::from_utf8_lossy(&stat))

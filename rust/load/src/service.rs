@@ -22,6 +22,7 @@ use nix::unistd::{Pid, getpid};
 use serde::Serialize;
 
 use crate::http_serve::{BETWEEN, END, PATIENCE, ask};
+use crate::listeners;
 use crate::pacing::positive;
 use crate::processes::{self, Process};
 use ullage_common::failure::{Failure, print_json};
@@ -73,7 +74,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         .into_iter()
         .find(|place| connects(*place));
     if let Some(place) = taken {
-        return Err(Failure::new("cannot start", format!("{place} is taken")));
+        return Err(listeners::taken(place));
     }
     prctl::set_child_subreaper(true).map_err(|error| Failure::new("prctl", error))?;
     let begun = Instant::now();
