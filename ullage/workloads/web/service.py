@@ -105,7 +105,8 @@ SERVER_METRICS: Final = (
         better="lower",
         description="CPU time of all processes of the server over the time that it served: 1 is "
         "one CPU all the time. As the instance's kernel counts it: not that of a hypervisor. "
-        "Absent when it counted none.",
+        "Absent when it counted none, or when one of the processes ignores the end of its children "
+        "(SIGCHLD).",
         part=True,
     ),
     Metric(
@@ -282,7 +283,8 @@ class _Ready(ExactReportPart):
 
 class _Served(ExactReportPart):
     seconds: float = Field(gt=0, lt=1e9)
-    cpu_s: float = Field(ge=0, lt=1e9)
+    cpu_s: float | None = Field(ge=0, lt=1e9)
+    """None: what some of its processes used is not known."""
     peak_bytes: DoubleCount
     processes: int = Field(ge=0, lt=1 << 22)
     ended: str | None
