@@ -108,3 +108,34 @@ def test_a_root_that_can_be_written_in_every_kind_of_environment(
         tmp_path, f"docker-archive:{archive}", CONTAINERS + MACHINE, ", root: writable"
     )
     assert printed == [f"{hashlib.sha256(WRITER).hexdigest()}  -\nword\n"] * 5
+
+
+@pytest.mark.parametrize("root", ["read-only", "writable"])
+def test_docker_runs_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    """`runtime: docker` runs what its own daemon was asked for, as the others have it."""
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    program = WRITER if root == "writable" else b"#!/bin/sh\nsha256sum </go; ! echo >/etc/mark\n"
+    layers = [busybox(), layer(Entry("go", program))]
+    archive = save(tmp_path / "shop.tar", layers, name=NAME, Env=["PATH=/bin"], Entrypoint=["/go"])
+    with daemon(tmp_path):
+        subprocess.run(["docker", "load", "--input", archive], check=True, capture_output=True)
+        inspect = ["docker", "image", "inspect", "--format", "{{.Id}}", NAME]
+        identity = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout
+        others = CONTAINERS + "  docker: {provider: oci, runtime: docker}\n"
+        printed = outputs(tmp_path, NAME, others, f", root: {root}")
+        folder = RunFolder.open(newest_run(tmp_path / "runs"))
+    wrote = "word\n" if root == "writable" else ""
+    assert printed == [f"{hashlib.sha256(program).hexdigest()}  -\n{wrote}"] * 5
+    assert folder.resolved.image is not None
+    assert folder.resolved.image.id == identity.strip()
+    said = {e.key: e.treatments.get("root") for e in folder.resolved.environments}
+    assert said["docker"] == {
+        "read-only": "imported image, read-only",
+        "writable": "a layer of the store's",
+    }.get(root)
+    assert said["system"] == {
+        "read-only": "bind mount, read-only",
+        "writable": "overlayfs over the image",
+    }.get(root)
