@@ -32,6 +32,8 @@ LINT_PACKAGES := clang-format
 ARM_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
 APCUPSD := target/apcupsd
+# Installed, it would be started, and listen.
+REGISTRY := target/docker-registry
 
 .PHONY: help
 help: ## List the targets
@@ -273,3 +275,4 @@ run-packages:
 test-packages: run-packages
 	@scripts/need-packages $(TEST_PACKAGES)
 	@scripts/unpack-package apcupsd $(APCUPSD)
+	@scripts/unpack-package docker-registry $(REGISTRY)

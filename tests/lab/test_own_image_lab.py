@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ NAME = "ullage-lab-own:1"
 PLAN = """\
 name: own
 baseline: native
-image: {{oci: "{reference}"}}
+image: {{oci: "{reference}"{more}}}
 resources: {{cpus: 1, memory: 256MiB}}
 environments:
   native: {{provider: native}}
@@ -56,10 +57,10 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
 
 
-def outputs(tmp_path: Path, reference: str, others: str) -> list[str]:
+def outputs(tmp_path: Path, reference: str, others: str, more: str = "") -> list[str]:
     """What each trial of a run has printed."""
     plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
-    plan.write_text(PLAN.format(reference=reference, others=others))
+    plan.write_text(PLAN.format(reference=reference, others=others, more=more))
     argv = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -89,3 +90,52 @@ def test_from_podman(tmp_path: Path, archive: Path) -> None:
 
 def test_in_a_vm(tmp_path: Path, archive: Path) -> None:
     assert outputs(tmp_path, f"docker-archive:{archive}", MACHINE) == [PRINTED] * 3
+
+
+WRITER = b"""#!/bin/sh
+sha256sum </go; test ! -e /etc/mark && echo word >/etc/mark && rm /go && cat /etc/mark
+"""
+
+
+def test_a_root_that_can_be_written_in_every_kind_of_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each begins with the image's own bytes, though all of them change these."""
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    layers = [busybox(), layer(Entry("go", WRITER))]
+    archive = save(tmp_path / "writer.tar", layers, Env=["PATH=/bin"], Entrypoint=["/go"])
+    printed = outputs(
+        tmp_path, f"docker-archive:{archive}", CONTAINERS + MACHINE, ", root: writable"
+    )
+    assert printed == [f"{hashlib.sha256(WRITER).hexdigest()}  -\nword\n"] * 5
+
+
+@pytest.mark.parametrize("root", ["read-only", "writable"])
+def test_docker_runs_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    """`runtime: docker` runs what its own daemon was asked for, as the others have it."""
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    program = WRITER if root == "writable" else b"#!/bin/sh\nsha256sum </go; ! echo >/etc/mark\n"
+    layers = [busybox(), layer(Entry("go", program))]
+    archive = save(tmp_path / "shop.tar", layers, name=NAME, Env=["PATH=/bin"], Entrypoint=["/go"])
+    with daemon(tmp_path):
+        subprocess.run(["docker", "load", "--input", archive], check=True, capture_output=True)
+        inspect = ["docker", "image", "inspect", "--format", "{{.Id}}", NAME]
+        identity = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout
+        others = CONTAINERS + "  docker: {provider: oci, runtime: docker}\n"
+        printed = outputs(tmp_path, NAME, others, f", root: {root}")
+        folder = RunFolder.open(newest_run(tmp_path / "runs"))
+    wrote = "word\n" if root == "writable" else ""
+    assert printed == [f"{hashlib.sha256(program).hexdigest()}  -\n{wrote}"] * 5
+    assert folder.resolved.image is not None
+    assert folder.resolved.image.id == identity.strip()
+    said = {e.key: e.treatments.get("root") for e in folder.resolved.environments}
+    assert said["docker"] == {
+        "read-only": "imported image, read-only",
+        "writable": "a layer of the store's",
+    }.get(root)
+    assert said["system"] == {
+        "read-only": "bind mount, read-only",
+        "writable": "overlayfs over the image",
+    }.get(root)

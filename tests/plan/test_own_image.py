@@ -55,6 +55,8 @@ def test_no_other_image_has_one(image: str) -> None:
     "image",
     [
         "{}",
+        "{root: read-only}",
+        "{root: writable, packages: [jq], oci: app:1}",
         "{oci: app:1, packages: [jq]}",
         "{oci: -v}",
         "{packages: [--x]}",

@@ -1,8 +1,8 @@
 """`service`: a server of the user's, minded by `ullage-load service`, loaded at a stated rate."""
 
-import os
-import signal
+import socket
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.support.enginekit import run
+from tests.workloads.servicekit import SERVICE, invalid, outputs
 from tests.workloads.web_samples import bent
-from tests.workloads.workload_runs import context_in, finish, free_port, start, wait_until_ready
+from tests.workloads.workload_runs import context_in, free_port
 from ullage.host import binaries
 from ullage.runs.records import ImageConfig
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.web.service import Service, ServiceParameters
-
-SERVICE = Service()
+from ullage.workloads.web.service import ServiceParameters
 
 SERVER = """\
 import http.server, itertools, os, signal, sys, time
@@ -74,27 +73,6 @@ def parameters(folder: Path, manner: str = "well", **fields: Any) -> ServicePara
         {"argv": server(folder, manner, port=port), "port": port, "client": "beside", **usual}
         | fields
     )
-
-
-def outputs(chosen: ServiceParameters, folder: Path) -> dict[str, Output]:
-    """Of one trial, by plain processes of this host."""
-    for name, file in SERVICE.files(chosen).items():
-        (folder / name).symlink_to(file)
-    minder, client = SERVICE.tasks(chosen, context_in(folder, SERVICE, chosen))
-    client = replace(client, cwd=str(folder))
-    process = start(minder, folder)
-    try:
-        wait_until_ready(minder, process, folder)
-        loaded = finish(client, start(client, folder), folder)
-    finally:
-        os.kill(process.pid, signal.SIGTERM)
-    return {"server": finish(minder, process, folder), "client": loaded}
-
-
-def invalid(chosen: ServiceParameters, printed: dict[str, Output]) -> str:
-    with pytest.raises(InvalidTrialError) as refused:
-        SERVICE.check(chosen, printed)
-    return str(refused.value)
 
 
 def test_a_server_that_does_well(tmp_path: Path) -> None:
@@ -215,6 +193,33 @@ def test_why_a_server_does_not_get_ready() -> None:
         f'{late}it has not printed "never said"',
         f"error: the service: not ready within 1 s: nobody listens on port {ports[4]}",
     ]
+
+
+def test_whose_server_would_be_measured_is_said_before_it_starts(tmp_path: Path) -> None:
+    for host, to in (("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "127.0.0.2"), ("::1", "127.0.0.1")):
+        port = free_port()
+        with Popen(["perl", "-e", UNREADY, host, str(port)]) as other:
+            wait_for(host, port)
+            touched = tmp_path / "started"
+            options = ["--address", f"{to}:{port}"]
+            reason = complaint(minded(options, ["touch", str(touched)]))
+            other.kill()
+        place = f"[{host}]" if ":" in host else host
+        by = f"perl (process {other.pid})"
+        assert reason == f"error: cannot start the server: {place}:{port} is taken by {by}"
+        assert not touched.exists()
+
+
+def wait_for(host: str, port: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((host, port), 5).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise AssertionError(f"nobody listens on {host}:{port}")
 
 
 def test_a_server_that_ends_at_once_or_is_not_there() -> None:

@@ -119,10 +119,20 @@ def environment(planned: Environment, matrix: Matrix, fleet: Fleet | None) -> En
         again_of=planned.again_of,
         price=planned.price,
         emulated=provider.emulated,
-        treatments={**provider.treatments(), **provider.data_treatments(), **_neighbour(planned)},
+        treatments={
+            **provider.treatments(),
+            **provider.data_treatments(),
+            **_root(planned, fleet),
+            **_neighbour(planned),
+        },
         nuisances=dict(nuisances(planned, fleet)) if fleet and up else {},
         facts=dict(fleet.first(planned.key).agent.facts) if fleet and up else {},
     )
+
+
+def _root(planned: Environment, fleet: Fleet | None) -> dict[str, str]:
+    writable = fleet is not None and fleet.image is not None and fleet.image.writable
+    return {"root": planned.provider.writable_root()} if writable else {}
 
 
 def _neighbour(planned: Environment) -> dict[str, str]:
@@ -152,7 +162,7 @@ def _fixed(record: Resolved) -> dict[str, object]:
     return {
         **_settings(record, record.baseline),
         "the stop rule": (record.blocks.get("min"), record.blocks.get("until")),
-        "the image": record.image and record.image.digest,
+        "the image": record.image and (record.image.digest, record.image.root),
         **{f"environment {cell.key}": _identity(cell) for cell in record.environments},
         **{f"workload {case.key}": _identity(case) for case in record.workloads},
         **{f"the energy meter {label}": meter for label, meter in _energy_meters(record).items()},

@@ -205,6 +205,10 @@ class Provider(ABC):
         """Memory that an instance may take on the host beside its own; valid after `check`."""
         return 0
 
+    def writable_root(self) -> str:
+        """What holds what an instance writes to its root, where the plan lets it."""
+        return "overlayfs over the image"
+
     def own_copy(self) -> str | None:
         """Why an instance cannot run from a copy of the image of its own; None: it can."""
         return None

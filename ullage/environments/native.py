@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from ullage.common.cleanup import Undo
 from ullage.common.errors import CGROUP_DENIED, CGROUP_MISSING, HOST_NEEDS_ROOT, UllageError
 from ullage.common.quantities import memory_bytes
+from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
     DataOptions,
@@ -79,9 +80,12 @@ class Native(Provider):
                 undo.push(spec.network.release, endpoint)
                 netns, address = endpoint.netns_path, endpoint.address
                 spec.on_stage("addressed", address)
+            argv = enter(spec, group, netns)
+            if spec.image is not None and spec.image.writable:
+                argv += ["--overlay", (await layer.over(spec, spec.image.root, undo)).options]
             spec.on_stage("booting", "")
             agent = await AgentClient.launch(
-                enter(spec, group, netns),
+                argv,
                 deadline_s=_DEADLINE_S,
                 stderr=spec.state_dir / "agent.log",
                 env={**os.environ, "ULLAGE_TAG": spec.tag},

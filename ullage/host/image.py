@@ -53,7 +53,7 @@ _TAR_PATIENCE_S: Final = 600.0
 
 @dataclass(frozen=True)
 class Image:
-    """A built image. Everything that runs from it mounts it read-only."""
+    """A built image. Nothing that runs from it changes it."""
 
     digest: str
     """`sha256:…` of the tar: the same package versions give the same one."""
@@ -73,6 +73,8 @@ class Image:
     id: str | None = None
     """Of that image: the digest of its configuration."""
     config: ImageConfig | None = None
+    writable: bool = False
+    """Each instance may write its root, in a layer of its own; the image stays as it is."""
 
     async def disk(self, format: DiskFormat) -> Path:  # noqa: A002 - the field's word
         """The image as a disk with one ext4 file system, made once. Read-only for all."""
@@ -150,6 +152,7 @@ class Image:
             packages=dict(self.packages),
             hashes=dict(self.hashes),
             snapshot=self.snapshot,
+            root="writable" if self.writable else "read-only",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ullage.host import image
 from ullage.plan.matrix import Matrix, artifacts, packages, require_entry_point
@@ -17,6 +18,13 @@ async def planned_image(
     on_progress gets a few words on each step. Raises what `host.image` does, IMAGE_NO_ENTRY.
     """
     own = plan.image if isinstance(plan.image, OwnImage) else None
+    taken = await _taken(plan, own, matrix, on_progress)
+    return replace(taken, writable=own is not None and own.root == "writable")
+
+
+async def _taken(
+    plan: Plan, own: OwnImage | None, matrix: Matrix, on_progress: Callable[[str], None]
+) -> image.Image:
     if own is not None and own.oci is not None:
         taken = await image.from_container(own.oci, on_progress=on_progress)
         require_entry_point(matrix, taken.record())

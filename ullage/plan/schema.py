@@ -305,6 +305,10 @@ class OwnImage(Fields):
         max_length=100,
         description="commands to run inside, in order, when the image is built; each a list",
     )
+    root: Literal["read-only", "writable"] = Field(
+        "read-only",
+        description="`writable`: programs may write everywhere, in a layer of their instance",
+    )
     oci: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][^\x00-\x1f]{0,999}$",
@@ -315,7 +319,7 @@ class OwnImage(Fields):
     @model_validator(mode="after")
     def _one(self) -> OwnImage:
         more = bool(self.packages or self.files or self.run)
-        if (self.oci is not None) == more:
+        if (self.oci is not None) == more and (more or self.root == "read-only"):
             raise ValueError("either `oci`, or some of `packages`, `files` and `run`")
         return self
 

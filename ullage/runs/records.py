@@ -286,7 +286,8 @@ class ImageRecord(Record):
     """Name → SHA-256 of the `.deb` that it came from."""
     snapshot: str | None = None
     """Address of the archive of one instant; None: what the host's sources had then."""
-    """Debian package → version."""
+    root: Literal["read-only", "writable"] = "read-only"
+    """For the programs of an instance; what they write is in a layer of its own."""
 
 
 class Resolved(Record):

@@ -20,6 +20,8 @@ pub struct Place {
     pub netns: Option<PathBuf>,
     pub hostname: Option<String>,
     pub root: Option<PathBuf>,
+    /// Options of an overlayfs to mount on the root, which can be written then.
+    pub overlay: Option<String>,
     /// Binds and tmpfs, in the order given.
     pub extras: Vec<Extra>,
 }
@@ -40,6 +42,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Place, String> 
             "--netns" => place.netns = Some(value.into()),
             "--hostname" => place.hostname = Some(text()),
             "--root" => place.root = Some(value.into()),
+            "--overlay" => place.overlay = Some(text()),
             "--bind" => place.extras.push(Extra::bind(&text())?),
             "--tmpfs" => place.extras.push(Extra::tmpfs(&text())?),
             _ => return Err(format!("enter: {flag} is no flag of enter")),
@@ -78,7 +81,7 @@ impl Place {
                 .and_then(|_| set_hostname(hostname))
                 .map_err(|error| failed("--hostname", Path::new(hostname), &error))?;
         }
-        root::enter(self.root.as_deref(), &self.extras)
+        root::enter(self.root.as_deref(), self.overlay.as_deref(), &self.extras)
     }
 }
 
@@ -132,6 +135,8 @@ mod tests {
             "/x:/run/x:ro",
             "--root",
             "/image",
+            "--overlay",
+            "lowerdir=/image",
             "--hostname",
             "native-0",
         ])
@@ -153,6 +158,7 @@ mod tests {
             ]
         );
         assert_eq!(place.root, Some("/image".into()));
+        assert_eq!(place.overlay.as_deref(), Some("lowerdir=/image"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! A root directory for `enter`: read-only, in a mount namespace of its own, with the host's /proc,
-//! /sys and /dev, with shared memory of its own and with what the caller binds into it.
+//! A root directory for `enter`: read-only or with a layer over it, in a mount namespace of its
+//! own, with the host's /proc, /sys and /dev, with shared memory of its own and with what the
+//! caller binds into it.
 //!
 //! Sources are opened before the root changes and targets are looked up after it, so a symlink in
 //! an image leads into the image and never to the host.
@@ -67,7 +68,9 @@ impl Extra {
 }
 
 /// Enters `root` (None: stays on the host's) and mounts the extras there.
-pub fn enter(root: Option<&Path>, extras: &[Extra]) -> Result<(), String> {
+///
+/// overlay: options of what is mounted on it; None: it can only be read.
+pub fn enter(root: Option<&Path>, overlay: Option<&str>, extras: &[Extra]) -> Result<(), String> {
     if root.is_none() && extras.is_empty() {
         return Ok(());
     }
@@ -77,7 +80,7 @@ pub fn enter(root: Option<&Path>, extras: &[Extra]) -> Result<(), String> {
         None => mount_extras(extras, &sources),
         Some(root) => {
             let system = ["/sys", "/dev"].map(|path| (path, mounts::place(Path::new(path))));
-            let old = change_root(root)?;
+            let old = change_root(root, overlay)?;
             for (path, source) in system {
                 source
                     .and_then(|source| mounts::bind(&mounts::path_of(&source), Path::new(path)))
@@ -103,12 +106,16 @@ fn open_sources(extras: &[Extra]) -> Result<Vec<OwnedFd>, String> {
         .collect()
 }
 
-/// Makes `root`, read-only and with /proc, our root; a handle on the old one when it can be
-/// detached.
-fn change_root(root: &Path) -> Result<Option<OwnedFd>, String> {
+/// Makes `root`, with /proc, our root; a handle on the old one when it can be detached.
+fn change_root(root: &Path, overlay: Option<&str>) -> Result<Option<OwnedFd>, String> {
     let wrong = |error: io::Error| failed("--root", root, &error);
-    mounts::bind(root, root).map_err(wrong)?;
-    mounts::make_read_only(root).map_err(wrong)?;
+    if let Some(options) = overlay {
+        mounts::mount("overlay", Path::new("overlay"), root, 0, options)
+            .map_err(|error| failed("--overlay on", root, &error))?;
+    } else {
+        mounts::bind(root, root).map_err(wrong)?;
+        mounts::make_read_only(root).map_err(wrong)?;
+    }
     let new = mounts::place(root).map_err(wrong)?;
     let old = mounts::place(Path::new("/")).map_err(wrong)?;
     mounts::place_below(&new, "proc")

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::faults::{Fault, Faults, OF_REQUESTS};
 use crate::http_exchange::{Client, Target};
 use crate::http_place::Bytes;
+use crate::http_request::{self, Ask};
 use crate::needs::{self, Ports};
 use crate::pacing::{self, Lateness, LatenessSummary, Pacer, Schedule, Spacing, positive};
 use crate::times::{Distribution, Times};
@@ -30,6 +31,8 @@ pub struct Options {
     /// The document.
     #[arg(long)]
     path: String,
+    #[command(flatten)]
+    request: http_request::Options,
     /// Its length: its bytes must be those of `place --document`; absent: any bytes will do.
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=1 << 28))]
     bytes: Option<u64>,
@@ -86,6 +89,9 @@ struct Report {
     deadline_s: f64,
     bytes: Option<u64>,
     status: u16,
+    method: String,
+    /// Bytes of the body of each request.
+    body_bytes: usize,
     /// From the start until the last answer, or the last failure.
     seconds: f64,
     due: u64,
@@ -145,14 +151,19 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let document = options.bytes.map(document).transpose()?;
     let target = Target {
         server: options.server,
-        path: options.path.clone(),
+        ask: Ask::new(
+            &options.request,
+            options.server,
+            &options.path,
+            options.close,
+        )?,
         document,
         status: options.status,
         deadline: Duration::from_secs_f64(options.deadline),
         close: options.close,
     };
     let (all, took) = requests(options, &target)?;
-    print_json(&report(options, all, took))
+    print_json(&report(options, &target.ask, all, took))
 }
 
 fn document(length: u64) -> Result<Vec<u8>, Failure> {
@@ -244,7 +255,7 @@ fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> M
     measurements
 }
 
-fn report(options: &Options, all: Measurements, took: Duration) -> Report {
+fn report(options: &Options, ask: &Ask, all: Measurements, took: Duration) -> Report {
     let reason = all.lateness.complaint(options.late_limit);
     let latency = all.latency.distribution();
     let quantiles = latency.as_ref().map_or_else(Vec::new, |answered| {
@@ -262,6 +273,8 @@ fn report(options: &Options, all: Measurements, took: Duration) -> Report {
         deadline_s: options.deadline,
         bytes: options.bytes,
         status: options.status,
+        method: ask.method().into(),
+        body_bytes: ask.body_bytes(),
         seconds: took.as_secs_f64(),
         due: all.due,
         answered: all.answered,
@@ -323,6 +336,7 @@ mod tests {
         let options = Options {
             server,
             path: "/".into(),
+            request: http_request::Options::default(),
             bytes: Some(0),
             status: 200,
             rate: 100.0,
@@ -337,7 +351,7 @@ mod tests {
         };
         let target = Target {
             server,
-            path: "/".into(),
+            ask: Ask::new(&options.request, server, "/", false).unwrap(),
             document: Some(vec![]),
             status: 200,
             deadline: Duration::from_secs(60),

@@ -5,22 +5,22 @@ use std::net::SocketAddrV4;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
+use hyper::Response;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
-use hyper::header::{CONNECTION, HOST, HeaderValue};
-use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::faults::Fault;
+use crate::http_request::Ask;
 
 /// What is asked for, and what must come.
 pub struct Target {
     pub server: SocketAddrV4,
-    pub path: String,
+    pub ask: Ask,
     /// None: whatever it is, as long as all of it comes.
     pub document: Option<Vec<u8>>,
     pub status: u16,
@@ -31,14 +31,13 @@ pub struct Target {
 
 /// An open connection, driven only while somebody waits for an answer.
 struct Link {
-    requests: SendRequest<Empty<Bytes>>,
-    connection: Pin<Box<Connection<TokioIo<TcpStream>, Empty<Bytes>>>>,
+    requests: SendRequest<Full<Bytes>>,
+    connection: Pin<Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
 }
 
 /// One user of the server, with at most one connection.
 pub struct Client<'a> {
     target: &'a Target,
-    host: HeaderValue,
     runtime: Runtime,
     link: Option<Link>,
 }
@@ -46,10 +45,8 @@ pub struct Client<'a> {
 impl<'a> Client<'a> {
     pub fn new(target: &'a Target) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let host = HeaderValue::from_str(&target.server.to_string()).map_err(io::Error::other)?;
         Ok(Self {
             target,
-            host,
             runtime,
             link: None,
         })
@@ -69,8 +66,8 @@ impl<'a> Client<'a> {
     /// One request; when the last byte of its answer was here.
     pub fn exchange(&mut self) -> Result<Instant, Fault> {
         let link = self.link.take();
-        let (target, host) = (self.target, self.host.clone());
-        let exchanged = async { timeout(target.deadline, exchange(target, host, link)).await };
+        let target = self.target;
+        let exchanged = async { timeout(target.deadline, exchange(target, link)).await };
         let (ended, link) = self
             .runtime
             .block_on(exchanged)
@@ -94,16 +91,12 @@ async fn connect(target: &Target) -> Result<Link, Fault> {
     })
 }
 
-async fn exchange(
-    target: &Target,
-    host: HeaderValue,
-    link: Option<Link>,
-) -> Result<(Instant, Option<Link>), Fault> {
+async fn exchange(target: &Target, link: Option<Link>) -> Result<(Instant, Option<Link>), Fault> {
     let mut link = match link {
         Some(link) => link,
         None => connect(target).await?,
     };
-    let request = request(target, host)?;
+    let request = target.ask.request()?;
     let (ended, lives) = {
         let answer = async {
             let response = link.requests.send_request(request).await?;
@@ -118,14 +111,6 @@ async fn exchange(
         }
     };
     Ok((ended, lives.then_some(link)))
-}
-
-fn request(target: &Target, host: HeaderValue) -> Result<Request<Empty<Bytes>>, Fault> {
-    let mut request = Request::get(&target.path).header(HOST, host);
-    if target.close {
-        request = request.header(CONNECTION, "close");
-    }
-    request.body(Empty::new()).map_err(|_| Fault::Other)
 }
 
 /// Every byte, and nothing else.
@@ -156,6 +141,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::http_request;
 
     const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -199,7 +185,7 @@ mod tests {
         };
         Target {
             server,
-            path: "/5".into(),
+            ask: Ask::new(&http_request::Options::default(), server, "/5", close).unwrap(),
             document: Some(b"hello".to_vec()),
             status: 200,
             deadline: Duration::from_secs(5),

@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use serde::Serialize;
 
+use crate::listeners;
 use crate::processes;
 use ullage_common::failure::{Failure, print_json};
 use ullage_common::signals;
@@ -65,10 +66,7 @@ struct Served {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let address = options.address;
     if TcpStream::connect_timeout(&address, PATIENCE).is_ok() {
-        return Err(Failure::new(
-            "cannot start",
-            format!("port {} is taken", address.port()),
-        ));
+        return Err(listeners::taken(address));
     }
     let mut server = Server::start(&options.server)?;
     let result = server.serve(options);

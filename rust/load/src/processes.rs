@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 
 use nix::sys::resource::Usage;
+use nix::sys::signal::Signal;
 use nix::sys::time::TimeValLike;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
@@ -39,6 +40,12 @@ pub fn below(ancestor: i32) -> io::Result<Vec<Process>> {
         members.extend(children);
     }
     Ok(members)
+}
+
+/// What its program is called, as `ps` has it; `?` when it is gone.
+pub fn name(pid: i32) -> String {
+    let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_else(|_| b"?".into());
+    String::from_utf8_lossy(&comm).trim_end().into()
 }
 
 fn process(pid: i32) -> Option<Process> {
@@ -77,12 +84,22 @@ pub fn cpu_s(pid: i32) -> Option<f64> {
 
 /// The most memory that a process has had, in bytes; None: it is gone, or has none.
 pub fn peak_bytes(pid: i32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    let kib: u64 = status(pid, "VmHWM:")?.strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
+}
+
+/// It ignores the end of its children: the kernel adds what they used to nobody's times.
+pub fn forgets_children(pid: i32) -> bool {
+    let ignored = status(pid, "SigIgn:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    ignored.is_some_and(|mask| mask >> (Signal::SIGCHLD as i32 - 1) & 1 == 1)
+}
+
+/// A line of /proc/PID/status, without its title.
+fn status(pid: i32, title: &str) -> Option<String> {
+    let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+    let text = String::from_utf8_lossy(&status);
+    let line = text.lines().find_map(|line| line.strip_prefix(title))?;
+    Some(line.trim().into())
 }
 
 /// CPU time of a usage, user and system, in seconds.

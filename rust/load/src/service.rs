@@ -22,6 +22,7 @@ use nix::unistd::{Pid, getpid};
 use serde::Serialize;
 
 use crate::http_serve::{BETWEEN, END, PATIENCE, ask};
+use crate::listeners;
 use crate::pacing::positive;
 use crate::processes::{self, Process};
 use ullage_common::failure::{Failure, print_json};
@@ -57,8 +58,9 @@ struct Ready {
 struct Served {
     /// From when it was ready until it was told to end, or ended.
     seconds: f64,
-    /// CPU time of all its processes meanwhile, also of those that ended.
-    cpu_s: f64,
+    /// CPU time of all its processes meanwhile, also of those that ended; None: one of them ignores
+    /// the end of its children, and so nobody knows.
+    cpu_s: Option<f64>,
     /// The most memory that each process had that was there at the end; what they share counts in
     /// each.
     peak_bytes: u64,
@@ -73,7 +75,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         .into_iter()
         .find(|place| connects(*place));
     if let Some(place) = taken {
-        return Err(Failure::new("cannot start", format!("{place} is taken")));
+        return Err(listeners::taken(place));
     }
     prctl::set_child_subreaper(true).map_err(|error| Failure::new("prctl", error))?;
     let begun = Instant::now();
@@ -144,8 +146,7 @@ impl Service {
         let after = Used::now()?;
         print_json(&Served {
             seconds,
-            // Less than before: a child has gone that nobody waited for.
-            cpu_s: (after.cpu_s - before.cpu_s).max(0.0),
+            cpu_s: after.cpu_since(&before),
             peak_bytes: after.peak_bytes,
             processes: after.processes,
             ended: self.ended.map(in_words),
@@ -254,9 +255,17 @@ struct Used {
     cpu_s: f64,
     peak_bytes: u64,
     processes: usize,
+    /// One of them ignores the end of its children.
+    forgets: bool,
 }
 
 impl Used {
+    fn cpu_since(&self, before: &Self) -> Option<f64> {
+        let spent = self.cpu_s - before.cpu_s;
+        // Less than before: a child has gone that nobody waited for.
+        (spent >= 0.0 && !self.forgets && !before.forgets).then_some(spent)
+    }
+
     fn now() -> Result<Self, Failure> {
         let family = family()?;
         let live: f64 = family
@@ -272,6 +281,9 @@ impl Used {
                 .filter_map(|one| processes::peak_bytes(one.pid))
                 .sum(),
             processes: family.len(),
+            forgets: family
+                .iter()
+                .any(|one| processes::forgets_children(one.pid)),
         })
     }
 }

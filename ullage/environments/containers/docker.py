@@ -116,7 +116,7 @@ class Docker:
             f"--name={container_id(spec)}",
             f"--hostname={spec.name}",
             "--network=none",
-            "--read-only",
+            *([] if spec.image and spec.image.writable else ["--read-only"]),
             *self._parent(spec),
             f"--cpuset-cpus={oci_spec.cpu_list(spec.cpu_ids)}",
             *quota,

@@ -12,11 +12,11 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from ullage.common.cleanup import Undo
 from ullage.common.commands import CommandError, attempt, needed, run
 from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, INSTANCE_NOT_STARTED, UllageError
 from ullage.common.packages import install_command
 from ullage.common.quantities import Seconds
+from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
     DataOptions,
@@ -36,7 +36,7 @@ from ullage.environments.containers.base import (
     thaw_if_there,
 )
 from ullage.environments.containers.oci_spec import AGENT, PATH, PERIOD_US, cpu_list
-from ullage.host import disks
+from ullage.environments.layer import Layer
 from ullage.host.cgroups import Group, Limits, cgroup_path, hierarchies
 from ullage.host.claims import boot_id_seen_by
 from ullage.host.network.bridge import INSIDE, Endpoint
@@ -155,11 +155,15 @@ class Lxc(Provider):
                     name=spec.name,
                     reason="it cannot run from the host's userland",
                 )
-            booted = None
-            if self._options.boot == "systemd":
-                spec.image.require(["/sbin/init"])
+            systemd, booted, written = self._options.boot == "systemd", None, None
+            if systemd or spec.image.writable:
                 # Before all else: the layer is removed when nobody can write to it any more.
-                booted = await _systemd(spec, undo)
+                written = await layer.over(spec, spec.image.root, undo)
+                spec.on_stage("copied", "")
+            if systemd:
+                spec.image.require(["/sbin/init"])
+                booted = Notified(spec.state_dir)
+                undo.callback(booted.close)
             endpoint = None
             if spec.network is not None:
                 endpoint = await spec.network.reserve(spec.name)
@@ -170,7 +174,7 @@ class Lxc(Provider):
             cpus_group = Group.create(spec.tag, f"{spec.name}.held", Limits(cpu_ids=spec.cpu_ids))
             undo.push(cpus_group.remove)
             spec.on_stage("booting", "")
-            await _start(spec, configuration(spec, spec.image.root, endpoint, booted))
+            await _start(spec, configuration(spec, spec.image.root, endpoint, written, booted))
             if spec.network is not None and endpoint is not None:
                 spec.on_stage("addressed", endpoint.address)
                 disable_ipv6(endpoint.device)
@@ -212,14 +216,20 @@ def apparmor_profile() -> str:
 
 
 def configuration(
-    spec: InstanceSpec, root: Path, endpoint: Endpoint | None, booted: Notified | None = None
+    spec: InstanceSpec,
+    root: Path,
+    endpoint: Endpoint | None,
+    written: Layer | None = None,
+    booted: Notified | None = None,
 ) -> str:
     """The container's configuration file (lxc.container.conf(5)).
 
+    written: where what is written to its root goes; None: it can only be read.
     booted: it boots with systemd, which says so here.
     """
     lines = [
-        *_root(spec, root, booted),
+        *_root(root, written),
+        *_first_process(spec, booted),
         *_cgroup(spec),
         *_limits(spec),
         *_network(endpoint),
@@ -227,15 +237,20 @@ def configuration(
     return "".join(f"{key} = {value}\n" for key, value in lines)
 
 
-def _root(spec: InstanceSpec, root: Path, booted: Notified | None) -> Iterator[tuple[str, str]]:
+def _root(root: Path, written: Layer | None) -> Iterator[tuple[str, str]]:
     yield "lxc.include", str(COMMON)
-    yield "lxc.uts.name", spec.name
-    if booted is None:
+    if written is None:
         yield "lxc.rootfs.path", f"dir:{root}"
         yield "lxc.rootfs.options", "ro"
+    else:
+        yield "lxc.rootfs.path", f"overlay:{root}:{written.upper}"
+
+
+def _first_process(spec: InstanceSpec, booted: Notified | None) -> Iterator[tuple[str, str]]:
+    yield "lxc.uts.name", spec.name
+    if booted is None:
         yield "lxc.init.cmd", f"{AGENT} pause"
     else:
-        yield "lxc.rootfs.path", f"overlay:{root}:{_layer(spec) / 'upper'}"
         yield "lxc.init.cmd", "/sbin/init"
         yield "lxc.environment", f"NOTIFY_SOCKET=/{_NOTIFY}"
     yield "lxc.apparmor.profile", apparmor_profile()
@@ -319,21 +334,6 @@ def _groups(spec: InstanceSpec) -> dict[str, str]:
 def _lxc(spec: InstanceSpec, program: str, *arguments: str) -> list[str]:
     path = str(spec.state_dir / "lxc")
     return [needed(program, "lxc"), "-P", path, "-n", container_id(spec), *arguments]
-
-
-def _layer(spec: InstanceSpec) -> Path:
-    """What is written over the image; LXC makes overlayfs's working directory beside `upper`."""
-    return spec.data_dir.with_name(f"{spec.name}.layer")
-
-
-async def _systemd(spec: InstanceSpec, undo: Undo) -> Notified:
-    """A layer that can be written, and somebody who hears when all is started."""
-    undo.push(asyncio.to_thread, disks.remove_tree, _layer(spec))
-    await asyncio.to_thread((_layer(spec) / "upper").mkdir, parents=True)
-    spec.on_stage("copied", "")
-    booted = Notified(spec.state_dir)
-    undo.callback(booted.close)
-    return booted
 
 
 async def _start(spec: InstanceSpec, text: str) -> None:

@@ -11,9 +11,11 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
+from ullage.common.cleanup import Undo
 from ullage.common.commands import attempt, needed, run
-from ullage.common.errors import INSTANCE_NOT_LIMITED, UllageError
+from ullage.common.errors import INSTANCE_NOT_LIMITED, INSTANCE_NOT_STARTED, UllageError
 from ullage.common.quantities import memory_bytes
+from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
     DataOptions,
@@ -36,6 +38,7 @@ from ullage.environments.containers.base import (
 )
 from ullage.environments.containers.docker import Docker
 from ullage.environments.containers.runtimes import Platform
+from ullage.environments.layer import Layer
 from ullage.host import disks
 from ullage.host.cgroups import Group, Limits, cgroup_path
 from ullage.host.network.bridge import Endpoint
@@ -107,6 +110,11 @@ class Oci(Provider):
         name = self._engine.label
         return f"{name} keeps images in a store of its own" if name in _WITH_STORE else None
 
+    def writable_root(self) -> str:
+        """Docker and Podman have theirs in their store."""
+        stored = self._engine.label in _WITH_STORE
+        return "a layer of the store's" if stored else super().writable_root()
+
     async def create(self, spec: InstanceSpec) -> Instance:
         """Start one container. INSTANCE_NOT_STARTED, LIMIT_NOT_APPLIED, INSTANCE_NOT_LIMITED."""
         return await self._engine.create(spec)
@@ -169,6 +177,7 @@ class Bundles:
                 netns = joined.netns_path
                 undo.push(spec.network.release, endpoint)
                 spec.on_stage("addressed", joined.address)
+            written = await _layer(spec, undo)
             bundle = await asyncio.to_thread(self._write_bundle, spec, netns)
             undo.push(self._delete, spec)
             limits = Limits(spec.cpu_ids, spec.cpu_quota, spec.memory_bytes)
@@ -177,7 +186,11 @@ class Bundles:
                 Group.create(spec.tag, spec.name, limits)
             spec.on_stage("booting", "")
             agent = await AgentClient.launch(
-                self._command(spec, "run", "--bundle", str(bundle), container_id(spec)),
+                _over(
+                    written,
+                    spec,
+                    self._command(spec, "run", "--bundle", str(bundle), container_id(spec)),
+                ),
                 deadline_s=START_DEADLINE_S,
                 stderr=spec.state_dir / f"{self.runtime.kind}.log",
                 env=environment(spec),
@@ -204,7 +217,7 @@ class Bundles:
             root = bundle / "root"
             binds = oci_spec.host_root(root)
         else:
-            root, binds = spec.image.root, ()
+            root, binds = _root(spec), ()
         container = oci_spec.ContainerSpec(
             spec=spec,
             root=root,
@@ -236,6 +249,35 @@ class Bundles:
                 await run(["umount", "--lazy", "--no-canonicalize", str(mounted)])
         if not _rootless():
             await remove_group(spec.tag, spec.name)
+
+
+def _root(spec: InstanceSpec) -> Path:
+    """Of a container from an image; one that can be written is mounted for its runtime alone."""
+    assert spec.image is not None
+    return spec.state_dir / "root" if spec.image.writable else spec.image.root
+
+
+async def _layer(spec: InstanceSpec, undo: Undo) -> Layer | None:
+    if spec.image is None or not spec.image.writable:
+        return None
+    if _rootless():
+        raise UllageError(
+            INSTANCE_NOT_STARTED,
+            provider="oci",
+            name=spec.name,
+            reason="a plain user cannot mount a root that can be written",
+        )
+    await asyncio.to_thread(_root(spec).mkdir)
+    return await layer.over(spec, spec.image.root, undo)
+
+
+def _over(written: Layer | None, spec: InstanceSpec, command: list[str]) -> list[str]:
+    """The command, with the layer mounted in a mount namespace of its own: it ends with that."""
+    if written is None:
+        return command
+    mount = 'mount -t overlay -o "$1" overlay "$2" && shift 2 && exec "$@"'
+    namespace = [needed("unshare", "util-linux"), "--mount", "--", "sh", "-c", mount, "sh"]
+    return [*namespace, written.options, str(_root(spec)), *command]
 
 
 def _rootless() -> bool:

@@ -86,11 +86,15 @@ def config(container: ContainerSpec) -> dict[str, Any]:
     return {
         "ociVersion": VERSION,
         "process": _process(),
-        "root": {"path": str(container.root), "readonly": True},
+        "root": {"path": str(container.root), "readonly": not _writable(container.spec)},
         "hostname": container.spec.name,
         "mounts": [mount.json() for mount in _mounts(container)],
         "linux": _linux(container),
     }
+
+
+def _writable(spec: InstanceSpec) -> bool:
+    return spec.image is not None and spec.image.writable
 
 
 def host_root(directory: Path) -> tuple[Path, ...]:

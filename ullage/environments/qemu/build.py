@@ -100,16 +100,23 @@ class Builder:
         if image is None:
             raise UllageError(VM_NEEDS_IMAGE, instance=self.spec.name)
         raw = await image.disk("raw")
-        if self.options.boot == "agent":
+        if not self._writable:
             # The host's page cache holds it once for all clones.
             root = Drive(raw, "raw", "writeback", read_only=True)
         else:
-            image.require(["/sbin/init"])
+            if self.options.boot == "systemd":
+                image.require(["/sbin/init"])
             layer = self.spec.data_dir / f"{self.spec.name}-root.qcow2"
             undo.callback(layer.unlink, missing_ok=True)
             await disks.overlay(raw, "raw", layer)
             root = Drive(layer, "qcow2", "writeback")
         return root, await self._data_drive(undo)
+
+    @property
+    def _writable(self) -> bool:
+        """systemd needs a root that it can write."""
+        image = self.spec.image
+        return self.options.boot == "systemd" or (image is not None and image.writable)
 
     async def _data_drive(self, undo: Undo) -> Drive:
         disk = self.options.disk
@@ -182,7 +189,8 @@ class Builder:
                 "ullage.root=/dev/vda",
                 # Without udev a login on the console would be waited for in vain, for 90 s.
                 *_emulated_words(self.accelerator),
-                *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ("ullage.ro",)),
+                *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ()),
+                *(() if self._writable else ("ullage.ro",)),
                 f"ullage.data={DATA_NODES[options.disk.bus]}",
                 f"ullage.hostname={spec.name}",
                 *self.words,

@@ -165,6 +165,10 @@ class Qemu(Provider):
             "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
         }
 
+    def writable_root(self) -> str:
+        """The disk of the image stays as it is below a file of the VM's own."""
+        return "ext4, in a qcow2 file over the image"
+
     async def create(self, spec: InstanceSpec) -> Instance:
         """Boot one VM. VM_NEVER_BOOTED, VM_FAILED, and what disks and limits may raise."""
         vm = Builder(self._options, self.accelerator, self.cpu_model, self.kernel, spec)

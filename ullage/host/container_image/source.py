@@ -17,6 +17,8 @@ _ARCHIVES: Final = ("docker-archive", "oci-archive", "oci")
 _STORES: Final = {"docker-daemon": "docker", "containers-storage": "podman"}
 _REGISTRY: Final = "docker://"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,399}")
+_PINNED: Final = re.compile(r"(:[A-Za-z0-9_.-]+)?@(?P<digest>sha256:[0-9a-f]{64})$")
+_LOOPBACK: Final = re.compile(r"docker://(localhost|127\.[0-9.]+)(:[0-9]+)?/")
 _PATIENCE_S: Final = 1800.0
 
 
@@ -40,7 +42,8 @@ class ImageSource:
             return self.path
         target = work / "image.tar"
         if self.store == "skopeo":
-            words = ["copy", "--quiet", self.reference, f"oci-archive:{target}"]
+            words = ["copy", "--quiet", *_plain(self.reference, "--src-tls-verify=false")]
+            words += [_by_digest(self.reference), f"oci-archive:{target}"]
         else:
             kind = ["--format", "docker-archive"] if self.store == "podman" else []
             words = ["save", *kind, "--output", str(target), self.key]
@@ -91,13 +94,25 @@ async def _in_store(reference: str, name: str, stores: list[str]) -> ImageSource
 
 async def _in_registry(reference: str, name: str) -> ImageSource:
     if shutil.which("skopeo"):
-        words = ("inspect", "--no-tags", "--format", "{{.Digest}}", reference)
-        return ImageSource(
-            reference, (await _call(reference, "skopeo", *words)).strip(), store="skopeo"
-        )
+        if pinned := _PINNED.search(name):
+            return ImageSource(reference, pinned["digest"], store="skopeo")
+        words = ["inspect", "--no-tags", *_plain(reference, "--tls-verify=false")]
+        words += ["--format", "{{.Digest}}", reference]
+        digest = (await _call(reference, "skopeo", *words)).strip()
+        return ImageSource(reference, digest, store="skopeo")
     store = next((program for program in _STORES.values() if shutil.which(program)), "skopeo")
     await _call(reference, store, "pull", "--quiet", name)
     return await _in_store(reference, name, [store])
+
+
+def _by_digest(reference: str) -> str:
+    """Without a tag that stands before a digest: skopeo takes one of them, and this one decides."""
+    return _PINNED.sub(r"@\g<digest>", reference)
+
+
+def _plain(reference: str, flag: str) -> list[str]:
+    """The flag for a registry of this machine: as for Docker, plain http will do there."""
+    return [flag] if _LOOPBACK.match(reference) else []
 
 
 async def _call(reference: str, program: str, *words: str) -> str:

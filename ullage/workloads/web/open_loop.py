@@ -168,7 +168,9 @@ class HttpReport(LoadReport):
     late_limit_s: float
     bytes: int | None
     status: int = 200
-    """Reports of before do not tell it."""
+    """Reports of before tell neither it nor the next two."""
+    method: str = "GET"
+    body_bytes: DoubleCount = 0
     seconds: float = Field(gt=0, lt=1e9)
     due: DoubleCount
     answered: int = Field(ge=1, lt=1 << 53)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from ullage.host import binaries
 from ullage.runs.records import Metric
@@ -27,18 +27,18 @@ from ullage.workloads.network.load_report import PROGRAM
 from ullage.workloads.output import DoubleCount, ExactReportPart, output_of, quoted, read
 from ullage.workloads.own_metrics import OwnMetric
 from ullage.workloads.web import open_loop
-from ullage.workloads.web.open_loop import HttpReport, OpenLoopParameters
+from ullage.workloads.web.open_loop import HttpReport
+from ullage.workloads.web.request import RequestParameters, UrlPath
 from ullage.workloads.web.web_server import PLACES
 
 LOOPBACK: Final = "127.0.0.1"
 READY: Final = '{"ready":true'
 STOP_S: Final = 10.0
 """Its minder kills it after 3 s; then it is the minder's turn."""
+_OF_OURS: Final = frozenset(("method", "headers", "body", "body_file"))
 
-UrlPath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=2000)]
 
-
-class ServiceParameters(OpenLoopParameters):
+class ServiceParameters(RequestParameters):
     """The server, when it is ready, and what is asked of it, how often and from where."""
 
     argv: list[Argument] = Field(
@@ -64,10 +64,6 @@ class ServiceParameters(OpenLoopParameters):
         description="who loads it: a native place on the same bridge, a second instance, one on "
         "the other node, or a program beside it in the same instance, which comes to 127.0.0.1",
     )
-    path: UrlPath = Field("/", description="what is asked for, with GET")
-    status: int = Field(
-        200, ge=100, le=599, strict=True, description="of a good answer; another is an error"
-    )
     load: list[Argument] | None = Field(
         None,
         min_length=1,
@@ -90,6 +86,8 @@ class ServiceParameters(OpenLoopParameters):
             raise ValueError("metrics are of a load generator of yours: give load, too")
         if self.load is not None and not any(m.primary for m in self.metrics.values()):
             raise ValueError("one of the metrics of your load generator must be primary")
+        if self.load is not None and (unused := _OF_OURS & self.model_fields_set):
+            raise ValueError(f"{min(unused)} is of our load generator, and load names yours")
         refuse_taken(self.metrics, Service.metrics)
         return self
 
@@ -107,7 +105,8 @@ SERVER_METRICS: Final = (
         better="lower",
         description="CPU time of all processes of the server over the time that it served: 1 is "
         "one CPU all the time. As the instance's kernel counts it: not that of a hypervisor. "
-        "Absent when it counted none.",
+        "Absent when it counted none, or when one of the processes ignores the end of its children "
+        "(SIGCHLD).",
         part=True,
     ),
     Metric(
@@ -232,7 +231,7 @@ class Service(Workload[ServiceParameters]):
             own_metrics.read(parameters.metrics, output_of(outputs, "client"))
             return
         answers = open_loop.report(outputs)
-        open_loop.check(parameters, answers, ("status", parameters.status, answers.status))
+        open_loop.check(parameters, answers, *parameters.request_echoes(answers))
 
     def parse(self, parameters: ServiceParameters, outputs: Outputs) -> Figures:
         startup_s, served = _served(outputs)
@@ -259,7 +258,7 @@ def _client(parameters: ServiceParameters, host: str, context: Context) -> Task:
     if parameters.load is None:
         address = f"{host}:{parameters.port}"
         argv = open_loop.arguments(parameters, address, parameters.path, context.seed)
-        argv += ["--status", str(parameters.status)]
+        argv += parameters.request_arguments()
         return Task("client", tuple(argv), timeout_s=open_loop.timeout_s(parameters))
     port = str(parameters.port)
     own = [argument.replace("{host}", host).replace("{port}", port) for argument in parameters.load]
@@ -284,7 +283,8 @@ class _Ready(ExactReportPart):
 
 class _Served(ExactReportPart):
     seconds: float = Field(gt=0, lt=1e9)
-    cpu_s: float = Field(ge=0, lt=1e9)
+    cpu_s: float | None = Field(ge=0, lt=1e9)
+    """None: what some of its processes used is not known."""
     peak_bytes: DoubleCount
     processes: int = Field(ge=0, lt=1 << 22)
     ended: str | None

@@ -38,7 +38,7 @@ from ullage.plan import matrix, schema
 from ullage.runs.reader import ORDINARY
 from ullage.workloads import WORKLOADS
 from ullage.workloads.base import InvalidTrialError, Output
-from ullage.workloads.own_metrics import OwnMetric, Printed
+from ullage.workloads.own_metrics import OwnMetric, Printout
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ _FIGURES: Final = {
 
 def _own_metric(place: dict[str, str], data: bytes) -> object:
     metric = OwnMetric.model_validate({"unit": "ms", "better": "lower", **place})
-    return metric.read(Printed(data.decode("utf-8", "replace")))
+    return metric.read(Printout(data.decode("utf-8", "replace"))).value
 
 
 def _table(data: bytes) -> object:
