@@ -65,6 +65,11 @@ GATE_NO_METRIC: Final = ErrorKind(
     "{run} has no metric {found} that a gate can judge; it has {allowed}",
     "{suggestion}",
 )
+GATE_NO_PAIR: Final = ErrorKind(
+    "gate-no-pair",
+    "{run} has no two workloads {found}; it has {allowed}",
+    "`--pair NEW=OLD` names two workloads of one plan, each by its `as:`; {suggestion}",
+)
 GATE_NOTHING: Final = ErrorKind(
     "gate-nothing",
     "{new} and {base} share no figure that a gate can judge",
