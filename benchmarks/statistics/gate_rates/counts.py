@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
 import numpy as np
 
-from benchmarks.statistics.gate_rates.pipelines import Answer, Noise, Pipeline, answer, stretches
+from benchmarks.statistics.gate_rates.pipelines import (
+    Answer,
+    Noise,
+    Pipeline,
+    Runs,
+    answer,
+    stretches,
+)
 from benchmarks.statistics.noise import WHITE, Rng
 from benchmarks.statistics.table import Share
 from benchmarks.statistics.traces import Trace, segments
@@ -66,34 +73,18 @@ class Task:
     seed: int
 
     def __call__(self) -> list[Tried]:
-        return [self._tried(line) for line in LINES]
-
-    def _tried(self, line: float) -> Tried:
+        """All lines judge the same pipelines, unchanged and slower."""
         name = WHITE_NAME if self.noise is None else self.noise.name
         rng = np.random.default_rng([self.seed, *f"{name} {self.pipeline}".encode()])
-        same: list[Answer] = []
-        slow: list[tuple[str, Answer]] = []
+        same: dict[float, list[Answer]] = {line: [] for line in LINES}
+        slow: dict[float, list[tuple[str, Answer]]] = {line: [] for line in LINES}
         for number in range(self.count):
-            for slower in (1.0, SLOWER):
-                program, noise, starts = self._drawn(rng, number)
-                said = answer(self.pipeline, noise, starts, slower=slower, line=line, seed=number)
-                if slower == 1.0:
-                    same.append(said)
-                else:
-                    slow.append((program, said))
-        return Tried(
-            noise=name,
-            pipeline=self.pipeline,
-            line=line,
-            same=_shares(same),
-            slow=_shares([said for _, said in slow]),
-            caught={
-                program: _shares([s for p, s in slow if p == program])["worse"]
-                for program in dict.fromkeys(program for program, _ in slow)
-            },
-            same_s=fmean(said.seconds for said in same),
-            slow_s=fmean(said.seconds for _, said in slow),
-        )
+            program, noise, starts = self._drawn(rng, number)
+            runs = Runs(self.pipeline, noise, starts, number)
+            for line in LINES:
+                same[line].append(answer(runs, slower=1.0, line=line))
+                slow[line].append((program, answer(runs, slower=SLOWER, line=line)))
+        return [_tried(name, self.pipeline, line, same[line], slow[line]) for line in LINES]
 
     def _drawn(self, rng: Rng, number: int) -> tuple[str, Noise, list[int]]:
         """A program, taken in turn, and where its runs stand.
@@ -116,7 +107,29 @@ class Task:
         return name, noise, stretches(rng, self.noise.turns, self.pipeline)
 
 
-def _shares(answers: list[Answer]) -> dict[str, Share]:
+def _tried(
+    noise: str,
+    pipeline: Pipeline,
+    line: float,
+    same: Sequence[Answer],
+    slow: Sequence[tuple[str, Answer]],
+) -> Tried:
+    return Tried(
+        noise=noise,
+        pipeline=pipeline,
+        line=line,
+        same=_shares(same),
+        slow=_shares([said for _, said in slow]),
+        caught={
+            program: _shares([s for p, s in slow if p == program])["worse"]
+            for program in dict.fromkeys(program for program, _ in slow)
+        },
+        same_s=fmean(said.seconds for said in same),
+        slow_s=fmean(said.seconds for _, said in slow),
+    )
+
+
+def _shares(answers: Sequence[Answer]) -> dict[str, Share]:
     outcomes = Counter(said.outcome for said in answers)
     return {
         outcome: Share(outcomes[outcome], len(answers))

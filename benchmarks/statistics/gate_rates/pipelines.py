@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -96,24 +97,41 @@ def stretches(rng: Rng, turns: int, pipeline: Pipeline) -> list[int]:
     return [int(gap) + i * one for i, gap in enumerate(gaps)]
 
 
-def answer(
-    pipeline: Pipeline,
-    noise: Noise,
-    starts: Sequence[int],
-    *,
-    slower: float,
-    line: float,
-    seed: int,
-) -> Answer:
+@dataclass
+class Runs:
+    """The runs of one pipeline in one noise, made as far as they are asked for."""
+
+    pipeline: Pipeline
+    noise: Noise
+    starts: Sequence[int]
+    seed: int
+    _made: dict[tuple[int, float], list[Trial]] = field(default_factory=dict)
+
+    def folder(self, number: int, blocks: int, slower: float = 1.0) -> RunFolder:
+        """What the run of that number would have left of its first blocks."""
+        trials = self._made.setdefault((number, slower), [])
+        per = self.pipeline.per_block
+        for block in range(len(trials) // per, blocks):
+            trials += self._block(number, block, slower)
+        resolved = _resolved(self.pipeline.workloads)
+        events = tuple(trials[: blocks * per])
+        return RunFolder(Path("/nonexistent"), resolved, events, truncated=False)
+
+    def _block(self, number: int, block: int, slower: float) -> Iterator[Trial]:
+        pipeline = self.pipeline
+        first = self.starts[number] + block * pipeline.per_block
+        for trial in _block(pipeline.workloads, (self.seed + number) % SEEDS, block):
+            column = self.noise.reference if trial.workload == REFERENCE else self.noise.program
+            slow = slower if trial.workload == NEW else 1.0
+            seconds = math.exp(column[first + trial.order]) * slow
+            yield trial.model_copy(update={"metrics": {"seconds": seconds}})
+
+
+def answer(runs: Runs, *, slower: float, line: float) -> Answer:
     """What the gate says of a program that has become so many times as slow."""
-
-    def run(number: int, blocks: int) -> RunFolder:
-        slow = slower if number == pipeline.baselines else 1.0
-        rows = Noise(noise.program[starts[number] :], noise.reference[starts[number] :])
-        return folder(pipeline, rows, blocks, slower=slow, seed=seed + number)
-
-    before = [run(number, pipeline.blocks) for number in range(pipeline.baselines)]
-    spent_s = 0.0
+    pipeline = runs.pipeline
+    before = [runs.folder(number, pipeline.blocks) for number in range(pipeline.baselines)]
+    block_s, spent_s = pipeline.per_block * TRIAL_S, 0.0
 
     def judged(new: RunFolder, look: int) -> Gate:
         if not before:
@@ -123,29 +141,15 @@ def answer(
 
     def more(new: RunFolder, most: int, left_s: float) -> RunFolder:
         nonlocal spent_s
-        block_s = pipeline.per_block * TRIAL_S
         blocks = len(new.complete_blocks)
         added = min(most - blocks, int(left_s / block_s))
         spent_s += added * block_s
-        return run(pipeline.baselines, blocks + added)
+        return runs.folder(pipeline.baselines, blocks + added, slower)
 
-    first = run(pipeline.baselines, pipeline.blocks)
+    first = runs.folder(pipeline.baselines, pipeline.blocks, slower)
     gate = until_shown(first, judged, more, pipeline.extend_s, now=lambda: spent_s)
     assert gate is not None
-    return Answer(gate.outcome, pipeline.blocks * pipeline.per_block * TRIAL_S + spent_s)
-
-
-def folder(pipeline: Pipeline, noise: Noise, blocks: int, *, slower: float, seed: int) -> RunFolder:
-    """The run that the first rows of this noise would have left."""
-    events = []
-    for block in range(blocks):
-        for trial in _block(pipeline.workloads, seed % SEEDS, block):
-            row = block * pipeline.per_block + trial.order
-            column = noise.reference if trial.workload == REFERENCE else noise.program
-            seconds = float(np.exp(column[row])) * (slower if trial.workload == NEW else 1.0)
-            events.append(trial.model_copy(update={"metrics": {"seconds": seconds}}))
-    resolved = _resolved(pipeline.workloads)
-    return RunFolder(Path("/nonexistent"), resolved, tuple(events), truncated=False)
+    return Answer(gate.outcome, pipeline.blocks * block_s + spent_s)
 
 
 @cache

@@ -16,8 +16,8 @@ from benchmarks.statistics.gate_rates.pipelines import (
     TRIAL_S,
     Noise,
     Pipeline,
+    Runs,
     answer,
-    folder,
     stretches,
 )
 from benchmarks.statistics.traces import all_traces
@@ -25,10 +25,10 @@ from benchmarks.statistics.traces import all_traces
 PAIRS, ONE, THREE = Pipeline(0, 6), Pipeline(1, 6), Pipeline(3, 6)
 
 
-def quiet(pipeline: Pipeline, spread: float = 1e-3) -> tuple[Noise, list[int]]:
+def quiet(pipeline: Pipeline, spread: float = 1e-3) -> Runs:
     rng = np.random.default_rng(1)
     noise = Noise(*spread * rng.standard_normal((2, pipeline.rows)))
-    return noise, stretches(rng, pipeline.rows, pipeline)
+    return Runs(pipeline, noise, stretches(rng, pipeline.rows, pipeline), 1)
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=str)
@@ -51,7 +51,9 @@ def test_every_kind_fits_on_every_recording_or_is_one_run(pipeline: Pipeline) ->
 def test_each_trial_takes_the_row_of_its_moment() -> None:
     pipeline = Pipeline(1, 6, reference=True)
     rows = np.arange(24) / 100
-    run = folder(pipeline, Noise(rows, 10 + rows), 6, slower=2.0, seed=3)
+    runs = Runs(pipeline, Noise(rows, 10 + rows), [0, 0], 3)
+    run = runs.folder(1, 6, slower=2.0)
+    assert runs.folder(1, 4, slower=2.0).events == run.events[:16]
     for trial in run.trials:
         own = rows[4 * trial.block + trial.order]
         log = 10 + own if trial.workload == REFERENCE else math.log(2) + own
@@ -66,15 +68,13 @@ def test_each_trial_takes_the_row_of_its_moment() -> None:
 def test_without_noise_to_speak_of_no_gate_is_wrong(
     pipeline: Pipeline, slower: float, outcome: str
 ) -> None:
-    noise, starts = quiet(pipeline)
-    said = answer(pipeline, noise, starts, slower=slower, line=0.03, seed=1)
+    said = answer(quiet(pipeline), slower=slower, line=0.03)
     assert said.outcome == outcome
     assert said.seconds == pytest.approx(6 * pipeline.per_block * TRIAL_S)
 
 
 def test_what_shows_nothing_takes_all_the_time_there_is() -> None:
-    noise, starts = quiet(PAIRS, 0.3)
-    said = answer(PAIRS, noise, starts, slower=1.0, line=0.03, seed=1)
+    said = answer(quiet(PAIRS, 0.3), slower=1.0, line=0.03)
     block_s = PAIRS.per_block * TRIAL_S
     assert said.outcome == "inconclusive"
     assert 600 - block_s <= said.seconds - 6 * block_s <= 600
