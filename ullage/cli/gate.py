@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 import typer
 
 from ullage.cli.guarded import reads_folder
-from ullage.cli.options import Json, RunsOption, labelled, pairs, share
+from ullage.cli.options import Json, RunsOption, labelled, pairs, run_folders, share
 from ullage.common.console import print_json, stderr
 from ullage.common.errors import GATE_NOT_ALIKE, ExitCode, UllageError
 from ullage.common.text import nearest
@@ -84,11 +84,11 @@ JUnit = Annotated[
 @reads_folder
 def compare_command(
     runs_given: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="BASELINE… NEW",
-            help="Run folders, or their names in --runs: one baseline or more, the new run last."
-            " With --pair the one run.",
+            help="Run folders, their names in --runs, or addresses of archives (https://, s3://):"
+            " one baseline or more, the new run last. With --pair the one run.",
         ),
     ],
     *,
@@ -106,15 +106,14 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Exit 0 when a run is shown to be within the line, 1 when it is shown to be worse."""
-    from ullage.runs.reader import named
-
     _check(inconclusive, ("pass", "fail"), "--inconclusive")
     question = _question(worse_than, metric, reference, pair)
     if pair and len(runs_given) > 1:
         raise typer.BadParameter("--pair is of one run: give that alone")
     if not pair and len(runs_given) < 2:
         raise typer.BadParameter("give a baseline run, or several, and the new run")
-    *before, new = (_opened(named(path, runs)) for path in runs_given)
+    with run_folders(runs_given, runs) as folders:
+        *before, new = map(_opened, folders)
     _refuse_unlike(new, before, allow)
     gate = question(new, before)
     _end(gate, inconclusive, markdown, junit, as_json=as_json)
@@ -127,10 +126,11 @@ def run_command(
     *,
     worse_than: WorseThan,
     baseline: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             "--baseline",
-            help="A run of the same plan, of before the change; may be repeated.",
+            help="A run of the same plan, of before the change: its folder, its name in --runs, or"
+            " the address of an archive (https://, s3://); may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -162,9 +162,8 @@ def run_command(
     if bool(baseline) == bool(pair):
         raise typer.BadParameter("give either --baseline, a run of before, or --pair NEW=OLD")
     within_s = _seconds(extend) if inconclusive == "extend" else 0.0
-    from ullage.runs.reader import named
-
-    before = [_opened(named(path, runs)) for path in baseline or ()]
+    with run_folders(baseline or (), runs) as folders:
+        before = list(map(_opened, folders))
 
     def judged(new: RunFolder, look: int) -> Gate:
         _refuse_unlike(new, before, allow)

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import stat
+import tarfile
 from collections.abc import Iterator
 from io import BufferedReader
 from itertools import count
@@ -29,8 +30,29 @@ HASHED: Final = 8 << 30
 """Bytes of a file whose digest is taken: more than a trial's outputs may be."""
 LONGEST_LINE: Final = 16 << 20
 """Bytes of a line in one."""
+_MOST_EXTENSION: Final = 1 << 20
+_EXTENSIONS: Final = frozenset(
+    {
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    }
+)
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class Header(tarfile.TarInfo):
+    """tarfile of Python 3.11.2 reads a negative size, and takes any header extension as a whole."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
+        entry = super().frombuf(buf, encoding, errors)
+        if entry.size < 0 or (entry.type in _EXTENSIONS and entry.size > _MOST_EXTENSION):
+            raise tarfile.TarError(f"a header says that {entry.name!r} has {entry.size} bytes")
+        return entry
 
 
 def open_regular(file: Path, limit: int = LARGEST, root: Path | None = None) -> BufferedReader:

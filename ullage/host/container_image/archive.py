@@ -24,7 +24,8 @@ from typing import IO, Any, BinaryIO, Final, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage.common.faults import first_fault
-from ullage.host.container_image.layers import MOST_BYTES, Header, LayerError
+from ullage.common.regular import Header
+from ullage.host.container_image.layers import MOST_BYTES, LayerError
 
 _MOST_JSON: Final = 16 << 20
 _MOST_LAYERS: Final = 1000

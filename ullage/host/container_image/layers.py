@@ -14,38 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from ullage.common.regular import Header
+
 MOST_ENTRIES: Final = 2_000_000
 MOST_BYTES: Final = 64 << 30
-_MOST_EXTENSION: Final = 1 << 20
 _MOST_LINKS: Final = 40
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 _XATTR: Final = "SCHILY.xattr."
-_EXTENSIONS: Final = frozenset(
-    {
-        tarfile.XHDTYPE,
-        tarfile.XGLTYPE,
-        tarfile.SOLARIS_XHDTYPE,
-        tarfile.GNUTYPE_LONGNAME,
-        tarfile.GNUTYPE_LONGLINK,
-    }
-)
 _PIECE: Final = 1 << 20
 
 
 class LayerError(Exception):
     """A layer that cannot be taken; the text says why."""
-
-
-class Header(tarfile.TarInfo):
-    """tarfile of Python 3.11.2 reads a negative size, and takes any header extension as a whole."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
-        entry = super().frombuf(buf, encoding, errors)
-        if entry.size < 0 or (entry.type in _EXTENSIONS and entry.size > _MOST_EXTENSION):
-            raise LayerError(f"a header says that {entry.name!r} has {entry.size} bytes")
-        return entry
 
 
 @dataclass
