@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.synthetic import make_run
+from testing.synthetic import WORKLOADS, make_run
 from tests.runs.sealedrun import sealed_run
 from tests.support import commandkit
 from tests.support.commandkit import Done
@@ -289,6 +289,9 @@ def test_gate_and_compare_take_addresses(
     judged = gate_command("compare", base, str(new), "--worse-than", "90%")
     assert judged.code == 0, judged.stderr
     assert "fetched: base" in judged.stderr
+    other = make_run(tmp_path / "other", seed=3, blocks=6, workloads=WORKLOADS[:2], failures=())
+    unlike = gate_command("compare", base, str(other), "--worse-than", "90%")
+    assert "]: base is no baseline for" in unlike.stderr, "and not where it lay meanwhile"
     changes = compare_command(base, str(new))
     assert changes.code == 0, changes.stderr
     lacking = gate_command("compare", store.url("/none"), str(new), "--worse-than", "90%")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
@@ -112,8 +113,7 @@ def compare_command(
         raise typer.BadParameter("--pair is of one run: give that alone")
     if not pair and len(runs_given) < 2:
         raise typer.BadParameter("give a baseline run, or several, and the new run")
-    with run_folders(runs_given, runs) as folders:
-        *before, new = map(_opened, folders)
+    *before, new = _opened(runs_given, runs)
     _refuse_unlike(new, before, allow)
     gate = question(new, before)
     _end(gate, inconclusive, markdown, junit, as_json=as_json)
@@ -162,8 +162,7 @@ def run_command(
     if bool(baseline) == bool(pair):
         raise typer.BadParameter("give either --baseline, a run of before, or --pair NEW=OLD")
     within_s = _seconds(extend) if inconclusive == "extend" else 0.0
-    with run_folders(baseline or (), runs) as folders:
-        before = list(map(_opened, folders))
+    before = _opened(baseline or (), runs)
 
     def judged(new: RunFolder, look: int) -> Gate:
         _refuse_unlike(new, before, allow)
@@ -251,10 +250,16 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
     return pairs("--pair", texts, "NEW=OLD")
 
 
-def _opened(path: Path) -> RunFolder:
+def _opened(runs_given: Sequence[str], root: Path) -> list[RunFolder]:
+    """One that was fetched is gone when it was read, and goes by its name."""
     from ullage.runs.reader import RunFolder
 
-    return RunFolder.open(path, "gate compare")
+    with run_folders(runs_given, root) as folders:
+        opened = [RunFolder.open(folder, "gate compare") for folder in folders]
+    return [
+        folder if folder.path.exists() else replace(folder, path=Path(folder.path.name))
+        for folder in opened
+    ]
 
 
 def _refuse_unlike(new: RunFolder, before: Sequence[RunFolder], allow: list[str] | None) -> None:
