@@ -13,6 +13,7 @@ from benchmarks.figures import Measure, main_of_all
 from benchmarks.mpi.__main__ import BENCHMARKS as MPI
 from benchmarks.profile.__main__ import BENCHMARKS as PROFILE
 from benchmarks.statistics import aims
+from benchmarks.statistics.gate_rates import command as gate_rates
 from benchmarks.statistics.injection import command
 from benchmarks.workloads.__main__ import BENCHMARKS as WORKLOADS
 
@@ -20,7 +21,11 @@ SUBJECTS: Mapping[str, Mapping[str, Measure]] = {
     "engine": ENGINE,
     "clock": CLOCK,
     "mpi": MPI,
-    "statistics": {"aims": aims.measure, "injection": command.measure},
+    "statistics": {
+        "aims": aims.measure,
+        "gate_rates": gate_rates.measure,
+        "injection": command.measure,
+    },
     "energy": ENERGY,
     "workloads": WORKLOADS,
     "profile": PROFILE,

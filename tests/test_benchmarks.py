@@ -29,6 +29,7 @@ QUICK = {
     "engine.footprint",
     "engine.startup",
     "mpi.nas",
+    "statistics.gate_rates",
     "workloads.flood_ping",
 }
 """First rows within seconds; the others' take minutes, or are worth nothing beside other tests."""

@@ -104,3 +104,46 @@ def test_what_run_refuses_it_refuses(
     assert refused.code == 2
     assert says in refused.stderr
     assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+PAIRED = """\
+name: printers
+baseline: native
+image: host
+environments:
+  native: {provider: native}
+workloads:
+  - name: command
+    as: old
+    argv: [echo, "took 1.0 s"]
+    metrics: &figures {took: {unit: s, better: lower, primary: true, regex: 'took ([0-9.]+) s'}}
+  - {name: command, as: new, argv: [echo, "took 1.0 s"], metrics: *figures}
+blocks: {min: 3, max: 3}
+"""
+
+
+def test_old_and_new_in_the_blocks_of_one_run(tmp_path: Path, gate: Callable[..., Done]) -> None:
+    """No baseline of before; three blocks show nothing, six of a figure that never moves do."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PAIRED)
+    line = ("--pair", "new=old", "--worse-than", "3%", "--inconclusive", "extend", "--json")
+    same = gate("run", str(plan), *line)
+    document = json.loads(same.stdout)
+    assert (same.code, document["outcome"]) == (0, "within"), same.stderr
+    assert len(RunFolder.open(tmp_path / "runs" / document["new"]).complete_blocks) == 6
+    plan.write_text(
+        PAIRED.replace('as: new, argv: [echo, "took 1.0', 'as: new, argv: [echo, "took 1.4')
+    )
+    slower = gate("run", str(plan), *line)
+    assert (slower.code, json.loads(slower.stdout)["outcome"]) == (1, "worse")
+
+
+def test_a_pair_that_the_plan_lacks_is_told_before_it_runs(
+    tmp_path: Path, gate: Callable[..., Done]
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PAIRED)
+    refused = gate("run", str(plan), "--pair", "new=before", "--worse-than", "3%")
+    assert refused.code == 2
+    assert errors.GATE_NO_PAIR.code in refused.stderr
+    assert not (tmp_path / "runs").exists()

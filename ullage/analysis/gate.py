@@ -7,7 +7,8 @@ the baseline environment too.
 A figure is *worse* when its ratio to the baseline is shown to be above the line: one-sided, Holm
 over all figures at 1 %. It is *within* when it is shown to be below it, at 5 % each. From three
 baseline runs on, what one run differs from the next without a cause is in the test; a reference
-workload, in the same block, takes out what the machine itself did.
+workload, in the same block, takes out what the machine itself did. Where the old program runs
+beside the new one, in the same blocks of one run, there is no other hour: these are pairs.
 """
 
 from __future__ import annotations
@@ -15,17 +16,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
 from typing import Final, Literal
 
 import numpy as np
+from pydantic import Field
 
 from ullage.analysis.comparison.estimates import Interval
-from ullage.common.errors import GATE_NO_METRIC, GATE_NO_REFERENCE, GATE_NOTHING, UllageError
+from ullage.common.errors import (
+    GATE_NO_METRIC,
+    GATE_NO_PAIR,
+    GATE_NO_REFERENCE,
+    GATE_NOTHING,
+    UllageError,
+)
 from ullage.common.quantities import many
 from ullage.common.text import nearest
 from ullage.runs.pairs import Cells, values
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import Metric, Record, WorkloadRecord
+from ullage.runs.records import EnvironmentRecord, Metric, Record, WorkloadRecord
 from ullage.stats import LEAST_PAIRS
 from ullage.stats.interval import Moments, collapse, log_ratio, moments, t_quantile, t_tail
 from ullage.stats.memory import Courses, course
@@ -78,6 +88,8 @@ class Gate(Record):
     new: str
     baselines: tuple[str, ...]
     reference: str | None
+    pairs: dict[str, str] = Field(default={})
+    """New workload → the old one beside it in the same run; then there is no baseline run."""
     outcome: Literal["within", "worse", "inconclusive"]
     """`worse` also when a figure is `failed`."""
     labels: dict[str, str]
@@ -105,6 +117,8 @@ class _Series:
     """Trials in which it is 0 or below."""
     best: bool
     """It is 0 in all trials, and none can be better."""
+    beside: str
+    """What it is related to, in words."""
 
     @property
     def failing(self) -> bool:
@@ -118,7 +132,7 @@ class _Series:
             return f"in {late} the generator of the load was late: the machine was too busy"
         if self.unrelated > most:
             lost = f"{self.unrelated} of {many(self.trials, 'trial')}"
-            return f"in {lost} the reference gave no figure"
+            return f"in {lost} {self.beside} gave no figure"
         if self.without_ratio > most:
             return f"{self.without_ratio} of {many(self.trials, 'value')} are not above 0"
         return None
@@ -140,7 +154,6 @@ def judge(
     that may go on; of the error rates it may spend 1/(k(k+1)), which all together is 1. 0: the only
     look. GATE_NO_REFERENCE, GATE_NO_METRIC, GATE_NOTHING.
     """
-    spent = 1 / (look * (look + 1)) if look else 1.0
     _check_metrics(new, metrics)
     now = _series(new, metrics, reference)
     before = [_series(folder, metrics, reference) for folder in baselines]
@@ -150,23 +163,88 @@ def judge(
     drafts = [
         _draft(key, now[key], [series[key] for series in before], worse_than) for key in shared
     ]
-    figures = _judged(drafts, spent)
-    outcomes = {figure.outcome for figure in figures}
-    worst: Literal["within", "worse", "inconclusive"] = "inconclusive"
-    if outcomes & {"worse", "failed"}:
-        worst = "worse"
-    elif outcomes == {"within"}:
-        worst = "within"
+    figures = _judged(drafts, _spent(look))
     return Gate(
         worse_than=worse_than,
         new=new.resolved.run,
         baselines=tuple(folder.resolved.run for folder in baselines),
         reference=reference,
-        outcome=worst,
+        outcome=_worst(figures),
         labels=new.resolved.labels,
         figures=tuple(figures),
         notes=(*_notes(new, baselines, now, before), *_limits(figures)),
     )
+
+
+def judge_pairs(
+    run: RunFolder,
+    pairs: Mapping[str, str],
+    worse_than: float,
+    *,
+    metrics: Sequence[str] = (),
+    look: int = 0,
+) -> Gate:
+    """Judge new programs by the old ones that ran beside them, block by block of one run.
+
+    pairs: new workload → old one, by their names. A value is the mean over an environment and its
+    second copy. The rest is as of `judge`. GATE_NO_PAIR, GATE_NO_METRIC, GATE_NOTHING.
+    """
+    _check_metrics(run, metrics)
+    workloads = {workload.key: workload for workload in run.resolved.workloads}
+    names = [(workload.key, workload.name) for workload in workloads.values()]
+    keys = pair_keys(names, pairs, run.path)
+    drafts: list[_GateDraft] = []
+    for environment in run.resolved.environments:
+        if environment.again_of is None:
+            both = [(workloads[new], workloads[old]) for new, old in keys.items()]
+            drafts += _paired_drafts(run, environment, both, metrics, worse_than)
+    if not drafts:
+        raise UllageError(GATE_NOTHING, new=", ".join(keys), base=", ".join(keys.values()))
+    figures = _judged(drafts, _spent(look))
+    return Gate(
+        worse_than=worse_than,
+        new=run.resolved.run,
+        baselines=(),
+        reference=None,
+        pairs=keys,
+        outcome=_worst(figures),
+        labels=run.resolved.labels,
+        figures=tuple(figures),
+        notes=tuple(_limits(figures)),
+    )
+
+
+def pair_keys(
+    workloads: Sequence[tuple[str, str]], pairs: Mapping[str, str], where: Path
+) -> dict[str, str]:
+    """Key of each new workload → key of the old one, of the same factors.
+
+    workloads: (key, name) of all. GATE_NO_PAIR for a name that none of them has.
+    """
+    keys = [key for key, _ in workloads]
+    paired: dict[str, str] = {}
+    for new, old in pairs.items():
+        factors = [key.removeprefix(name) for key, name in workloads if name == new]
+        wanted = [(new + factor, old + factor) for factor in factors] or [(new, old)]
+        for pair in wanted:
+            for key in pair:
+                if key not in keys or new == old:
+                    raise UllageError(
+                        GATE_NO_PAIR,
+                        run=where,
+                        found=f"{new}={old}",
+                        allowed=", ".join(keys),
+                        suggestion=nearest(key, keys),
+                    )
+        paired |= dict(wanted)
+    return paired
+
+
+def _worst(figures: Iterable[GateFigure]) -> Literal["within", "worse", "inconclusive"]:
+    outcomes = {figure.outcome for figure in figures}
+    if outcomes & {"worse", "failed"}:
+        return "worse"
+    return "within" if outcomes == {"within"} else "inconclusive"
 
 
 def _check_metrics(new: RunFolder, metrics: Sequence[str]) -> None:
@@ -236,32 +314,43 @@ def _series(
     for environment in resolved.environments:
         if environment.again_of is not None:
             continue
-        logs: list[tuple[WorkloadRecord, str, _Values]] = []
-        courses = Courses()
-        for workload in resolved.workloads:
-            if unit is not None and workload.key == unit[0].key:
-                continue
-            for metric in _chosen(workload, metrics):
-                measured = _slowness(cells, environment.key, workload, metric, unit)
-                logs.append((workload, metric.name, measured))
-                courses.add(environment.key, workload.key, course(measured.slowness))
-        factor = courses.factors().get(environment.key, 1.0)
-        for workload, name, measured in logs:
-            trials = cells.series(environment.key, workload.key)
-            generations = [trials[block].generation for block in measured.blocks]
-            units = collapse(measured.slowness, generations) if generations else np.empty(0)
-            series[environment.key, workload.key, name] = _Series(
-                environment_label=environment.label,
-                workload_title=workload.title,
-                moments=moments(units, factor) if len(units) > 1 else None,
-                blocks=len(units),
-                trials=len(trials),
-                lost=measured.lost,
-                unmeasured=measured.unmeasured,
-                unrelated=measured.unrelated,
-                without_ratio=measured.without_ratio,
-                best=measured.best == len(trials) > 0,
-            )
+        logs = [
+            (workload, metric.name, _slowness(cells, environment.key, workload, metric, unit))
+            for workload in resolved.workloads
+            if unit is None or workload.key != unit[0].key
+            for metric in _chosen(workload, metrics)
+        ]
+        series |= _of_environment(environment, logs, "the reference")
+    return series
+
+
+def _of_environment(
+    environment: EnvironmentRecord,
+    logs: Sequence[tuple[WorkloadRecord, str, _Values]],
+    beside: str,
+) -> dict[GatedKey, _Series]:
+    """Its figures; what it keeps from block to block widens them all."""
+    courses = Courses()
+    for workload, _, measured in logs:
+        courses.add(environment.key, workload.key, course(measured.slowness))
+    factor = courses.factors().get(environment.key, 1.0)
+    series: dict[GatedKey, _Series] = {}
+    for workload, name, measured in logs:
+        slowness = measured.slowness
+        units = collapse(slowness, measured.generations) if slowness else np.empty(0)
+        series[environment.key, workload.key, name] = _Series(
+            environment_label=environment.label,
+            workload_title=workload.title,
+            moments=moments(units, factor) if len(units) > 1 else None,
+            blocks=len(units),
+            trials=measured.trials,
+            lost=measured.lost,
+            unmeasured=measured.unmeasured,
+            unrelated=measured.unrelated,
+            without_ratio=measured.without_ratio,
+            best=measured.best == measured.trials > 0,
+            beside=beside,
+        )
     return series
 
 
@@ -289,7 +378,9 @@ class _Values:
     """The log of how slow each trial was, and why others have none."""
 
     blocks: list[int] = field(default_factory=list)
+    generations: list[int] = field(default_factory=list)
     slowness: list[float] = field(default_factory=list)
+    trials: int = 0
     lost: int = 0
     unmeasured: int = 0
     unrelated: int = 0
@@ -326,7 +417,9 @@ def _slowness(
             measured.unrelated += 1
         else:
             measured.blocks.append(block)
+            measured.generations.append(trial.generation)
             measured.slowness.append(own - related)
+        measured.trials += 1
     return measured
 
 
@@ -345,8 +438,8 @@ class _GateDraft:
     p_within: float = 1.0
 
 
-def _draft(key: GatedKey, now: _Series, before: Sequence[_Series], worse_than: float) -> _GateDraft:
-    figure = GateFigure(
+def _blank(key: GatedKey, now: _Series) -> GateFigure:
+    return GateFigure(
         environment=key[0],
         environment_label=now.environment_label,
         workload=key[1],
@@ -355,6 +448,10 @@ def _draft(key: GatedKey, now: _Series, before: Sequence[_Series], worse_than: f
         ratio=None,
         outcome="inconclusive",
     )
+
+
+def _draft(key: GatedKey, now: _Series, before: Sequence[_Series], worse_than: float) -> _GateDraft:
+    figure = _blank(key, now)
     if settled := _settled(now, before):
         return _GateDraft(figure.model_copy(update=settled))
     then = _baseline([series.moments for series in before])
@@ -373,6 +470,69 @@ def _draft(key: GatedKey, now: _Series, before: Sequence[_Series], worse_than: f
     hopeless = _above(best, line) > WRONG_FAIL and _above(best, line, -1) > WRONG_PASS
     figure = figure.model_copy(update={"baseline_limits": hopeless})
     return _GateDraft(figure, _above(of, line), _above(of, line, -1))
+
+
+def _paired_drafts(
+    run: RunFolder,
+    environment: EnvironmentRecord,
+    pairs: Sequence[tuple[WorkloadRecord, WorkloadRecord]],
+    metrics: Sequence[str],
+    worse_than: float,
+) -> list[_GateDraft]:
+    """Of one environment: the new workload of each pair, relative to the old one."""
+    cells = Cells(run.trials)
+    copies = [e.key for e in run.resolved.environments if environment.key in (e.key, e.again_of)]
+    now: list[tuple[WorkloadRecord, str, _Values]] = []
+    before: list[tuple[WorkloadRecord, str, _Values]] = []
+    for new, old in pairs:
+        theirs = {metric.name: metric for metric in old.metrics}
+        for metric in _chosen(new, metrics):
+            if theirs.get(metric.name) == metric:
+                unit = old, metric
+                together = [_slowness(cells, copy, new, metric, unit) for copy in copies]
+                alone = [_slowness(cells, copy, old, metric, None) for copy in copies]
+                now.append((new, metric.name, _means(together)))
+                before.append((new, metric.name, _means(alone)))
+    old_ones = _of_environment(environment, before, "")
+    return [
+        _paired_draft(key, series, old_ones[key], worse_than)
+        for key, series in _of_environment(environment, now, "the old program").items()
+    ]
+
+
+def _means(copies: Sequence[_Values]) -> _Values:
+    """Block by block, of an environment and its second copy: as many pairs, and one value."""
+    if len(copies) == 1:
+        return copies[0]
+    by_block: dict[int, list[tuple[int, float]]] = {}
+    for copy in copies:
+        values_of = zip(copy.blocks, copy.generations, copy.slowness, strict=True)
+        for block, generation, slowness in values_of:
+            by_block.setdefault(block, []).append((generation, slowness))
+    blocks = sorted(by_block)
+    return _Values(
+        blocks=blocks,
+        generations=[by_block[block][0][0] for block in blocks],
+        slowness=[fmean(slowness for _, slowness in by_block[block]) for block in blocks],
+        **{
+            name: sum(getattr(copy, name) for copy in copies)
+            for name in ("trials", "lost", "unmeasured", "unrelated", "without_ratio", "best")
+        },
+    )
+
+
+def _paired_draft(key: GatedKey, pair: _Series, old: _Series, worse_than: float) -> _GateDraft:
+    figure = _blank(key, pair)
+    if settled := _settled(pair, [old]):
+        return _GateDraft(figure.model_copy(update=settled))
+    if pair.moments is None:
+        reason = pair.why_few() or old.why_few() or "under two pairs"
+        return _GateDraft(figure.model_copy(update={"reason": reason}))
+    line = math.log1p(worse_than)
+    figure = figure.model_copy(update={"ratio": _interval(pair.moments, "paired t")})
+    if too_few := _too_few(pair, pair.blocks):
+        return _GateDraft(figure.model_copy(update={"reason": too_few}))
+    return _GateDraft(figure, _above(pair.moments, line), _above(pair.moments, line, -1))
 
 
 def _settled(now: _Series, before: Sequence[_Series]) -> dict[str, object]:
@@ -420,15 +580,20 @@ def _above(of: Moments, line: float, sign: int = 1) -> float:
     return t_tail(beyond / of.error, of.df)
 
 
-def _interval(of: Moments) -> Interval | None:
+def _interval(of: Moments, method: str = "Welch") -> Interval | None:
     confidence = 1 - 2 * WRONG_PASS
     half = t_quantile(1 - WRONG_PASS, of.df) * of.error
     if of.mean + half > math.log(1e300):
         return None
     estimate, low, high = (math.exp(of.mean + side) for side in (0, -half, half))
     return Interval(
-        estimate=estimate, low=low, high=high, confidence=confidence, n=of.n, method="Welch"
+        estimate=estimate, low=low, high=high, confidence=confidence, n=of.n, method=method
     )
+
+
+def _spent(look: int) -> float:
+    """The part of the error rates that this look may spend; 0: it is the only one."""
+    return 1 / (look * (look + 1)) if look else 1.0
 
 
 def _judged(drafts: Sequence[_GateDraft], spent: float) -> list[GateFigure]:

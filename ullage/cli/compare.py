@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from ullage.cli.options import Json, RunsOption, pairs, share
+from ullage.cli.options import Json, RunsOption, pairs, run_folders, share
 from ullage.common.console import print_json
 from ullage.common.text import nearest
 from ullage.runs import RUNS
@@ -19,13 +19,13 @@ MIN_RUNS: Final = 2
 def compare_command(
     ctx: typer.Context,
     tables: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="TABLE | RUN RUN …",
             help="A CSV or Parquet file with a row for each measurement: `environment`, `value`,"
             " and where known `block`, `generation`, `workload`, `metric`, `unit`, `better`."
-            " Or run folders, or their names in --runs: the overheads of the others against those"
-            " of the first.",
+            " Or run folders, their names in --runs, or addresses of archives (https://, s3://):"
+            " the overheads of the others against those of the first.",
         ),
     ],
     *,
@@ -97,15 +97,13 @@ def compare_command(
 
     A table is judged as `show` judges a run.
     """
-    from ullage.runs.reader import named
-
-    paths = [named(path, runs) for path in tables]
-    if paths[0].is_dir():
-        _refuse_options_of_tables(ctx)
-        _runs(paths, as_json=as_json, out=out)
-        return
+    with run_folders(tables, runs) as paths:
+        if paths[0].is_dir():
+            _refuse_options_of_tables(ctx)
+            _runs(paths, as_json=as_json, out=out)
+            return
     if len(tables) > 1:
-        lacking = [str(path) for path in tables if not named(path, runs).exists()]
+        lacking = [name for name, path in zip(tables, paths, strict=True) if not path.exists()]
         reason = f"there is no {' nor '.join(lacking)} here or in {runs}; " if lacking else ""
         raise typer.BadParameter(f"{reason}give one table, or several run folders")
     if baseline is None:
@@ -136,7 +134,7 @@ def compare_command(
     # SciPy takes as long to load as a large file to be read: both at once.
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(import_module, "ullage.cli.output.compare")
-        sheet = table.read(tables[0], columns, direction)
+        sheet = table.read(Path(tables[0]), columns, direction)
         loading.result()
     from ullage.analysis.tables.answer import analyse
     from ullage.cli.output import compare as output

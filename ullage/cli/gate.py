@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import typer
 
 from ullage.cli.guarded import reads_folder
-from ullage.cli.options import Json, RunsOption, labelled, seconds, share
+from ullage.cli.options import (
+    Json,
+    RunsOption,
+    labelled,
+    pairs,
+    run_folders,
+    seconds,
+    share,
+)
 from ullage.common.console import print_json, stderr
 from ullage.common.errors import GATE_NOT_ALIKE, ExitCode, UllageError
 from ullage.common.text import nearest
@@ -24,7 +33,7 @@ ALLOWED: Final = ("machine", "image", "plan")
 
 
 class Question(Protocol):
-    """The line, and what is asked of runs by it."""
+    """The line, and what is asked of runs by it; of one run alone, of its pairs."""
 
     def __call__(self, new: RunFolder, before: Sequence[RunFolder], look: int = 0, /) -> Gate: ...
 
@@ -32,7 +41,11 @@ class Question(Protocol):
 gate_app = typer.Typer(rich_markup_mode=None)
 
 WorseThan = Annotated[
-    str, typer.Option("--worse-than", help="The line that must not be passed: 3% or 0.03.")
+    str,
+    typer.Option(
+        "--worse-than",
+        help="The line that must not be passed: 3% or 0.03; 0: whatever is shown to be worse.",
+    ),
 ]
 Metrics = Annotated[
     list[str] | None,
@@ -58,6 +71,15 @@ Allow = Annotated[
         show_default=False,
     ),
 ]
+Pair = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pair",
+        help="NEW=OLD, two workloads of one plan, in place of a baseline: the new program is judged"
+        " by the old one that ran beside it; may be repeated.",
+        show_default=False,
+    ),
+]
 Markdown = Annotated[
     Path | None, typer.Option("--markdown", help="Also write a summary here.", show_default=False)
 ]
@@ -71,15 +93,17 @@ JUnit = Annotated[
 @reads_folder
 def compare_command(
     runs_given: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="BASELINE… NEW",
-            help="Run folders, or their names in --runs: one baseline or more, the new run last.",
+            help="Run folders, their names in --runs, or addresses of archives (https://, s3://):"
+            " one baseline or more, the new run last. With --pair the one run.",
         ),
     ],
     *,
     worse_than: WorseThan,
     metric: Metrics = None,
+    pair: Pair = None,
     reference: Reference = None,
     allow: Allow = None,
     inconclusive: Annotated[
@@ -91,13 +115,13 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Exit 0 when a run is shown to be within the line, 1 when it is shown to be worse."""
-    from ullage.runs.reader import named
-
     _check(inconclusive, ("pass", "fail"), "--inconclusive")
-    if len(runs_given) < 2:
+    question = _question(worse_than, metric, reference, pair)
+    if pair and len(runs_given) > 1:
+        raise typer.BadParameter("--pair is of one run: give that alone")
+    if not pair and len(runs_given) < 2:
         raise typer.BadParameter("give a baseline run, or several, and the new run")
-    *before, new = (_opened(named(path, runs)) for path in runs_given)
-    question = _question(worse_than, metric, reference)
+    *before, new = _opened(runs_given, runs)
     _refuse_unlike(new, before, allow)
     gate = question(new, before)
     _end(gate, inconclusive, markdown, junit, as_json=as_json)
@@ -108,16 +132,18 @@ def compare_command(
 def run_command(
     plan: Annotated[Path, typer.Argument(help="The plan.", show_default=False)],
     *,
+    worse_than: WorseThan,
     baseline: Annotated[
-        list[Path],
+        list[str] | None,
         typer.Option(
             "--baseline",
-            help="A run of the same plan, of before the change; may be repeated.",
+            help="A run of the same plan, of before the change: its folder, its name in --runs, or"
+            " the address of an archive (https://, s3://); may be repeated.",
             show_default=False,
         ),
-    ],
-    worse_than: WorseThan,
+    ] = None,
     metric: Metrics = None,
+    pair: Pair = None,
     reference: Reference = None,
     allow: Allow = None,
     inconclusive: Annotated[
@@ -140,18 +166,18 @@ def run_command(
 ) -> None:
     """Run a plan, and judge it as `gate compare` does."""
     _check(inconclusive, POLICIES, "--inconclusive")
-    question = _question(worse_than, metric, reference)
+    question = _question(worse_than, metric, reference, pair)
+    if bool(baseline) == bool(pair):
+        raise typer.BadParameter("give either --baseline, a run of before, or --pair NEW=OLD")
     within_s = seconds("--extend", extend, none=True) if inconclusive == "extend" else 0.0
-    from ullage.runs.reader import named
-
-    before = [_opened(named(path, runs)) for path in baseline]
+    before = _opened(baseline or (), runs)
 
     def judged(new: RunFolder, look: int) -> Gate:
         _refuse_unlike(new, before, allow)
         return question(new, before, look)
 
     same = () if "plan" in (allow or ()) else before
-    gate = _run(plan, label, runs, same, judged=judged, within_s=within_s)
+    gate = _run(plan, label, runs, same, _pairs(pair), judged=judged, within_s=within_s)
     _end(gate, inconclusive, markdown, junit, as_json=as_json)
 
 
@@ -160,15 +186,16 @@ def _run(
     labels: list[str] | None,
     runs: Path,
     same: Sequence[RunFolder],
+    paired: Mapping[str, str],
     *,
     judged: Callable[[RunFolder, int], Gate],
     within_s: float,
 ) -> Gate:
-    """same: runs that must be of the plan's work."""
+    """same: runs that must be of the plan's work; paired: workloads that it must have."""
     from ullage.cli.live.terminal import RunProgress
     from ullage.common.files import put
     from ullage.experiments import preflight
-    from ullage.experiments.gate import extended, other_work
+    from ullage.experiments.gate import extended, named_pairs, other_work
     from ullage.experiments.run import run_plan
     from ullage.plan import matrix, schema
     from ullage.runs import parquet, writer
@@ -183,6 +210,7 @@ def _run(
             " and a run's stop rule does not change: leave it out, or say pass or fail"
         )
     cells = matrix.resolve(checked, document)
+    named_pairs(cells, paired, plan)
     for baseline in same:
         if other_work(cells, baseline):
             reason = "its workloads or environments are not those of the plan"
@@ -203,21 +231,43 @@ def _run(
     return gate
 
 
-def _question(worse_than: str, metric: list[str] | None, reference: str | None) -> Question:
-    line = share("--worse-than", worse_than, "3%")
+def _question(
+    worse_than: str, metric: list[str] | None, reference: str | None, pair: list[str] | None
+) -> Question:
+    line, paired = _line(worse_than), _pairs(pair)
+    if paired and reference is not None:
+        raise typer.BadParameter("--reference: in pairs the old program is what figures relate to")
 
     def question(new: RunFolder, before: Sequence[RunFolder], look: int = 0) -> Gate:
-        from ullage.analysis.gate import judge
+        from ullage.analysis.gate import judge, judge_pairs
 
-        return judge(new, before, line, metrics=metric or (), reference=reference, look=look)
+        metrics = metric or ()
+        if paired:
+            return judge_pairs(new, paired, line, metrics=metrics, look=look)
+        return judge(new, before, line, metrics=metrics, reference=reference, look=look)
 
     return question
 
 
-def _opened(path: Path) -> RunFolder:
+def _line(text: str) -> float:
+    nothing = text.strip().removesuffix("%").strip() in ("0", "0.0")
+    return 0.0 if nothing else share("--worse-than", text, "3%")
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str]:
+    return pairs("--pair", texts, "NEW=OLD")
+
+
+def _opened(runs_given: Sequence[str], root: Path) -> list[RunFolder]:
+    """One that was fetched is gone when it was read, and goes by its name."""
     from ullage.runs.reader import RunFolder
 
-    return RunFolder.open(path, "gate compare")
+    with run_folders(runs_given, root) as folders:
+        opened = [RunFolder.open(folder, "gate compare") for folder in folders]
+    return [
+        folder if folder.path.exists() else replace(folder, path=Path(folder.path.name))
+        for folder in opened
+    ]
 
 
 def _refuse_unlike(new: RunFolder, before: Sequence[RunFolder], allow: list[str] | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from ullage.plan.schema import Plan
 
+_ADDRESS = re.compile(r"(https?|s3)://")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunArgument = Annotated[
     Path | None,
@@ -40,6 +43,28 @@ FormatOption = Annotated[
     ),
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", help="A file; else standard output.")]
+
+
+@contextmanager
+def run_folders(runs_given: Iterable[str], root: Path) -> Iterator[list[Path]]:
+    """The folders that a user means: paths, names in `root`, or addresses, here for so long."""
+    from ullage.runs.reader import named
+
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(_fetched(run)) if _ADDRESS.match(run) else named(Path(run), root)
+            for run in runs_given
+        ]
+
+
+@contextmanager
+def _fetched(address: str) -> Iterator[Path]:
+    from ullage.common.console import stderr
+    from ullage.runs.fetched import fetched
+
+    with fetched(address) as folder:
+        stderr.print(f"fetched: {folder.name}", soft_wrap=True, markup=False)
+        yield folder
 
 
 def pairs(option: str, texts: Iterable[str] | None, form: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ullage.common.archives.headers import ArchiveError
 from ullage.common.commands import CommandError, attempt, needed, run
 from ullage.common.errors import (
     HOST_MISSING,
@@ -33,7 +34,6 @@ from ullage.common.text import printable
 from ullage.host import disks, mmdebstrap
 from ullage.host.artifacts import Artifact, stage
 from ullage.host.container_image import archive, source
-from ullage.host.container_image.headers import LayerError
 from ullage.host.container_image.layers import Tree
 from ullage.host.container_image.user import configured
 from ullage.host.disks import DiskFormat
@@ -251,7 +251,7 @@ async def from_container(
                 await _unpack_new(there, place, progress)
             # A stranger's image may hold programs that make root of whoever runs them here.
             await asyncio.to_thread(place.chmod, 0o700)
-    except LayerError as error:
+    except ArchiveError as error:
         reason = printable(str(error), 400)
         raise UllageError(IMAGE_UNREADABLE, reference=reference, reason=reason) from error
     except archive.ForeignError as error:
@@ -312,7 +312,7 @@ def _merge(saved: Path, tag: str | None, work: Path, tar: Path) -> tuple[str, Im
         for layer in image.layers(work):
             tree.add(files.enter_context(layer.open("rb")))
         if not tree.files:
-            raise LayerError("it holds no file")
+            raise ArchiveError("it holds no file")
         config = configured(image.configuration.config or archive.ImageSettings(), tree)
         for name in _MOUNT_POINTS:
             tree.mount_point(name)

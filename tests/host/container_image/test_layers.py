@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.host.container_image.imagekit import Entry, directory, hard_link, layer, link
-from ullage.host.container_image.headers import LayerError
+from ullage.common.archives.headers import ArchiveError
 from ullage.host.container_image.layers import Tree
 
 
@@ -83,14 +83,14 @@ def test_extended_attributes_stay_and_devices_go(tmp_path: Path) -> None:
     ],
 )
 def test_what_may_not_be_taken(entries: list[Entry], reason: str) -> None:
-    with pytest.raises(LayerError, match=reason):
+    with pytest.raises(ArchiveError, match=reason):
         Tree().add(io.BytesIO(layer(*entries)))
 
 
 def test_a_damaged_later_header_is_no_end() -> None:
     data = bytearray(layer(Entry("a", b"1" * 512), Entry("b", b"2"), Entry("c")))
     data[1024 + 148] ^= 0xFF  # the checksum of the second
-    with pytest.raises(LayerError, match="in its midst"):
+    with pytest.raises(ArchiveError, match="in its midst"):
         Tree().add(io.BytesIO(bytes(data)))
 
 
@@ -98,13 +98,13 @@ def test_a_negative_size_is_refused() -> None:
     info = tarfile.TarInfo("a")
     info.size = -512
     # Debian's Python has the mend of CVE-2025-8194, and refuses it first.
-    with pytest.raises(LayerError, match=r"has -512 bytes|invalid offset"):
+    with pytest.raises(ArchiveError, match=r"has -512 bytes|invalid offset"):
         Tree().add(io.BytesIO(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048)))
 
 
 def test_a_cut_layer_is_refused() -> None:
     whole = layer(Entry("a", b"1" * 4096))
-    with pytest.raises(LayerError, match="no tar"):
+    with pytest.raises(ArchiveError, match="no tar"):
         Tree().add(io.BytesIO(whole[:2048]))
 
 
@@ -112,8 +112,8 @@ def test_where_something_is_to_be_mounted() -> None:
     tree = Tree()
     tree.add(io.BytesIO(layer(link("data", "/etc"))))
     tree.mount_point("tmp")
-    with pytest.raises(LayerError, match="its /data is no directory"):
+    with pytest.raises(ArchiveError, match="its /data is no directory"):
         tree.mount_point("data")
     tree.add(io.BytesIO(layer(directory("ullage/agent"))))
-    with pytest.raises(LayerError, match="its /ullage/agent is no file"):
+    with pytest.raises(ArchiveError, match="its /ullage/agent is no file"):
         tree.empty_file("ullage", "agent")

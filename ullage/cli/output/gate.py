@@ -33,11 +33,12 @@ def sentences(gate: Gate, *, passed: bool) -> list[str]:
     line = rounding.share(gate.worse_than)
     decisive = [figure for figure in gate.figures if figure.outcome in ("worse", "failed")]
     if decisive:
-        return [_sentence(figure, line) for figure in decisive]
+        return [_sentence(gate, figure) for figure in decisive]
     if gate.outcome == "within":
         count = len(gate.figures)
         every = "The figure is" if count == 1 else f"All {count} figures are"
-        return [f"Passed. {every} shown to be less than {line} worse than before."]
+        than = "the old one beside it" if gate.pairs else "before"
+        return [f"Passed. {every} shown to be {_within(gate, line)} than {than}."]
     open_ones = [figure for figure in gate.figures if figure.outcome == "inconclusive"]
     verdict = "Passed, as `--inconclusive pass` has it" if passed else "Failed"
     return [
@@ -46,14 +47,20 @@ def sentences(gate: Gate, *, passed: bool) -> list[str]:
     ]
 
 
-def _sentence(figure: GateFigure, line: str) -> str:
+def _within(gate: Gate, line: str) -> str:
+    return f"less than {line} worse" if gate.worse_than else "better"
+
+
+def _sentence(gate: Gate, figure: GateFigure) -> str:
     what = f"{_subject(figure)}"
     if figure.outcome == "failed" or figure.ratio is None:
         return f"Failed. {what}: {figure.reason}."
     estimate, low, high = rounding.ratio(figure.ratio)
+    before = clean(gate.pairs.get(figure.workload, "before"), 80)
+    worse = f"more than {rounding.share(gate.worse_than)} worse" if gate.worse_than else "worse"
     return (
-        f"Failed. {what} is {estimate} times as slow as before ({low} to {high}), "
-        f"shown to be more than {line} worse."
+        f"Failed. {what} is {estimate} times as slow as {before} ({low} to {high}), "
+        f"shown to be {worse}."
     )
 
 

@@ -50,6 +50,36 @@ RUNS_NOT_ALIKE: Final = ErrorKind(
     "compare runs of one plan, or of plans with the same baseline and some of the same workloads",
 )
 
+# Errors of runs that lie elsewhere.
+
+FETCH_NOT_THERE: Final = ErrorKind(
+    "fetch-not-there",
+    "no run can be had at {address}: {reason}",
+    "check the address, and who may read it; for s3:// the usual AWS_ variables have the key",
+)
+FETCH_NO_ANSWER: Final = ErrorKind(
+    "fetch-no-answer",
+    "{address} cannot be fetched: {reason}",
+    "check the network, and `https_proxy` where there is one; a run folder here needs neither",
+)
+FETCH_TOO_LARGE: Final = ErrorKind(
+    "fetch-too-large",
+    "what lies at {address} is larger than {most}",
+    "leave raw outputs out: `tar czf run.tar.gz --exclude=trials -C runs NAME`",
+)
+FETCH_NO_RUN: Final = ErrorKind(
+    "fetch-no-run",
+    "what lies at {address} is no archive of a run: {reason}",
+    "`tar czf run.tar.gz -C runs NAME` makes one",
+)
+FETCH_CHANGED: Final = ErrorKind(
+    "fetch-changed",
+    "the run at {address} is not as it was written: {reason}",
+    "put it there anew; `ullage verify` tells whether the folder it was made of still holds",
+)
+
+# Errors of gate.
+
 GATE_NOT_ALIKE: Final = ErrorKind(
     "gate-not-alike",
     "{base} is no baseline for {new}: {reason}",
@@ -64,6 +94,11 @@ GATE_NO_METRIC: Final = ErrorKind(
     "gate-no-metric",
     "{run} has no metric {found} that a gate can judge; it has {allowed}",
     "{suggestion}",
+)
+GATE_NO_PAIR: Final = ErrorKind(
+    "gate-no-pair",
+    "{run} has no two workloads {found}; it has {allowed}",
+    "`--pair NEW=OLD` names two workloads of one plan, each by its `as:`; {suggestion}",
 )
 GATE_NOTHING: Final = ErrorKind(
     "gate-nothing",

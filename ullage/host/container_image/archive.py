@@ -24,10 +24,10 @@ from typing import IO, Any, BinaryIO, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ullage.common.archives.headers import ArchiveError, Header
 from ullage.common.faults import first_fault
 from ullage.common.quantities import format_bytes
 from ullage.common.regular import open_regular
-from ullage.host.container_image.headers import Header, LayerError
 from ullage.host.container_image.layers import MOST_BYTES
 
 _MOST_JSON: Final = 16 << 20
@@ -88,7 +88,7 @@ class Archive:
         if made_for != f"linux/{ARCHITECTURE}":
             raise ForeignError(made_for)
         if len(self._layers) != len(self.configuration.rootfs.diff_ids):
-            raise LayerError("its configuration names more or fewer layers than there are")
+            raise ArchiveError("its configuration names more or fewer layers than there are")
 
     def layers(self, work: Path) -> Iterator[Path]:
         """Each layer as a tar in `work`, its digest checked."""
@@ -100,7 +100,7 @@ class Archive:
                 digest = _unpack(packed, out, left)
                 left -= out.tell()
             if digest != diff_id:
-                raise LayerError(f"layer {number + 1} has the digest {digest}, and not {diff_id}")
+                raise ArchiveError(f"layer {number + 1} has the digest {digest}, and not {diff_id}")
             yield target
 
     def _manifest(self, tag: str | None) -> tuple[bytes, list[str]]:
@@ -112,12 +112,12 @@ class Archive:
         images = _json(self._read("manifest.json"))
         images = [i for i in images if tag is None or tag in (i.get("RepoTags") or ())]
         if len(images) != 1:
-            raise LayerError(f"it holds {len(images)} images{f' named {tag}' if tag else ''}")
+            raise ArchiveError(f"it holds {len(images)} images{f' named {tag}' if tag else ''}")
         name = str(images[0]["Config"])
         data = self._read(name)
         named = re.search(r"([0-9a-f]{64})(\.json)?$", name)
         if named and hashlib.sha256(data).hexdigest() != named[1]:
-            raise LayerError(f"its configuration has not the digest {named[1]}")
+            raise ArchiveError(f"its configuration has not the digest {named[1]}")
         return data, [str(layer) for layer in images[0]["Layers"]]
 
     def _oci(self, tag: str | None) -> tuple[bytes, list[str]]:
@@ -128,21 +128,21 @@ class Archive:
                 break
             index, tag = manifest, None
         else:
-            raise LayerError("it is an index of indices without end")
+            raise ArchiveError("it is an index of indices without end")
         layers = [_blob_name(str(layer["digest"])) for layer in manifest["layers"]]
         return self._blob(str(manifest["config"]["digest"])), layers
 
     def _blob(self, digest: str) -> bytes:
         data = self._read(_blob_name(digest))
         if f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
-            raise LayerError(f"what it calls {digest} is something else")
+            raise ArchiveError(f"what it calls {digest} is something else")
         return data
 
     def _read(self, name: str) -> bytes:
         with self._open(name) as file:
             data = file.read(_MOST_JSON + 1)
         if len(data) > _MOST_JSON:
-            raise LayerError(f"its {name} is too long")
+            raise ArchiveError(f"its {name} is too long")
         return data
 
     def _open(self, name: str) -> IO[bytes]:
@@ -156,10 +156,10 @@ class Archive:
             name = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
             member = self._members.get(name)
         if member is None:
-            raise LayerError(f"it has no {name}")
+            raise ArchiveError(f"it has no {name}")
         file = self._tar.extractfile(member) if member.isreg() else None
         if file is None:
-            raise LayerError(f"its {name} is no file")
+            raise ArchiveError(f"its {name} is no file")
         return file
 
 
@@ -167,7 +167,7 @@ def _members(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
     """By name, of what stands there twice the last."""
     members = list(islice(tar, _MOST_MEMBERS + 1))
     if len(members) > _MOST_MEMBERS:
-        raise LayerError(f"it has more than {_MOST_MEMBERS:,} members")
+        raise ArchiveError(f"it has more than {_MOST_MEMBERS:,} members")
     return {member.name: member for member in members}
 
 
@@ -185,19 +185,19 @@ _UNREADABLE: Final = (
 
 @contextmanager
 def opened(place: Path, tag: str | None) -> Iterator[Archive]:
-    """The image in a tar or in an OCI layout's directory. LayerError, ForeignError."""
+    """The image in a tar or in an OCI layout's directory. ArchiveError, ForeignError."""
     try:
         if place.is_dir():
             yield Archive(place, None, tag)
             return
         if place.exists() and not place.is_file():
-            raise LayerError("it is no regular file")
+            raise ArchiveError("it is no regular file")
         with tarfile.open(place, "r:", tarinfo=Header, encoding="utf-8") as tar:
             yield Archive(place, tar, tag)
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise LayerError(str(error)) from error
+        raise ArchiveError(str(error)) from error
     except _UNREADABLE as error:
-        raise LayerError(f"it cannot be read: {type(error).__name__}: {error}") from error
+        raise ArchiveError(f"it cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _chosen(index: Any, tag: str | None) -> str:
@@ -218,14 +218,14 @@ def _chosen(index: Any, tag: str | None) -> str:
         if not entries and all("architecture" in there for there in platforms):
             raise ForeignError(", ".join(f"linux/{there['architecture']}" for there in platforms))
     if len(entries) != 1:
-        raise LayerError(f"it holds {len(entries)} images{f' named {tag}' if tag else ''}")
+        raise ArchiveError(f"it holds {len(entries)} images{f' named {tag}' if tag else ''}")
     return str(entries[0]["digest"])
 
 
 def _blob_name(digest: str) -> str:
     match = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
     if match is None:
-        raise LayerError(f"{digest[:80]!r} is no SHA-256")
+        raise ArchiveError(f"{digest[:80]!r} is no SHA-256")
     return f"blobs/sha256/{match[1]}"
 
 
@@ -237,7 +237,7 @@ def _parsed(data: bytes) -> Configuration:
     try:
         return Configuration.model_validate_json(data)
     except ValidationError as error:
-        raise LayerError(f"its configuration: {first_fault(error)}") from None
+        raise ArchiveError(f"its configuration: {first_fault(error)}") from None
 
 
 def _unpack(packed: IO[bytes], out: BinaryIO, most: int) -> str:
@@ -247,9 +247,9 @@ def _unpack(packed: IO[bytes], out: BinaryIO, most: int) -> str:
         while piece := plain.read(_PIECE):
             size += len(piece)
             if size > most:
-                raise LayerError(f"its layers have over {format_bytes(MOST_BYTES)}")
+                raise ArchiveError(f"its layers have over {format_bytes(MOST_BYTES)}")
             if shutil.disk_usage(out.fileno()).free < _LEFT_FREE + len(piece):
-                raise LayerError("its layers do not fit on this disk")
+                raise ArchiveError("its layers do not fit on this disk")
             digest.update(piece)
             out.write(piece)
     return f"sha256:{digest.hexdigest()}"
@@ -277,7 +277,7 @@ def _plain_of_zstd(source: IO[bytes]) -> Iterator[IO[bytes]]:
     """Through `zstd`, since Python 3.11 has no module for it; a reader may stop early."""
     program = shutil.which("zstd")
     if program is None:
-        raise LayerError("a layer is packed by zstd, which is missing here: apt-get install zstd")
+        raise ArchiveError("a layer is packed by zstd, which is missing here: apt-get install zstd")
     argv = [program, "--decompress", "--stdout", "--quiet"]
     with subprocess.Popen(argv, stdin=source, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -287,4 +287,4 @@ def _plain_of_zstd(source: IO[bytes]) -> Iterator[IO[bytes]]:
             process.kill()
             raise
     if process.returncode != 0:
-        raise LayerError("a layer's zstd data are damaged")
+        raise ArchiveError("a layer's zstd data are damaged")

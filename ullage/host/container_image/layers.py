@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ullage.host.container_image.headers import Header, LayerError
+from ullage.common.archives.headers import ArchiveError, Header
 
 MOST_ENTRIES: Final = 2_000_000
 MOST_BYTES: Final = 64 << 30
@@ -63,7 +63,7 @@ class Tree:
         self._bytes, self._words, self._steps = 0, 0, 0
 
     def add(self, layer: BinaryIO) -> None:
-        """Put a layer on top. LayerError when it is no whole tar, or may not be taken."""
+        """Put a layer on top. ArchiveError when it is no whole tar, or may not be taken."""
         entries = list(self._counted(_entries(layer)))
         marks = [entry for entry in entries if _is_mark(entry)]
         for mark in marks:  # they are about the layers below, wherever in this one they stand
@@ -82,7 +82,7 @@ class Tree:
             self._words += len(entry.name) + len(entry.linkname)
             self._words += sum(len(key) + len(value) for key, value in entry.pax_headers.items())
             if self._bytes > MOST_BYTES or self._words > _MOST_WORDS:
-                raise LayerError(
+                raise ArchiveError(
                     f"it has over {self._bytes:,} bytes, or {self._words:,} characters of names"
                 )
             yield entry
@@ -90,7 +90,7 @@ class Tree:
     def _count_file(self) -> None:
         self.files += 1
         if self.files > MOST_ENTRIES:
-            raise LayerError(f"it has over {MOST_ENTRIES:,} files")
+            raise ArchiveError(f"it has over {MOST_ENTRIES:,} files")
 
     def find(self, path: str) -> LayerFile | None:
         """What a path leads to, links followed within the root."""
@@ -111,14 +111,16 @@ class Tree:
         """See that `/name` is a directory; where there is none it is added, empty."""
         node = self.root.children.setdefault(name, _directory())
         if not node.info.isdir():
-            raise LayerError(f"its /{name} is no directory, and something is to be mounted there")
+            raise ArchiveError(f"its /{name} is no directory, and something is to be mounted there")
 
     def empty_file(self, directory: str, name: str) -> None:
         """Add an empty file to mount one upon, unless there is one."""
         self.mount_point(directory)
         node = self.root.children[directory].children.setdefault(name, LayerFile(tarfile.TarInfo()))
         if not node.info.isreg():
-            raise LayerError(f"its /{directory}/{name} is no file, and one is to be mounted there")
+            raise ArchiveError(
+                f"its /{directory}/{name} is no file, and one is to be mounted there"
+            )
 
     def write(self, target: Path) -> None:
         """All of it as one tar, in the order of names."""
@@ -179,7 +181,7 @@ class Tree:
         parent = self._resolve(parts[:-1], make=False)
         node = parent.children.get(parts[-1]) if parent is not None and parts else None
         if node is None or node.info.isdir():
-            raise LayerError(f"{entry.name!r} is a link to {entry.linkname!r}, which is no file")
+            raise ArchiveError(f"{entry.name!r} is a link to {entry.linkname!r}, which is no file")
         return node
 
     def _resolve(self, parts: Sequence[str], *, make: bool) -> LayerFile | None:
@@ -189,7 +191,7 @@ class Tree:
             name = todo.popleft()
             self._steps += 1
             if self._steps > _MOST_STEPS:
-                raise LayerError("its paths and links lead about without end")
+                raise ArchiveError("its paths and links lead about without end")
             if name == "..":
                 del stack[max(1, len(stack) - 1) :]
                 continue
@@ -200,14 +202,14 @@ class Tree:
             if child is not None and child.info.issym():
                 links += 1
                 if links > _MOST_LINKS:
-                    raise LayerError(f"links to links without end at {'/'.join(parts)!r}")
+                    raise ArchiveError(f"links to links without end at {'/'.join(parts)!r}")
                 if child.info.linkname.startswith("/"):
                     stack = [self.root]
                 todo.extendleft(reversed(_words(child.info.linkname)))
                 continue
             if child is None or not child.info.isdir():
                 if make:
-                    raise LayerError(f"{'/'.join(parts)!r} lies below what is no directory")
+                    raise ArchiveError(f"{'/'.join(parts)!r} lies below what is no directory")
                 return None
             stack.append(child)
         return stack[-1]
@@ -223,28 +225,28 @@ def _entries(layer: BinaryIO) -> Iterator[tarfile.TarInfo]:
             # At a damaged header that is not the first, tarfile ends as if all were read.
             layer.seek(tar.offset)
     except (tarfile.TarError, ValueError, EOFError, RecursionError) as error:
-        raise LayerError(f"a layer is no tar: {error}") from error
+        raise ArchiveError(f"a layer is no tar: {error}") from error
     while piece := layer.read(_PIECE):
         if piece.count(0) != len(piece):
-            raise LayerError("a layer is damaged: a header in its midst is none")
+            raise ArchiveError("a layer is damaged: a header in its midst is none")
 
 
 def _parts(path: str) -> list[str]:
     """The words of an entry's own name, which is below the root."""
     words = _words(path)
     if ".." in words:
-        raise LayerError(f"{path!r} leads out of the root")
+        raise ArchiveError(f"{path!r} leads out of the root")
     return words
 
 
 def _check_path(path: str) -> None:
     if len(path) > _LONGEST_PATH:
-        raise LayerError(f"the path {path[:80]!r}… is longer than any may be")
+        raise ArchiveError(f"the path {path[:80]!r}… is longer than any may be")
 
 
 def _words(path: str) -> list[str]:
     if "\0" in path:
-        raise LayerError(f"{path!r} holds a NUL")
+        raise ArchiveError(f"{path!r} holds a NUL")
     return [word for word in path.split("/") if word not in {"", "."}]
 
 

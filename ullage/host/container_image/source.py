@@ -53,7 +53,7 @@ class ImageSource:
 
 
 async def find(reference: str) -> ImageSource:
-    """Where it is, by the name that a plan gives it. IMAGE_NOT_FOUND; LayerError, ForeignError."""
+    """Where it is, by its name in a plan. IMAGE_NOT_FOUND, ArchiveError, or ForeignError."""
     if reference.startswith(_REGISTRY):
         return await _in_registry(reference, _checked(reference, reference[len(_REGISTRY) :]))
     transport, colon, rest = reference.partition(":")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ullage.common.archives.headers import ArchiveError
 from ullage.host.container_image.archive import ImageSettings
-from ullage.host.container_image.headers import LayerError
 from ullage.host.container_image.layers import Tree
 from ullage.runs.records import ImageConfig, User
 
@@ -16,20 +16,20 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def configured(settings: ImageSettings, tree: Tree) -> ImageConfig:
-    """As the image wants its program run. LayerError for a user that it does not have."""
+    """As the image wants its program run. ArchiveError for a user that it does not have."""
     user, home = _user(settings.User or "", tree)
     env = {"PATH": _PATH, "HOME": home}
     for line in settings.Env or ():
         name, equals, value = line.partition("=")
         if not name or not equals or "\0" in line:
-            raise LayerError(f"its environment holds {line[:80]!r}")
+            raise ArchiveError(f"its environment holds {line[:80]!r}")
         env[name] = value
     workdir = settings.WorkingDir or "/"
     if not workdir.startswith("/"):
         workdir = f"/{workdir}"
     words = (*(settings.Entrypoint or ()), *(settings.Cmd or ()), workdir)
     if any("\0" in word for word in words):
-        raise LayerError("its command holds a NUL")
+        raise ArchiveError("its command holds a NUL")
     return ImageConfig(
         user=user,
         env=env,
@@ -61,7 +61,7 @@ def _user(text: str, tree: Tree) -> tuple[User, str]:
 
 def _number(text: str, user: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > _MOST_ID:
-        raise LayerError(f"its user {user[:80]!r} is not in its /etc/passwd and /etc/group")
+        raise ArchiveError(f"its user {user[:80]!r} is not in its /etc/passwd and /etc/group")
     return int(text)
 
 

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.host.container_image import imagekit
 from ullage.analysis.tables import forms
+from ullage.common.archives.headers import ArchiveError
 from ullage.common.errors import UllageError
 from ullage.common.faults import first_fault
 from ullage.common.sums import BrokenSumError, Chain
@@ -26,7 +27,6 @@ from ullage.experiments.studies.clockfile import ClockRecord
 from ullage.host import clock
 from ullage.host.container_image import archive
 from ullage.host.container_image.archive import Settings
-from ullage.host.container_image.headers import LayerError
 from ullage.host.container_image.layers import Tree
 from ullage.host.container_image.user import configured
 from ullage.meters.energy import apcupsd, ipmi, perf, prometheus, redfish, wattsup
@@ -48,7 +48,7 @@ _REFUSALS: Final = (
     FaultError,
     InvalidTrialError,
     ValidationError,
-    LayerError,
+    ArchiveError,
     archive.ForeignError,
 )
 """Ways to say no. Whatever else a parser raises is a crash."""

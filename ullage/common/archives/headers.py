@@ -1,4 +1,4 @@
-"""Headers of a layer's tar, read as strictly as a stranger's must be.
+"""Headers of a tar, read as strictly as a stranger's must be.
 
 tarfile reads extended headers by regular expressions that a megabyte of digits holds for an hour,
 keeps each global one with every member that follows, and takes numbers that lead it backwards.
@@ -32,8 +32,8 @@ _EXTENSIONS: Final = frozenset(
 )
 
 
-class LayerError(Exception):
-    """A layer that cannot be taken; the text says why."""
+class ArchiveError(Exception):
+    """An archive that cannot be taken; the text says why."""
 
 
 class Header(tarfile.TarInfo):
@@ -43,18 +43,20 @@ class Header(tarfile.TarInfo):
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
         entry = super().frombuf(buf, encoding, errors)
         if entry.type == tarfile.GNUTYPE_SPARSE:
-            raise LayerError(f"{entry.name!r} is a sparse file")
+            raise ArchiveError(f"{entry.name!r} is a sparse file")
         if entry.type in _EXTENSIONS and entry.size > _LONGEST_EXTENSION:
-            raise LayerError(f"a header says that {entry.name!r} has {entry.size} bytes")
+            raise ArchiveError(f"a header says that {entry.name!r} has {entry.size} bytes")
         entry.check()
         return entry
 
     def check(self) -> None:
-        """LayerError for numbers that no file can have."""
+        """ArchiveError for numbers that no file can have."""
         if not 0 <= self.size <= _MOST_SIZE:
-            raise LayerError(f"a header says that {self.name[:80]!r} has {self.size} bytes")
+            raise ArchiveError(f"a header says that {self.name[:80]!r} has {self.size} bytes")
         if not (0 <= self.uid <= _MOST_ID and 0 <= self.gid <= _MOST_ID):
-            raise LayerError(f"{self.name[:80]!r} belongs to {self.uid}:{self.gid}, who is nobody")
+            raise ArchiveError(
+                f"{self.name[:80]!r} belongs to {self.uid}:{self.gid}, who is nobody"
+            )
         self.mtime = self.mtime if 0 <= self.mtime < _LAST_S else 0
 
     def _proc_pax(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
@@ -64,7 +66,7 @@ class Header(tarfile.TarInfo):
         try:
             entry = self.fromtarfile(tar)
         except tarfile.HeaderError as error:
-            raise LayerError(f"nothing follows a header's extension: {error}") from None
+            raise ArchiveError(f"nothing follows a header's extension: {error}") from None
         if self.type == tarfile.XGLTYPE:
             return entry
         entry.offset = self.offset
@@ -74,7 +76,7 @@ class Header(tarfile.TarInfo):
         return entry
 
     def take(self, records: dict[str, str]) -> None:
-        """What an extended header says in place of this one. LayerError."""
+        """What an extended header says in place of this one. ArchiveError."""
         self.name = records.get("path", self.name).rstrip("/")
         self.linkname = records.get("linkpath", self.linkname)
         self.size = _whole(records.get("size"), self.size)
@@ -96,9 +98,9 @@ def _records(data: bytes) -> dict[str, str]:
         key, equals, value = data[space + 1 : end].partition(b"=")
         number += 1
         if not (key and equals and value.endswith(b"\n")) or end > len(data):
-            raise LayerError("a header's extension is damaged")
+            raise ArchiveError("a header's extension is damaged")
         if number > _MOST_RECORDS or key.startswith(_SPARSE.encode()):
-            raise LayerError("a header's extension says what no image needs")
+            raise ArchiveError("a header's extension says what no image needs")
         records[key.decode("utf-8", "surrogateescape")] = value[:-1].decode(
             "utf-8", "surrogateescape"
         )
@@ -114,7 +116,7 @@ def _whole(text: str | None, otherwise: int) -> int:
     if text is None:
         return otherwise
     if not re.fullmatch(r"[0-9]{1,20}", text):
-        raise LayerError(f"a header's extension says {text[:40]!r} where a number stands")
+        raise ArchiveError(f"a header's extension says {text[:40]!r} where a number stands")
     return int(text)
 
 
