@@ -79,7 +79,7 @@ def test_a_kernel_without_token_buckets_is_told(monkeypatch: pytest.MonkeyPatch)
     async def nothing(*_: str, **__: object) -> None: ...
 
     monkeypatch.setattr(bridge, "run", refused)
-    monkeypatch.setattr(bridge.iproute, "batch", nothing)
+    monkeypatch.setattr("ullage.host.network.iproute.batch", nothing)
     with pytest.raises(UllageError, match="unknown") as caught:
         asyncio.run(bridge._lay(SLOW, "switch", "near", "far", "bridge"))
     assert caught.value.kind is errors.NETWORK_NO_RATE
@@ -137,9 +137,10 @@ def test_two_receivers_share_the_sender_s_link() -> None:
     async def scenario() -> list[float]:
         async with network() as net:
             one, two, three = [await net.namespace(name) for name in ("one", "two", "three")]
-            return await asyncio.gather(
+            figures = await asyncio.gather(
                 asyncio.to_thread(megabits, one, two, 2), asyncio.to_thread(megabits, one, three, 2)
             )
+            return list(figures)
 
     assert sum(asyncio.run(scenario())) < 21
 

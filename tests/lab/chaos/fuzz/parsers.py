@@ -26,7 +26,7 @@ from ullage.experiments.elastic.folder import ELASTIC
 from ullage.experiments.studies.clockfile import ClockRecord
 from ullage.host import clock
 from ullage.host.container_image import archive
-from ullage.host.container_image.archive import Settings
+from ullage.host.container_image.archive import ImageSettings
 from ullage.host.container_image.layers import Tree
 from ullage.host.container_image.user import configured
 from ullage.meters.energy import apcupsd, ipmi, perf, prometheus, redfish, wattsup
@@ -169,7 +169,7 @@ def _image_layer(data: bytes) -> None:
     tree.add(io.BytesIO(data))
     tree.empty_file("ullage", "agent")
     tree.write(Path(os.devnull))
-    configured(Settings(User="app:more"), tree)
+    configured(ImageSettings(User="app:more"), tree)
 
 
 def _image(data: bytes) -> None:
