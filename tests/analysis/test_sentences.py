@@ -446,7 +446,7 @@ def test_a_guests_words_are_in_no_sentence(calm: Analysis) -> None:
 
 
 def test_curves_have_sentences(tmp_path: Path) -> None:
-    analysis = _analysis(tmp_path, workloads=[CURVE_WORKLOAD], noise_sd=0.01, failures=[])
+    analysis = _analysis(tmp_path, workloads=[CURVE_WORKLOAD], noise_sd=0.005, failures=[])
     assert all(s.startswith("On this machine ") for s in sentences.answer(analysis)[:3])
 
 

@@ -144,6 +144,7 @@ def test_the_host_has_the_cpus_that_we_may_use() -> None:
         ("{per_hour: 0.1}", "price.currency: found nothing"),
         ("{per_hour: 0.1, currency: euro}", "price.currency: found 'euro'"),
         ("{per_hour: .nan, currency: EUR}", "price.per_hour: found nan"),
+        ("{per_hour: .inf, currency: EUR}", "price.per_hour: found inf"),
         ("{per_day: 1, currency: EUR}", "unknown field environments.vm.price.per_day"),
     ],
 )
