@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.figures import Figure
 from benchmarks.statistics import campaign, peers, racing, trial_length
 from benchmarks.statistics.aims import CHANCE, HIGH, LOW, RATE, figures, inside
-from benchmarks.statistics.attacks import figures as attacked
+from benchmarks.statistics.attacks import figures as attack_figures
 from benchmarks.statistics.attacks import tables as hurting
 from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
 from benchmarks.statistics.design import Plan
@@ -41,7 +41,7 @@ def tables(results: Results) -> list[Table]:
 def of_attacks(results: Results) -> list[Table]:
     """Those of a run of the attacks alone."""
     struck = results.struck
-    aims = aimed(attacked.figures(struck, []))
+    aims = aimed(attack_figures.figures(struck, []))
     return [aims, hurting.attacked(struck), hurting.unheard(struck), hurting.doubts(struck)]
 
 
