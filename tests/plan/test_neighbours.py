@@ -144,6 +144,11 @@ class Everywhere(OwnCommand):
     ) -> dict[str, Scalar | Curve]:
         return {"seconds": max(output.seconds for output in outputs.values())}
 
+    def steps(
+        self, parameters: CommandParameters, outputs: Mapping[str, Output]
+    ) -> dict[str, float]:
+        return {}
+
 
 @pytest.mark.root
 @pytest.mark.usefixtures("places_of_its_own")
