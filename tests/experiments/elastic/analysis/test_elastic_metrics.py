@@ -8,6 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.experiments.elastic.analysis.test_demand import (
+    ready,
+    released,
+    requested,
+    viewer,
+    with_parts,
+)
 from tests.experiments.elastic.elastic_made import (
     NS,
     ZERO,
@@ -16,7 +23,6 @@ from tests.experiments.elastic.elastic_made import (
     make,
     put_meter,
 )
-from tests.experiments.elastic.test_demand import ready, released, requested, viewer, with_parts
 from ullage.experiments.elastic.analysis.definitions import (
     BUNGEE,
     BY_NAME,
