@@ -32,8 +32,8 @@ from ullage.experiments.elastic.analysis.definitions import (
     STUDY,
 )
 from ullage.experiments.elastic.analysis.metrics import INJECTED, measured
-from ullage.experiments.elastic.analysis.reading import ElasticRun, ViewerSession, Violation
-from ullage.experiments.elastic.folder import Act, NotReady
+from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.experiments.elastic.folder import Act, NotReady, ViewerSession, Violation
 from ullage.experiments.studies.elastic_clock import ElasticClock
 
 
