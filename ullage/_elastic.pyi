@@ -1,6 +1,6 @@
 # The extension module that `make build` makes of rust/python, where its documentation is;
 # `ullage.experiments.elastic.simulator.spec` and `simulate` use it.
-# tests/experiments/elastic/test_elastic_module.py holds the two against each other.
+# tests/experiments/elastic/simulator/test_elastic_module.py holds the two against each other.
 from collections.abc import Callable
 
 class SpecError(ValueError): ...

@@ -2,9 +2,9 @@
 
 SimPy: `simpy_model.py` is the same application, with its nodes indexed by how full they are, so
 that what is compared is the machinery and not a slow search. CPU time for a session, in pairs in
-random order; `tests/experiments/elastic/test_simpy_model.py` compares what both count. In the
-published experiment all watch for the same 30 minutes; with exponential times the simulator has to
-sort the ends.
+random order; `tests/experiments/elastic/simulator/test_simpy_model.py` compares what both count.
+In the published experiment all watch for the same 30 minutes; with exponential times the simulator
+has to sort the ends.
 
 Heap: Rust's `BinaryHeap` does nothing but push and pop the ends of the same number of sessions,
 with times that were drawn before; the simulator draws, decides, counts and measures besides. How

@@ -84,6 +84,12 @@ def test_every_error_is_made_with_all_that_its_words_need() -> None:
     assert len(raised) > 70
 
 
+def test_a_message_is_one_short_sentence_with_a_hint() -> None:
+    long = {name for name, kind in KINDS.items() if len(kind.message) > 120 or ". " in kind.message}
+    assert long == {"TRY_ALONE"}  # which says what every other environment lacks
+    assert {name for name, kind in KINDS.items() if not 0 < len(kind.hint) <= 200} == set()
+
+
 def test_codes_are_unique_and_follow_names() -> None:
     assert len({kind.code for kind in KINDS.values()}) == len(KINDS)
     for name, kind in KINDS.items():

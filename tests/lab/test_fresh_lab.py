@@ -22,7 +22,7 @@ ASK_FOR_PROGRAMS = (
     "tests/test_packages.py",
     "tests/meters/energy",
     "tests/experiments/studies/test_elastic_clock_runs.py",
-    "tests/engine/test_remote.py",
+    "tests/engine/test_launcher.py",
     "tests/workloads",
 )
 

@@ -249,14 +249,14 @@ def test_no_room_for_so_many_vms(monkeypatch: pytest.MonkeyPatch) -> None:
             node.check_room(3)
             for name in ("b-0", "b-1"):
                 node.choose(name)
-            with pytest.raises(UllageError, match="2 more VMs may come to use"):
+            with pytest.raises(UllageError, match="2 more VMs may need"):
                 node.check_room(2)
             for name in ("b-0", "b-1"):
                 node.give_back(replace(bare_spec(), name=name))
             work = together(node, 4)
             return await fails(errors.ALLOCATION_NO_ROOM, work)
 
-    assert "4 more VMs may come to use" in asyncio.run(scenario()).message
+    assert "4 more VMs may need" in asyncio.run(scenario()).message
 
 
 def test_the_kernel_tells_what_is_available() -> None:

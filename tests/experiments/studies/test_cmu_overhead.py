@@ -2,7 +2,7 @@
 
 Those of memory, SMB and the remote network were reckoned apart from the code (awk over the CSV
 files): of times VM / physical, of rates physical / VM. Those of CPU, disk and the local network are
-of `tests/analysis/test_weighing_published.py`, which puts the same figures through `ullage weigh`.
+of `tests/analysis/weigh/test_weighing_published.py`, which puts them through `ullage weigh`.
 The node's are what the code gave when it was written.
 """
 

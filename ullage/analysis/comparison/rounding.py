@@ -16,6 +16,8 @@ MOST_DIGITS = 6
 WIDE = 100
 """Bounds that are so many times apart tell orders of magnitude."""
 SCIENTIFIC = (1e-4, 1e6)
+WRITTEN_OUT = (999.5, 1e12)
+"""A figure with a unit has all its digits there: three would be `5e+03 s`."""
 
 
 def decimals(low: float, high: float) -> int:
@@ -118,7 +120,8 @@ def quantity(value: float, unit: str, digits: int = 3) -> str:
     if unit in ("1", "1/s", ""):
         plain = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
         return f"{plain} {unit}".strip() if unit != "1" else plain
-    if unit not in SI_UNITS:
-        return f"{value:.{max(digits, 4)}g} {unit}"
     factor, name = prefixed(value, unit)
-    return f"{value / factor:.{digits}g} {name}"
+    scaled = value / factor
+    if WRITTEN_OUT[0] <= abs(scaled) < WRITTEN_OUT[1]:
+        return f"{scaled:,.0f} {name}"
+    return f"{scaled:.{digits if unit in SI_UNITS else max(digits, 4)}g} {name}"

@@ -45,9 +45,8 @@ RUN_OUTPUTS_FULL: Final = ErrorKind(
 RUN_CHANGED: Final = ErrorKind(
     "run-changed",
     "{path} cannot go on: {what} changed since it began",
-    "put it back as it was, or start a new run; only `outputs:`, and `max` and `budget` of "
-    "`blocks:` may change, of an elastic plan `repetitions`, to no fewer than it has done, and "
-    "`budgets:`",
+    "put it back as it was, or start a new run; `outputs:`, and `max` and `budget` of `blocks:` may"
+    " change, in an elastic plan `budgets:`, and `repetitions` to no fewer than are done",
 )
 RUN_NOT_OURS: Final = ErrorKind(
     "run-not-ours",

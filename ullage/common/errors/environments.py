@@ -8,8 +8,7 @@ from ullage.common.errors.kind import ErrorKind, ExitCode
 
 ALLOCATION_NO_ROOM: Final = ErrorKind(
     "allocation-no-room",
-    "{count} may come to use {asked} of memory, {each} each with what the hypervisor may use;"
-    " this host has {free} left",
+    "{count} may need {asked} of memory, {each} each with the hypervisor; this host has {free}",
     "lower `count` or `memory`, end what else runs here, or use a larger host",
     ExitCode.SOME_CELLS_FAILED,
 )
@@ -135,7 +134,7 @@ AGENT_SILENT: Final = ErrorKind(
 AGENT_SLOW: Final = ErrorKind(
     "agent-slow",
     "{op} of {path} at {agent} has not ended within {seconds:.0f} s, the limit for {size}",
-    "the instance or its channel is starved, or does not want the file; look at its console log",
+    "the instance or its channel is starved, or does not take the file; look at its console log",
     ExitCode.SOME_CELLS_FAILED,
 )
 AGENT_REFUSED: Final = ErrorKind(

@@ -175,8 +175,8 @@ CLOCK_NOT_MEASURED: Final = ErrorKind(
 CLOCK_NO_TOKEN: Final = ErrorKind(
     "clock-no-token",
     "there is no run token: {reason}",
-    "let `ullage clock serve --token-file FILE` write one, copy the file to the other machine and"
-    " name it with --token-file there too; or put the token into $ULLAGE_CLOCK_TOKEN",
+    "`ullage clock serve --token-file FILE` writes one; copy it here and name it with --token-file,"
+    " or put the token into $ULLAGE_CLOCK_TOKEN",
 )
 CLOCK_BAD_TOKEN: Final = ErrorKind(
     "clock-bad-token",
@@ -219,8 +219,8 @@ CLOCK_REFUSED: Final = ErrorKind(
 CLOCK_NO_ANSWER: Final = ErrorKind(
     "clock-no-answer",
     "nobody at {address} answered within {seconds:.1f} s",
-    "a server is silent towards a client with another token: compare the two; else see whether the"
-    " server still runs, and whether a packet filter drops {protocol} to its port",
+    "compare the tokens of both sides: a server is silent to a wrong one; else see whether it runs,"
+    " and whether a packet filter drops {protocol} to its port",
     ExitCode.GATE_FAILED,
 )
 CLOCK_NTP_FAILED: Final = ErrorKind(
@@ -232,8 +232,8 @@ CLOCK_NTP_FAILED: Final = ErrorKind(
 CLOCK_CONTRADICTION: Final = ErrorKind(
     "clock-contradiction",
     "what {address} answers cannot be true: {reason}",
-    "one of the two machines was suspended, moved or has a broken clock, or two servers answer"
-    " there; `ullage clock check` on both tells more",
+    "one machine was suspended or moved, its clock is broken, or two servers answer there; try"
+    " `ullage clock check` on both",
     ExitCode.GATE_FAILED,
 )
 CLOCK_TURNED_AWAY: Final = ErrorKind(
@@ -260,9 +260,8 @@ TRY_NO_PROGRAM: Final = ErrorKind(
 TRY_NOT_IN_IMAGE: Final = ErrorKind(
     "try-not-in-image",
     "{program} is of no Debian package, so the image that all environments share cannot hold it",
-    "two ways: `--image NAME`, a container image of yours that has it, or a plan with"
-    " `image: {{files: {{{program}: {program}}}}}` (`ullage init`). Or `--image host`: native and"
-    " containers, on this host's own files",
+    "name a container image of yours that has it, `--image NAME`, or write a plan (`ullage init`)"
+    " with `image: {{files: {{{program}: {program}}}}}`; without VMs `--image host` does it too",
 )
 TRY_ALONE: Final = ErrorKind(
     "try-alone",

@@ -20,8 +20,8 @@ ARTIFACT_CHANGED: Final = ErrorKind(
 IMAGE_NOT_FOUND: Final = ErrorKind(
     "image-not-found",
     "no image {reference}: {reason}",
-    "`docker images` and `podman images` list what is here; an archive is written"
-    " `docker-archive:FILE` or `oci:DIRECTORY`, a registry's image `docker://HOST/NAME:TAG`",
+    "`docker images` and `podman images` list those here; archives are `docker-archive:FILE` or"
+    " `oci:DIRECTORY`, images of a registry `docker://HOST/NAME:TAG`",
 )
 IMAGE_UNREADABLE: Final = ErrorKind(
     "image-unreadable",

@@ -45,8 +45,8 @@ PLAN_NO_BASELINE: Final = ErrorKind(
 PLAN_BAD_NAME: Final = ErrorKind(
     "plan-bad-name",
     "{file}:{line}: {found} cannot be a name",
-    "names become folders and devices, so choose a plain one: 1 to 40 letters, digits, dots, dashes"
-    " or underscores, a letter or digit first, no two dots together",
+    "it becomes a folder or a device: 1 to 40 letters, digits, dots, dashes or underscores, first a"
+    " letter or digit, no two dots together",
 )
 PLAN_IMPOSSIBLE_MATRIX: Final = ErrorKind(
     "plan-impossible-matrix", "{file}:{line}: {reason}", "{suggestion}"

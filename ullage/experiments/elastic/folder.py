@@ -22,7 +22,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from ullage.common.text import slug
 from ullage.runs.events import ProcessClock, Reason, Started, Warned
@@ -275,6 +275,55 @@ class RepetitionOutcome(Record):
     """No instant of the front or of the viewers is further off."""
     meters: Metered = Field(default_factory=dict)
     """Meter → quantity → value, over the repetition."""
+
+
+class Violation(Record):
+    """A time in which a viewer's player had nothing to play."""
+
+    at_ns: Nanoseconds
+    length_ns: Nanoseconds
+
+
+class ViewerSession(Record):
+    """One viewer, from the instant at which he was due: a line of `sessions.jsonl`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    client: Annotated[int, Field(ge=0, lt=1 << 64)]
+    due_ns: Nanoseconds
+    """When the plan of arrivals had him come."""
+    asked_ns: Nanoseconds
+    """When he really asked the front: later, if the generator was late."""
+    answered_ns: Nanoseconds | None = None
+    """When the front had sent him to a node, or away."""
+    node: str | None = None
+    first_byte_ns: Nanoseconds | None = None
+    ended_ns: Nanoseconds
+    outcome: Literal["served", "blocked", "refused", "failed", "cut"]
+    why: str | None = None
+    bytes: Count = 0
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def was_served(self) -> bool:
+        """He got some of the video, whatever became of it then."""
+        return self.first_byte_ns is not None
+
+    @property
+    def was_affected(self) -> bool:
+        """He was served, and the video stood still, or broke off before its end."""
+        return self.was_served and (bool(self.violations) or self.outcome != "served")
+
+
+def disorder(s: ViewerSession) -> str:
+    """What cannot be about a viewer's instants among themselves; empty when all is well."""
+    instants = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
+    present = [t for t in instants if t is not None]
+    if present != sorted(present):
+        return "its instants are not in order"
+    if s.outcome == "served" and (s.answered_ns is None or s.first_byte_ns is None):
+        return "it was served, but has no answer or no first byte"
+    return ""
 
 
 class RepetitionDone(Record):

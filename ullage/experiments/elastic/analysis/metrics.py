@@ -16,8 +16,15 @@ from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.definitions import BRIEF_WAIT_S
 from ullage.experiments.elastic.analysis.demand import Curves, curves, window_ns
 from ullage.experiments.elastic.analysis.elasticity import NS, Span, measure, speed_up, standing
-from ullage.experiments.elastic.analysis.reading import Repetition, ViewerSession
-from ullage.experiments.elastic.folder import ElasticResolved, NotReady, Ready, Release, Requested
+from ullage.experiments.elastic.analysis.reading import Repetition
+from ullage.experiments.elastic.folder import (
+    ElasticResolved,
+    NotReady,
+    Ready,
+    Release,
+    Requested,
+    ViewerSession,
+)
 
 STAGES: Final = ("TeF", "TcI", "TiI")
 """The parts of an allocation that have had names since 2015: choosing a host, copying the image,

@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from ullage.analysis.energy.integral import Integral, Missing, integrate
 from ullage.analysis.energy.series import FOLDER, Stretch, read, series
@@ -28,10 +28,12 @@ from ullage.experiments.elastic.folder import (
     RepetitionDone,
     RepetitionOutcome,
     Requested,
+    ViewerSession,
+    disorder,
 )
 from ullage.runs.events import Reason, Started, Warned
 from ullage.runs.reader import first_start, last_end
-from ullage.runs.records import Count, EnergyMeterRecord, Nanoseconds, Record, addable
+from ullage.runs.records import Count, EnergyMeterRecord, addable
 
 # What energy a repetition took: by the first meter that was there, over exactly its own time.
 #
@@ -88,44 +90,6 @@ def joules(readings: Iterable[Stretch], session: str, outcome: RepetitionOutcome
 
 LONGEST_NS: Final = 1 << 50
 """No repetition is longer (13 days): a few times that is what a float64 holds to the nanosecond."""
-
-
-class Violation(Record):
-    """A time in which a viewer's player had nothing to play."""
-
-    at_ns: Nanoseconds
-    length_ns: Nanoseconds
-
-
-class ViewerSession(Record):
-    """One viewer, from the instant at which he was due: a line of `sessions.jsonl`."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    client: Annotated[int, Field(ge=0, lt=1 << 64)]
-    due_ns: Nanoseconds
-    """When the plan of arrivals had him come."""
-    asked_ns: Nanoseconds
-    """When he really asked the front: later, if the generator was late."""
-    answered_ns: Nanoseconds | None = None
-    """When the front had sent him to a node, or away."""
-    node: str | None = None
-    first_byte_ns: Nanoseconds | None = None
-    ended_ns: Nanoseconds
-    outcome: Literal["served", "blocked", "refused", "failed", "cut"]
-    why: str | None = None
-    bytes: Count = 0
-    violations: tuple[Violation, ...] = ()
-
-    @property
-    def was_served(self) -> bool:
-        """He got some of the video, whatever became of it then."""
-        return self.first_byte_ns is not None
-
-    @property
-    def was_affected(self) -> bool:
-        """He was served, and the video stood still, or broke off before its end."""
-        return self.was_served and (bool(self.violations) or self.outcome != "served")
 
 
 class ViewersSummary(BaseModel):
@@ -349,17 +313,6 @@ def _sessions(place: Path, outcome: RepetitionOutcome) -> tuple[ViewerSession, .
             raise ELASTIC.bad(place, f"{where}: {fault}")
         sessions[session.client] = session
     return tuple(sessions.values())
-
-
-def disorder(s: ViewerSession) -> str:
-    """What cannot be about a viewer's instants among themselves; empty when all is well."""
-    instants = (s.asked_ns, s.answered_ns, s.first_byte_ns, s.ended_ns)
-    present = [t for t in instants if t is not None]
-    if present != sorted(present):
-        return "its instants are not in order"
-    if s.outcome == "served" and (s.answered_ns is None or s.first_byte_ns is None):
-        return "it was served, but has no answer or no first byte"
-    return ""
 
 
 def _misplaced(s: ViewerSession, outcome: RepetitionOutcome) -> str:

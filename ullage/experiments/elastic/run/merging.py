@@ -24,7 +24,7 @@ from ullage.environments.agent.client import ProgramEnd
 from ullage.environments.agent.clock import WORST_PPB, ClockMap
 from ullage.environments.agent.frames import FrameError
 from ullage.experiments.clock.view import span
-from ullage.experiments.elastic.analysis.reading import ViewerSession, disorder
+from ullage.experiments.elastic.folder import ViewerSession, disorder
 from ullage.runs.records import Nanoseconds
 
 # In the summary of all, counts, CPU time and memory are summed, and what follows from sums (bytes

@@ -15,7 +15,7 @@ from tests.experiments.elastic.elastic_made import (
 )
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.demand import curves, window_ns
-from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition, ViewerSession
+from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.folder import (
     Act,
     Lost,
@@ -24,6 +24,7 @@ from ullage.experiments.elastic.folder import (
     Release,
     Requested,
     TakenBack,
+    ViewerSession,
 )
 
 

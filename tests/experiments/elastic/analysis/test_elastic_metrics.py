@@ -8,6 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.experiments.elastic.analysis.test_demand import (
+    ready,
+    released,
+    requested,
+    viewer,
+    with_parts,
+)
 from tests.experiments.elastic.elastic_made import (
     NS,
     ZERO,
@@ -16,7 +23,6 @@ from tests.experiments.elastic.elastic_made import (
     make,
     put_meter,
 )
-from tests.experiments.elastic.test_demand import ready, released, requested, viewer, with_parts
 from ullage.experiments.elastic.analysis.definitions import (
     BUNGEE,
     BY_NAME,
@@ -26,8 +32,8 @@ from ullage.experiments.elastic.analysis.definitions import (
     STUDY,
 )
 from ullage.experiments.elastic.analysis.metrics import INJECTED, measured
-from ullage.experiments.elastic.analysis.reading import ElasticRun, ViewerSession, Violation
-from ullage.experiments.elastic.folder import Act, NotReady
+from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.experiments.elastic.folder import Act, NotReady, ViewerSession, Violation
 from ullage.experiments.studies.elastic_clock import ElasticClock
 
 

@@ -102,8 +102,12 @@ def test_shares(value: float, text: str) -> None:
         (3.0, "1", "3"),
         (0.0, "s", "0 s"),
         (2e-9, "s", "2 ns"),
-        (12345.0, "points", "1.234e+04 points"),
-        (1500.0, "points", "1500 points"),
+        (5000.0, "s", "5,000 s"),
+        (999.7, "s", "1,000 s"),
+        (12345.0, "points", "12,345 points"),
+        (1500.0, "points", "1,500 points"),
+        (120000.0, "EUR", "120,000 EUR"),
+        (1.2e15, "points", "1.2e+15 points"),
     ],
 )
 def test_absolute_values(value: float, unit: str, text: str) -> None:

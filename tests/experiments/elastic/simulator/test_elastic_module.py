@@ -112,7 +112,7 @@ def test_ctrl_c_ends_it() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
     )
     try:
         assert process.stdout is not None

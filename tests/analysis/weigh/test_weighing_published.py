@@ -20,7 +20,7 @@ from ullage.runs.events import BlockDone, Started, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, Resolved, Resource, WorkloadRecord
 
-PUBLISHED = Path(__file__).parent / "published"
+PUBLISHED = Path(__file__).parents[1] / "published"
 GUESTS = ("win81_x64", "win81_x86", "debian7_x64", "debian7_x86")
 MIB = 1024.0**2
 

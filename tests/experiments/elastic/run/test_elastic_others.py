@@ -114,7 +114,7 @@ def played(
             assert str(folder) in claims.living("u0000000")
             await run._repetitions(setting)
 
-    monkeypatch.setattr(runs, "Repetition", Sham)
+    monkeypatch.setattr(runs, "RunningRepetition", Sham)
     asyncio.run(whole())
     warned = [event for event in folders.read_events(folder) if isinstance(event, Warned)]
     assert [event.message for event in warned] == warnings

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.elastic.analysis.test_demand import ready, requested
 from tests.experiments.elastic.elastic_made import (
     NS,
     ZERO,
@@ -13,7 +14,6 @@ from tests.experiments.elastic.elastic_made import (
     SyntheticRun,
     make,
 )
-from tests.experiments.elastic.test_demand import ready, requested
 from ullage.experiments.elastic.analysis import latencies
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.folder import NotReady

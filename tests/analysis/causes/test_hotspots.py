@@ -302,5 +302,5 @@ def test_a_series_that_is_none_is_refused(tmp_path: Path, fields: dict[str, Any]
 
 
 def test_the_page_on_causes_names_what_is_cut() -> None:
-    docs = Path(__file__).parents[2] / "docs/guide/causes.md"
+    docs = Path(__file__).parents[3] / "docs/guide/causes.md"
     assert f"The first {hotspots.MOST_CELLS} cells" in docs.read_text()

@@ -268,7 +268,7 @@ def test_arrivals_are_the_same_for_all_environments_and_differ_by_repetition() -
     assert all(0 <= seed < 1 << 53 for seed in seeds)
 
 
-DOCS = sorted((Path(__file__).parents[3] / "docs/plans").glob("elastic-*.yaml"))
+DOCS = sorted((Path(__file__).parents[4] / "docs/plans").glob("elastic-*.yaml"))
 
 
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.stem)

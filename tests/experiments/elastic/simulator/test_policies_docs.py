@@ -12,7 +12,7 @@ from ullage.common.yamlfile import read
 from ullage.experiments.elastic.simulator import sweep
 from ullage.experiments.elastic.simulator.spec import load
 
-GUIDE = Path(__file__).parents[3] / "docs/guide"
+GUIDE = Path(__file__).parents[4] / "docs/guide"
 PAGE = (GUIDE / "elastic-policies.md").read_text()
 POLICIES = PAGE.partition("\n## The policies\n")[2].partition("\n## ")[0]
 SPECIFICATIONS = re.findall(

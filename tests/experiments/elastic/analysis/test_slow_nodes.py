@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.experiments.elastic.stagekit import Stage
-from ullage.experiments.elastic.analysis.reading import ViewerSession
-from ullage.experiments.elastic.folder import Lost, Ready
+from ullage.experiments.elastic.folder import Lost, Ready, ViewerSession
 
 SLOW = """
 import http.server, json, re, sys, time
