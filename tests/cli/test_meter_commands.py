@@ -331,6 +331,19 @@ def test_an_unknown_logger_or_file_is_told(meter: Shell, tmp_path: Path) -> None
     assert "error[energy-readings-bad]" in meter("energy", "bad.jsonl").stderr
 
 
+def test_readings_that_are_no_file_are_not_waited_for(meter: Shell, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with (tmp_path / "holes.jsonl").open("wb") as file:
+        file.truncate(20 << 30)
+    for name, reason in (("pipe", "not a regular file"), ("holes", "larger than 1GiB")):
+        done = meter("log", f"./{name}.jsonl")
+        assert f"error[{errors.ENERGY_READINGS_BAD.code}]" in done.stderr
+        assert reason in done.stderr
+    code = errors.ENERGY_READINGS_NONE.code
+    none = meter("log", "./none.jsonl")
+    assert f"error[{code}]: none.jsonl: there is no such file" in none.stderr
+
+
 def test_the_list_has_every_meter_and_what_it_needs(meter: Shell) -> None:
     meters = {listed["name"]: listed for listed in meter("list", "--json").json["meters"]}
     assert {"rapl", "model"} <= set(meters)

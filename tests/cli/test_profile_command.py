@@ -134,6 +134,20 @@ def test_a_file_that_is_no_profile_is_refused(ullage: Ullage, tmp_path: Path) ->
     assert "error[profile-bad-file]: x.json is no profile" in done.stderr
 
 
+def test_a_pipe_is_no_profile(ullage: Ullage, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.json")
+    done = ullage("--load", "x.json")
+    assert done.code == 2
+    assert "x.json is no profile: it is not a regular file" in done.stderr
+
+
+def test_a_profile_of_millions_of_wrong_values(ullage: Ullage, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"budgets":[' + ",".join(["[]"] * 1_000_000) + "]}")
+    done = ullage("--load", "x.json")
+    assert done.code == 2
+    assert "more than 250,000 values" in done.stderr
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("program", ["no-such-program", "./no-such-program", "/"])
 def test_a_program_that_is_not_there_is_told_at_once(

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,6 +150,28 @@ def test_one_number_that_no_table_holds_ends_no_query(runs: Path, field: str) ->
     table = parquet.query(sql, runs, lambda path, _: left_out.append(path))
     assert table.to_pylist() == [{"n": 1}]
     assert left_out == [file.parent]
+
+
+@pytest.mark.parametrize("name", ["resolved.json", "journal.jsonl"])
+def test_a_record_of_a_million_wrong_values_takes_no_memory(runs: Path, name: str) -> None:
+    """Pydantic makes a note of each: ten megabytes became five gigabytes, for all runs' list."""
+    file = runs / "20261120T000000-bad" / name
+    junk = "[" + ",".join(["[]"] * 1_000_000) + "]"
+    field = '"workloads"' if name == "resolved.json" else '"roles"'
+    text, times = re.subn(rf"{field}: ?\[", f'{field}:{junk},"_":[', file.read_text(), count=1)
+    assert times == 1
+    file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "ullage", "list"],
+        cwd=runs.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20)),
+    )
+    printed = " ".join(done.stdout.split())
+    assert "20261121T000000-good" in printed
+    assert "a record in it has more than 250,000 values" in printed
 
 
 def test_tables_without_an_end_are_made_anew(tmp_path: Path) -> None:

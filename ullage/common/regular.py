@@ -25,6 +25,8 @@ DOCUMENT: Final = 64 << 20
 """Bytes of a file that is read at once."""
 MOST_LINES: Final = 1 << 22
 """Lines of one."""
+MOST_VALUES: Final = 250_000
+"""Of a JSON record: one that is no record of ours takes a kilobyte of memory for each of them."""
 HASHED: Final = 8 << 30
 """Bytes of a file whose digest is taken: more than a trial's outputs may be."""
 LONGEST_LINE: Final = 16 << 20
@@ -63,8 +65,17 @@ def read_regular(file: Path, limit: int = DOCUMENT, root: Path | None = None) ->
     return data
 
 
+def read_document(
+    file: Path, limit: int = DOCUMENT, root: Path | None = None, *, values: int = MOST_VALUES
+) -> bytes:
+    """One JSON record, of so many values at most; see `open_regular`."""
+    data = read_regular(file, limit, root)
+    _check_values(data, file, values)
+    return data
+
+
 def read_lines(file: Path, limit: int = LARGEST, root: Path | None = None) -> Iterator[bytes]:
-    """Line by line, each with its end; the last one may be without it."""
+    """JSON records line by line, each with its end; the last one may be without it."""
     with open_regular(file, limit, root) as stream:
         read = 0
         for number in count(1):
@@ -78,6 +89,7 @@ def read_lines(file: Path, limit: int = LARGEST, root: Path | None = None) -> It
                 raise OSError(errno.EFBIG, reason, str(file))
             if read > limit:
                 raise _too_large(file, limit)
+            _check_values(line, file, MOST_VALUES)
             yield line
 
 
@@ -113,6 +125,11 @@ def _in_words(error: OSError, file: Path) -> OSError:
         errno.ENOTDIR: "a folder above it is a symbolic link, or none",
     }
     return OSError(error.errno, reasons.get(error.errno or 0, error.strerror), str(file))
+
+
+def _check_values(record: bytes, file: Path, most: int) -> None:
+    if len(record) > most and sum(map(record.count, b"[{,")) > most:
+        raise OSError(errno.EFBIG, f"a record in it has more than {most:,} values", str(file))
 
 
 def _too_large(file: Path, limit: int) -> OSError:

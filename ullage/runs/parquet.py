@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from ullage.common import sums
 from ullage.common.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
 from ullage.common.files import put
-from ullage.common.regular import digest, read_regular
+from ullage.common.regular import digest, read_document
 from ullage.runs import derived
 from ullage.runs.events import (
     BlockDone,
@@ -424,7 +424,7 @@ def _fresh(path: Path, *, read_only: bool) -> dict[str, Path]:
 def _are_current(path: Path, place: Path) -> bool:
     """Are they of this folder, of what stands in it now, and as they were written?"""
     try:
-        record = sums.opened(read_regular(place / _TABLES, root=place))
+        record = sums.opened(read_document(place / _TABLES, root=place))
         tables = TablesRecord.model_validate_json(record)
         if (tables.run, tables.stamp) != (path.name, stamp(path)):
             return False

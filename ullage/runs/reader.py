@@ -25,7 +25,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.faults import first_fault
-from ullage.common.regular import digest, open_regular, read_lines, read_regular
+from ullage.common.regular import digest, open_regular, read_document, read_lines
 from ullage.common.sums import BrokenSumError, Chain
 from ullage.runs.events import (
     BlockDone,
@@ -211,7 +211,7 @@ class FolderKind(Generic[R, E]):
     def content(self, path: Path, name: str) -> bytes:
         """Of a file of the folder; empty when it is not there. RUN_BAD_FORMAT."""
         try:
-            return read_regular(path / name, root=path)
+            return read_document(path / name, root=path)
         except FileNotFoundError:
             return b""
         except OSError as error:
@@ -256,7 +256,7 @@ def is_elastic(path: Path) -> bool:
 def is_ordinary(path: Path) -> bool:
     """Is it the folder of an ordinary run of today's format?"""
     try:
-        text = read_regular(path / RESOLVED)
+        text = read_document(path / RESOLVED)
         return _Formatted.model_validate_json(text).format == FORMAT and not is_elastic(path)
     except (OSError, ValidationError):
         return False

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from ullage.common import sums
 from ullage.common.errors import RUN_NOT_FOUND, UllageError
-from ullage.common.regular import digest, open_regular, read_lines, read_regular
+from ullage.common.regular import digest, open_regular, read_document, read_lines
 from ullage.common.sums import BrokenSumError, Chain
 from ullage.runs.records import JOURNAL, RESOLVED, TRIALS, Record
 
@@ -145,7 +145,7 @@ def _digests(record: bytes) -> dict[str, object]:
 def _tables(run: Path) -> tuple[Checked | None, dict[str, object]]:
     """What `tables.json` says of the tables beside it."""
     try:
-        document = sums.opened(read_regular(run / _TABLES, root=run))
+        document = sums.opened(read_document(run / _TABLES, root=run))
         files = _digests(document)
     except BrokenSumError as error:
         return Checked(file=_TABLES, state="changed", detail=str(error)), {}

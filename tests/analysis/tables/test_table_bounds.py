@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.tablefilekit import refused
 from ullage.analysis.tables import bounds
+from ullage.analysis.tables.file import load
 from ullage.analysis.tables.table import read
 from ullage.common import errors
 
@@ -108,3 +109,27 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "pipe.csv"
     os.mkfifo(file)
     refused(errors.TABLE_NOT_READABLE, file, "not a regular file")
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", '{"":0}'])
+def test_json_whose_every_value_is_wrong(tmp_path: Path, value: str) -> None:
+    """A note of each fault took gigabytes, and Rust without memory ends the process."""
+    file = tmp_path / "bomb.json"
+    file.write_text('{"results":[' + ",".join([value] * 600_000) + "]}")
+    refused(errors.TABLE_NOT_READABLE, file, "results.0")
+
+
+def test_json_of_too_many_values(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.json"
+    times = ",".join(["1"] * 2_000_001)
+    file.write_text('{"results":[{"command":"a","times":[' + times + "]}]}")
+    refused(errors.TABLE_NOT_READABLE, file, "2,000,000 values")
+
+
+def test_a_long_name_in_json_stands_in_memory_once(tmp_path: Path) -> None:
+    """Ten thousand characters, in each of a million rows."""
+    file = tmp_path / "bomb.json"
+    times = ",".join(["1", "2"] * 500_000)
+    file.write_text('{"results":[{"command":"' + "x" * 9_999 + '","times":[' + times + "]}]}")
+    columns = load(file, {})
+    assert len(columns["environment"]) == 1_000_000

@@ -7,6 +7,7 @@ import asyncio
 import gzip
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -221,6 +222,14 @@ def test_an_archive_of_members_without_end(
     monkeypatch.setattr(archive, "_MOST_MEMBERS", 2)
     path = save(tmp_path / "app.tar", [busybox()])
     refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "more than 2 members", cache)
+
+
+def test_a_configuration_of_wrong_values(tmp_path: Path, cache: Path) -> None:
+    """Pydantic makes a note of each: sixteen megabytes became seven gigabytes."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    path = save(tmp_path / "app.tar", [busybox()], Env=[[]] * 1_000_000)
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "is too long", cache)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
 
 
 def test_nobody_else_runs_what_a_stranger_made_root_s(tmp_path: Path) -> None:

@@ -83,6 +83,9 @@ OFTEN: Final = ("made",) * 12 + ("duet", "elastic", "elastic", "clock", "profile
 FIRST: Final = 0.7
 """Share of the changes that only the kind's first command is called for: a page takes seconds."""
 PATIENCE_S: Final = 60
+"""CPU time of a command: other work on the machine makes none of it slow."""
+HANGS_S: Final = 900
+"""And so long where it waits."""
 MOST_BYTES: Final = 1 << 30
 
 NUMBERS: Final = (
@@ -217,13 +220,15 @@ def called(argv: Sequence[str]) -> str | None:
     def ring(*_: object) -> None:
         raise TooLong
 
+    signal.signal(signal.SIGPROF, ring)
     signal.signal(signal.SIGALRM, ring)
-    signal.alarm(PATIENCE_S)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
+    signal.alarm(HANGS_S)
     try:
         with contextlib.redirect_stdout(_nowhere()), contextlib.redirect_stderr(_nowhere()):
             _command_line().main(list(argv), standalone_mode=False)
     except TooLong:
-        return f"{argv[0]} takes longer than {PATIENCE_S} s"
+        return f"{argv[0]} takes longer than {PATIENCE_S} s of CPU time, or {HANGS_S} s"
     except (UllageError, OSError, SystemExit):
         return None
     except Exception as error:
@@ -232,6 +237,7 @@ def called(argv: Sequence[str]) -> str | None:
         where = ours.filename.rpartition("/ullage/")[2]
         return f"{type(error).__name__} {where}:{ours.lineno} ({ours.name}): {str(error)[:120]}"
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
     return None
 

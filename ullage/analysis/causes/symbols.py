@@ -16,7 +16,7 @@ from typing import Final
 from ullage.analysis.causes.counters import OF_A_CPU, Both, Counter, has_guest
 from ullage.common import sums
 from ullage.common.errors import RUN_BAD_FORMAT, UllageError
-from ullage.common.regular import read_regular
+from ullage.common.regular import read_document
 from ullage.common.text import clean
 from ullage.runs.events import Trial
 from ullage.runs.pairs import Pair
@@ -204,7 +204,7 @@ def _file_of(trial: Trial) -> str:
 
 def _parsed(folder: Path, name: str, file: Path) -> Symbols:
     try:
-        return Symbols.model_validate_json(sums.opened(read_regular(file, _MOST_BYTES)))
+        return Symbols.model_validate_json(sums.opened(read_document(file, _MOST_BYTES)))
     except (OSError, ValueError) as error:  # Pydantic's own is one, and that of a checksum
         reason = f"{name} is no table of symbols"
         raise UllageError(RUN_BAD_FORMAT, path=folder, format=FORMAT, reason=reason) from error

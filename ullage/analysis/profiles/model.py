@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ullage.common.errors import PROFILE_BAD_FILE, UllageError
 from ullage.common.faults import first_fault
+from ullage.common.regular import read_document
 from ullage.runs.records import Record, Resource
 
 UNDISTURBED = "undisturbed"
@@ -181,11 +182,7 @@ class Predicted(Record):
 def load(path: Path) -> Profile:
     """A profile that was saved. PROFILE_BAD_FILE."""
     try:
-        with path.open("rb") as file:
-            text = file.read(LARGEST_FILE + 1)
-        if len(text) > LARGEST_FILE:
-            raise UllageError(PROFILE_BAD_FILE, path=path, reason="it is too large")
-        return Profile.model_validate_json(text)
+        return Profile.model_validate_json(read_document(path.resolve(), LARGEST_FILE))
     except OSError as error:
         raise UllageError(PROFILE_BAD_FILE, path=path, reason=error.strerror or error) from error
     except ValidationError as error:

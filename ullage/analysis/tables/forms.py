@@ -7,22 +7,26 @@ is a row without a value. None of them ran in blocks, so their sides are compare
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, FailFast, Field, TypeAdapter, ValidationError
 
 from ullage.common.errors import TABLE_NOT_READABLE, UllageError
-from ullage.common.regular import read_regular
+from ullage.common.regular import read_document
 from ullage.runs.records import Better
 
 MOST_BYTES: Final = 16 << 20
 """Of a file: JSON takes a hundred bytes of memory for some of its characters."""
+_MOST_VALUES: Final = 2_000_000
 ToolNumber = Annotated[float, Field(allow_inf_nan=False, ge=-1e300, le=1e300)]
 ToolName = Annotated[str, Field(max_length=10_000)]
+T = TypeVar("T")
+Several = Annotated[list[T], FailFast()]
+"""The first fault is enough: a note of each would take all the memory."""
 NO_VARIABLE: Final = "performance"
 """Of a test of ReFrame that failed each time: what it would have measured stands nowhere."""
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -56,15 +60,15 @@ class _Failure(BaseModel):
 
 class _HyperfineResult(BaseModel):
     command: ToolName
-    times: list[ToolNumber]
-    exit_codes: list[int | None] = []
+    times: Several[ToolNumber]
+    exit_codes: Several[int | None] = []
 
 
 class Hyperfine(Form):
     """`hyperfine --export-json`: each command is an environment."""
 
-    results: list[_HyperfineResult] = Field(min_length=1)
-    failed: list[_Failure] = []
+    results: Several[_HyperfineResult] = Field(min_length=1)
+    failed: Several[_Failure] = []
 
     def rows(self) -> Iterable[FormRow]:
         for result in self.results:
@@ -77,7 +81,7 @@ class Hyperfine(Form):
 
 
 class _PytestStats(BaseModel):
-    data: list[ToolNumber] = Field(min_length=1)
+    data: Several[ToolNumber] = Field(min_length=1)
 
 
 class _PytestBenchmark(BaseModel):
@@ -94,8 +98,8 @@ class PytestBenchmark(Form):
     """`pytest --benchmark-json`: each benchmark is an environment, a group is a workload."""
 
     machine_info: dict[str, Any]
-    benchmarks: list[_PytestBenchmark] = Field(min_length=1)
-    failed: list[_PytestFailure] = []
+    benchmarks: Several[_PytestBenchmark] = Field(min_length=1)
+    failed: Several[_PytestFailure] = []
 
     def rows(self) -> Iterable[FormRow]:
         for benchmark in self.benchmarks:
@@ -120,7 +124,7 @@ class GoogleBenchmark(Form):
     """`--benchmark_format=json`: each benchmark is an environment; aggregates are left out."""
 
     context: dict[str, Any]
-    benchmarks: list[_GoogleResult] = Field(min_length=1)
+    benchmarks: Several[_GoogleResult] = Field(min_length=1)
 
     def rows(self) -> Iterable[FormRow]:
         for result in self.benchmarks:
@@ -137,13 +141,18 @@ class _ReframeVariable(BaseModel):
     unit: ToolName | None = None
 
 
+def _some(variables: object) -> object:
+    """ReFrame writes null where there are none."""
+    return [] if variables is None else variables
+
+
 class _ReframeCase(BaseModel):
     name: ToolName
     system: ToolName | None = None
     environ: ToolName | None = None
     result: ToolName = "pass"
     fail_phase: ToolName | None = None
-    perfvars: list[_ReframeVariable] | None = None
+    perfvars: Annotated[Several[_ReframeVariable], BeforeValidator(_some)] = []
 
     @property
     def lost(self) -> bool:
@@ -152,7 +161,7 @@ class _ReframeCase(BaseModel):
 
 
 class _ReframeRun(BaseModel):
-    testcases: list[_ReframeCase]
+    testcases: Several[_ReframeCase]
 
 
 class Reframe(Form):
@@ -162,16 +171,16 @@ class Reframe(Form):
     """
 
     session_info: dict[str, Any]
-    runs: list[_ReframeRun] = Field(min_length=1)
+    runs: Several[_ReframeRun] = Field(min_length=1)
 
     def rows(self) -> Iterable[FormRow]:
         cases = [case for run in self.runs for case in run.testcases]
         units: dict[str, dict[str, str]] = {case.name: {} for case in cases}
         for case in cases:
-            units[case.name] |= {v.name: v.unit or "" for v in case.perfvars or ()}
+            units[case.name] |= {v.name: v.unit or "" for v in case.perfvars}
         for case in cases:
             environment = f"{case.system or ''}:{case.environ or ''}".strip(":")
-            values = {v.name: v.value for v in case.perfvars or ()}
+            values = {v.name: v.value for v in case.perfvars}
             if case.lost:
                 values = dict.fromkeys(units[case.name] or (NO_VARIABLE,))
             for name, value in values.items():
@@ -191,10 +200,11 @@ FORMS: Final[Mapping[str, type[Form]]] = {
 def read(file: Path) -> list[FormRow]:
     """The rows of a file of one of these tools. TABLE_NOT_READABLE for any other JSON."""
     try:
-        data = read_regular(file, MOST_BYTES)
+        data = read_document(file, MOST_BYTES, values=_MOST_VALUES)
         document = TypeAdapter(dict[str, Any]).validate_json(data)
     except (OSError, ValueError) as error:
-        raise _unreadable(file, f"it is no JSON document of up to {MOST_BYTES:,} bytes") from error
+        most = f"{MOST_BYTES:,} bytes and {_MOST_VALUES:,} values"
+        raise _unreadable(file, f"it is no JSON document of up to {most}") from error
     for model in FORMS.values():
         needed = {name for name, field in model.model_fields.items() if field.is_required()}
         if needed <= document.keys():
@@ -215,11 +225,16 @@ def columns(file: Path) -> dict[str, Any]:
     if not any(texts["better"]):
         del texts["better"]
     value = pa.chunked_array([[row.value for row in rows]], type=pa.float64())
-    names = {
-        role: pa.chunked_array([column], type=pa.string()).dictionary_encode()
-        for role, column in texts.items()
-    }
-    return {"value": value, **names}
+    return {"value": value, **{role: _coded(column) for role, column in texts.items()}}
+
+
+def _coded(column: Sequence[str | None]) -> Any:
+    """As a dictionary: a name of some kilobytes may stand in a million rows."""
+    numbers: dict[str, int] = {}
+    codes = [None if text is None else numbers.setdefault(text, len(numbers)) for text in column]
+    words = pa.array(list(numbers), type=pa.string())
+    coded = pa.DictionaryArray.from_arrays(pa.array(codes, type=pa.int32()), words)
+    return pa.chunked_array([coded])
 
 
 def _rows(file: Path, model: type[Form], document: dict[str, Any]) -> list[FormRow]:

@@ -35,6 +35,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.quantities import Delay, Seconds
+from ullage.common.regular import LONGEST_LINE, open_regular
 from ullage.common.sums import BrokenSumError, Chain
 from ullage.common.text import clean, inert, one_line
 from ullage.host import clock
@@ -314,17 +315,38 @@ def print_log(file: Path, form: OutputForm, logger: Logger | None, *, follow: bo
 
 
 def _lines(file: Path, logger: Logger | None, *, follow: bool) -> Iterator[bytes]:
-    torn = b""
-    with file.open("rb") as stream:
+    """ENERGY_READINGS_BAD for what is no file, ENERGY_FILE_REPLACED."""
+    torn, closed = b"", False
+    with _opened(file) as stream:
         while True:
             # Before it is read: what an ended logger wrote is in the file by now.
             _same(file, stream)
             ending = not follow or (logger is not None and not logger.alive)
-            *whole, torn = (torn + stream.read()).split(b"\n")
-            yield from whole
-            if ending or (logger is None and _closed(whole)):
+            while piece := stream.readline(LONGEST_LINE):
+                torn += piece
+                if len(torn) > LONGEST_LINE:
+                    raise _bad(file, 0, "a line of it is longer than any of a meter")
+                if torn.endswith(b"\n"):
+                    closed = b'"event":"closed"' in torn
+                    yield torn[:-1]
+                    torn = b""
+            if ending or (logger is None and closed):
                 return
             time.sleep(_POLL_S)
+
+
+def _opened(file: Path) -> IO[bytes]:
+    try:
+        return open_regular(file.resolve())
+    except FileNotFoundError as error:
+        reason = "there is no such file"
+        raise UllageError(ENERGY_READINGS_NONE, file=file, reason=reason) from error
+    except OSError as error:
+        raise _bad(file, 0, error.strerror or str(error)) from error
+
+
+def _bad(file: Path, number: int, reason: str) -> UllageError:
+    return UllageError(ENERGY_READINGS_BAD, path=file, line=number, reason=reason)
 
 
 def _same(file: Path, stream: IO[bytes]) -> None:
@@ -335,17 +357,11 @@ def _same(file: Path, stream: IO[bytes]) -> None:
             raise UllageError(ENERGY_FILE_REPLACED, file=file)
 
 
-def _closed(lines: list[bytes]) -> bool:
-    return bool(lines) and b'"event":"closed"' in lines[-1]
-
-
 def _parse(file: Path, number: int, text: bytes, chain: Chain) -> Line:
     try:
         return _LINE.validate_json(chain.opened(text))
     except (ValidationError, BrokenSumError) as error:
-        raise UllageError(
-            ENERGY_READINGS_BAD, path=file, line=number, reason="it is no line of a meter"
-        ) from error
+        raise _bad(file, number, "it is no line of a meter") from error
 
 
 def _units(opened: Opened) -> dict[str, str]:

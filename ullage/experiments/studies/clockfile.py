@@ -11,7 +11,7 @@ from ullage.common import sums
 from ullage.common.clock_model import FrozenModel
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, UllageError
 from ullage.common.faults import first_fault
-from ullage.common.regular import read_regular
+from ullage.common.regular import read_document
 from ullage.common.sums import BrokenSumError
 from ullage.experiments.clock.ntp.outcome import NtpReport
 from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport
@@ -40,7 +40,7 @@ def is_one(path: Path) -> bool:
 def read(path: Path) -> ClockRecord:
     """What a folder holds. RUN_NOT_FOUND, RUN_BAD_FORMAT."""
     try:
-        return ClockRecord.model_validate_json(sums.opened(read_regular(path / FILE)))
+        return ClockRecord.model_validate_json(sums.opened(read_document(path / FILE)))
     except FileNotFoundError as error:
         raise UllageError(RUN_NOT_FOUND, path=path) from error
     except (ValidationError, BrokenSumError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, STUDY_OTHER_RUN, UllageError
-from ullage.common.regular import read_regular
+from ullage.common.regular import read_document
 from ullage.experiments.studies import clockfile
 from ullage.experiments.studies.base import Study, StudyPlan
 from ullage.runs.records import FORMAT, RESOLVED
@@ -34,7 +34,7 @@ def plan_of(path: Path) -> str:
     if not file.is_file():
         raise UllageError(RUN_NOT_FOUND, path=path)
     try:
-        return _Named.model_validate_json(read_regular(file)).name
+        return _Named.model_validate_json(read_document(file)).name
     except (OSError, ValidationError) as error:
         reason = f"{RESOLVED} does not say of which plan it is"
         raise UllageError(RUN_BAD_FORMAT, path=path, format=FORMAT, reason=reason) from error

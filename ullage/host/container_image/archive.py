@@ -31,6 +31,8 @@ from ullage.common.regular import open_regular
 from ullage.host.container_image.layers import MOST_BYTES
 
 _MOST_JSON: Final = 16 << 20
+_MOST_VALUES: Final = 100_000
+"""Each that is none of an image's takes a kilobyte of memory."""
 _MOST_LAYERS: Final = 1000
 _MOST_MEMBERS: Final = 100_000
 _LEFT_FREE: Final = 1 << 29
@@ -141,7 +143,7 @@ class Archive:
     def _read(self, name: str) -> bytes:
         with self._open(name) as file:
             data = file.read(_MOST_JSON + 1)
-        if len(data) > _MOST_JSON:
+        if len(data) > _MOST_JSON or sum(map(data.count, b"[{,")) > _MOST_VALUES:
             raise ArchiveError(f"its {name} is too long")
         return data
 

@@ -16,7 +16,7 @@ from ullage.common.errors import (
     SIMULATION_NO_LATENCIES,
     UllageError,
 )
-from ullage.common.regular import read_regular
+from ullage.common.regular import read_document
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.folder import Act, Ready, Requested
 from ullage.runs.allocations import Batch, Copy
@@ -76,7 +76,7 @@ def _batches(run: RunFolder, trial: Trial) -> Iterator[Batch]:
     for file in files:
         ORDINARY.hold(run.path, str(file.relative_to(run.path.resolve())), trial.files)
         try:
-            yield Batch.model_validate_json(read_regular(file, root=run.path.resolve()))
+            yield Batch.model_validate_json(read_document(file, root=run.path.resolve()))
         except (OSError, ValidationError) as error:
             reason = f"trial {trial.trial}: {file.name} is no record of a batch of instances"
             raise ORDINARY.bad(run.path, reason) from error
