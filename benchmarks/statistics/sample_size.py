@@ -4,7 +4,7 @@ One environment, one workload. Sequential: n trials of the baseline, then n of t
 Welch's t. Ours: n blocks of baseline, its second copy and the environment, paired t; every trial is
 counted, the second copy's too. For each n and noise, the critical value of either statistic is the
 one that 5 % of campaigns at truth 1 exceed, so neither gains by claiming more than it may. The
-product's own verdict (its nominal critical value, and the noise floor) stands beside them with the
+product's own verdict (its nominal critical value, against either copy) stands beside them with the
 false-positive rate that it has.
 """
 

@@ -120,9 +120,9 @@ def false_claims(results: Results) -> Table:
         "False claims of a difference, truth 1",
         ["noise", "one t test", "Holm", "verdict", "stop: one", "stop: Holm", "stop: verdict"],
         says=f"Percent of campaigns of {MAIN} blocks, three workloads × two environments. One t "
-        "test at 5 %; any of the six after Holm; any called worse or better (Holm and the A/A "
-        f"floor). Then the same under the stop rule. Aim after Holm: at most {100 * RATE:g} beyond "
-        "chance.",
+        "test at 5 %; any of the six after Holm; any called worse or better (Holm, against either "
+        "copy of the baseline). Then the same under the stop rule. Aim after Holm: at most "
+        f"{100 * RATE:g} beyond chance.",
     )
     for outcome in results.outcomes:
         s, synthetic = outcome.shares, outcome.regime.synthetic
@@ -157,7 +157,7 @@ def verdicts(results: Results) -> Table:
             "on its edge",
         ],
         says=f"Percent, {MAIN} blocks. Power: one comparison is called worse, with Holm over six "
-        "and the floor. Wrong verdicts are of any comparison of the family: `better though worse` "
+        "and against either copy. Wrong verdicts are of any of the family: `better though worse` "
         "at the worst of the three truths; `false beside 5 %` when environment a is 5 % slower and "
         "b is called different. Noise like this never lets 12 blocks prove 2 %, so equivalence is "
         f"tried with a margin of {campaign.EDGE_ERRORS:g} standard errors too: how often one "
@@ -242,7 +242,7 @@ def power_by_design(results: Results) -> Table:
         "Power by design at 5 / 10 / 25 %",
         ["noise", "ours", *(peer.name for peer in peers.DESIGNS)],
         says="Percent of single comparisons that are called slower. To be read beside the false "
-        "claims: who claims much has power cheaply. Ours pays for Holm over six and the floor.",
+        "claims: who claims much has power cheaply. Ours pays for Holm over six and the second copy.",
     )
     for outcome in results.outcomes:
         cells = [several(outcome, f"{peer.name} power") for peer in peers.DESIGNS]
