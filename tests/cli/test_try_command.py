@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ from tests.support.commandkit import ullage
 from ullage.cli.attempt import service
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.engine.engine import Engine
+from ullage.engine.progress import Outcome
 from ullage.environments.qemu import probe
 from ullage.experiments import attempt
 from ullage.plan import schema
+from ullage.runs.events import Trial
 from ullage.workloads.web.service import ServiceParameters
 
 pytestmark = pytest.mark.root
@@ -71,6 +75,41 @@ def test_no_kernel_is_fetched_for_a_vm_that_could_only_be_emulated(
     monkeypatch.setattr(probe, "DEVICE", tmp_path / "kvm")
     request = attempt.TryRequest({"name": "command", "argv": ["true"]}, 60.0, "try-true")
     assert "no KVM here" in asyncio.run(attempt.choose(request)).absent["vm"]
+
+
+class Silent:
+    """Progress that nobody hears."""
+
+    def step(self, text: str) -> None: ...
+    def trial(self, done: Trial, number: int, of_block: int) -> None: ...
+    def block(self, number: int, most: int, half_width: float | None) -> None: ...
+    def warning(self, text: str) -> None: ...
+
+
+def test_what_the_pilot_took_and_the_report_will_take_is_not_there_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a host that others use, as far as the clock can show it: 61 s had become of 45."""
+
+    class Slow(Engine):
+        async def run(self) -> Outcome:
+            await asyncio.sleep(5)
+            return await super().run()
+
+    monkeypatch.setattr(attempt, "Engine", Slow)
+    monkeypatch.setattr(attempt, "stretch", lambda: 3.0)
+    work = {"name": "command", "argv": ["sleep", "0.1"]}
+    request = attempt.Request(work, 100.0, "try-sleep", image="host")
+    began = time.monotonic()
+    planning = attempt.plan_for(request, ("native", "container"), tmp_path, Silent())
+    plan, _ = schema.loads(asyncio.run(planning))
+    took_s = time.monotonic() - began
+    assert plan.blocks.budget is not None
+    assert 100 - took_s - 16 <= plan.blocks.budget <= 100 - 5 - 15
+
+
+def test_work_is_stretched_by_others_only() -> None:
+    assert attempt.stretch() >= 1
 
 
 @pytest.mark.parametrize(

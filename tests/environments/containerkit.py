@@ -129,13 +129,15 @@ def leftovers(tag: str) -> list[str]:
 
 CONTROLLER = """
 import asyncio, sys
+from dataclasses import replace
 from tests.environments import containerkit as kit
 from ullage import environments
 
 async def main():
     provider = environments.get(sys.argv[1])
     async with kit.running(provider(provider.options_model())) as run:
-        await run.create()
+        image = replace(kit.image(), writable=bool(sys.argv[2]))
+        await run.create(replace(run.spec(), image=image))
         print(run.tag, flush=True)
         await asyncio.sleep(1000)
 
@@ -143,10 +145,10 @@ asyncio.run(main())
 """
 
 
-def tag_of_a_killed_controller(provider: str) -> str:
+def tag_of_a_killed_controller(provider: str, *, writable: bool = False) -> str:
     """Let another process make an instance, and kill it; `clean` must follow."""
     with subprocess.Popen(
-        [sys.executable, "-c", CONTROLLER, provider],
+        [sys.executable, "-c", CONTROLLER, provider, "writable" if writable else ""],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},

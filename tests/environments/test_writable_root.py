@@ -19,7 +19,7 @@ from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, Provider
 from ullage.environments.containers.oci import Oci, OciOptions
 from ullage.environments.layer import Layer
-from ullage.host import disks
+from ullage.host import disks, leftovers, paths
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -68,6 +68,19 @@ def test_an_instance_writes_everywhere_and_neither_others_nor_the_image_see_it(n
 
     asyncio.run(asyncio.wait_for(main(), 120))
     assert manifest(kit.image().root) == before
+
+
+@pytest.mark.parametrize("name", ["native", "oci", "lxc"])
+def test_a_killed_controller_leaves_no_layer_and_no_mount_that_clean_does_not_find(
+    name: str,
+) -> None:
+    tag = kit.tag_of_a_killed_controller(name, writable=True)
+    assert paths.data_dir(tag).joinpath("c-0.layer").is_dir()
+    remains = leftovers.find(tag)
+    assert leftovers.remove(remains) == []
+    assert leftovers.find(tag) == []
+    assert kit.leftovers(tag) == []
+    assert not paths.data_dir(tag).exists()
 
 
 def test_without_it_a_root_is_only_read() -> None:

@@ -16,8 +16,14 @@ use IO::Socket::INET;
 my $port = IO::Socket::INET->new(LocalAddr => "0.0.0.0:8080", Listen => 64, ReuseAddr => 1) or die;
 while (my $client = $port->accept) {
     if (!fork) {
+        my ($method, $length) = ("", 0);
         while (<$client>) {
-            syswrite $client, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi" if /^\r$/;
+            $method = $1 if /^(GET|POST) /;
+            $length = $1 if /^content-length: (\d+)/i;
+            next unless /^\r$/;
+            read $client, my $body, $length if $length;
+            my $status = $method eq "POST" && $body !~ /^root:.*nobody:/s ? "400 Bad" : "200 OK";
+            syswrite $client, "HTTP/1.1 $status\r\nContent-Length: 2\r\n\r\nhi";
         }
         exit;
     }
@@ -38,6 +44,9 @@ environments:
 workloads:
   - name: service
     argv: [perl, -e, {json.dumps(SERVER)}]
+    vary: {{method: [GET, POST]}}
+    body_file: /etc/passwd
+    headers: {{X-Of: the lab}}
     ready: /
     ready_s: 300
     rate: 50
@@ -56,9 +65,15 @@ def test_a_server_in_every_kind_of_environment_and_one_that_takes_all_memory(
 ) -> None:
     folder = ran(tmp_path, PLAN, statuses=(3,))
     environments = {"native", "native~again", "oci", "lxc", "vm"}
-    served = {trial.environment: trial for trial in folder.trials if trial.workload == "service"}
-    assert set(served) == environments
-    for environment, trial in served.items():
+    served = [trial for trial in folder.trials if trial.workload != "greedy"]
+    assert {trial.workload for trial in served} == {"service[method=GET]", "service[method=POST]"}
+    for method in ("GET", "POST"):
+        places = {
+            trial.environment for trial in served if trial.workload == f"service[method={method}]"
+        }
+        assert places == environments
+    for trial in served:
+        environment = trial.environment
         assert trial.status == "ok", (environment, trial.reason)
         assert trial.metrics["errors"] == 0.0
         for name in ("startup", "server_cpu_per_reply", "server_peak_memory", "latency_p95"):

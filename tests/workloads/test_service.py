@@ -17,6 +17,7 @@ from tests.support.enginekit import run
 from tests.workloads.servicekit import SERVICE, invalid, outputs
 from tests.workloads.web_samples import bent
 from tests.workloads.workload_runs import context_in, free_port
+from ullage.common import errors
 from ullage.host import binaries
 from ullage.runs.records import ImageConfig
 from ullage.workloads.base import InvalidTrialError, Output
@@ -255,6 +256,23 @@ def test_in_instances_of_a_run(tmp_path: Path) -> None:
     for reason in reasons["ends"]:
         assert reason is not None and reason.code == "agent-not-ready"
         assert "it ended with status 4 before it was ready" in reason.message
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("places_of_its_own")
+def test_no_trial_measures_a_server_of_somebody_else(tmp_path: Path) -> None:
+    """Without a network of its own native has the host's, with all that listens there."""
+    port = free_port()
+    entry = f"name: service, argv: {server(tmp_path, port=port)}, port: {port}, client: beside"
+    with Popen(["perl", "-e", UNREADY, "127.0.0.1", str(port)]) as other:
+        wait_for("127.0.0.1", port)
+        _, folder = run(tmp_path, [entry], blocks=1)
+        other.kill()
+    assert folder.trials
+    for trial in folder.trials:
+        assert trial.reason is not None and not trial.metrics
+        assert trial.reason.code == errors.AGENT_NOT_READY.code
+        assert f"is taken by perl (process {other.pid})" in trial.reason.message
 
 
 @settings(deadline=None, max_examples=50)
