@@ -242,7 +242,8 @@ def power_by_design(results: Results) -> Table:
         "Power by design at 5 / 10 / 25 %",
         ["noise", "ours", *(peer.name for peer in peers.DESIGNS)],
         says="Percent of single comparisons that are called slower. To be read beside the false "
-        "claims: who claims much has power cheaply. Ours pays for Holm over six and the second copy.",
+        "claims: who claims much has power cheaply. Ours pays for Holm over six and the second "
+        "copy.",
     )
     for outcome in results.outcomes:
         cells = [several(outcome, f"{peer.name} power") for peer in peers.DESIGNS]

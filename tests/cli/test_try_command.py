@@ -15,7 +15,7 @@ from ullage.cli.attempt import service
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine.engine import Engine
-from ullage.engine.progress import Outcome
+from ullage.engine.progress import RunOutcome
 from ullage.environments.qemu import probe
 from ullage.experiments import attempt
 from ullage.plan import schema
@@ -99,7 +99,7 @@ def test_what_the_pilot_took_and_the_report_will_take_is_not_there_any_more(
     monkeypatch.setattr(attempt, "Engine", Slow)
     monkeypatch.setattr(attempt, "stretch", lambda: 3.0)
     work = {"name": "command", "argv": ["sleep", "0.1"]}
-    request = attempt.Request(work, 100.0, "try-sleep", image="host")
+    request = attempt.TryRequest(work, 100.0, "try-sleep", image="host")
     began = time.monotonic()
     planning = attempt.plan_for(request, ("native", "container"), tmp_path, Silent())
     plan, _ = schema.loads(asyncio.run(planning))
