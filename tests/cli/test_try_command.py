@@ -92,7 +92,7 @@ def test_what_the_pilot_took_and_the_report_will_take_is_not_there_any_more(
     """On a host that others use, as far as the clock can show it: 61 s had become of 45."""
 
     class Slow(Engine):
-        async def run(self) -> Outcome:
+        async def run(self) -> RunOutcome:
             await asyncio.sleep(5)
             return await super().run()
 
