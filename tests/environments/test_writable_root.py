@@ -101,6 +101,21 @@ def test_a_plain_user_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot mount a root that can be written" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "holder"),
+    [
+        ("native", {}, "overlayfs"),
+        ("oci", {"runtime": "docker"}, "a layer of the store's"),
+        ("oci", {"runtime": "podman"}, "fsync does nothing"),
+        ("qemu", {}, "qcow2"),
+    ],
+)
+def test_what_holds_what_is_written_is_said(
+    name: str, options: dict[str, Any], holder: str
+) -> None:
+    assert holder in provider(name, **options).writable_root()
+
+
 def test_names_with_the_kernels_own_letters_are_escaped() -> None:
     layer = Layer(Path("/a:b,c"), Path("/d\\e"))
     assert layer.options == r"lowerdir=/a\:b\,c,upperdir=/d\\e/upper,workdir=/d\\e/olwork"

@@ -211,6 +211,17 @@ def test_whose_server_would_be_measured_is_said_before_it_starts(tmp_path: Path)
         assert not touched.exists()
 
 
+def test_who_has_the_port_at_another_address_is_said_of_a_server_that_ends() -> None:
+    port = free_port()
+    with Popen(["perl", "-e", UNREADY, "127.0.0.3", str(port)]) as other:
+        wait_for("127.0.0.3", port)
+        argv = ["perl", "-e", UNREADY, "0.0.0.0", str(port)]
+        reason = complaint(minded(["--address", f"127.0.0.1:{port}"], argv))
+        other.kill()
+    assert "it ended with status " in reason
+    assert reason.endswith(f"ready; its port is taken by perl (process {other.pid})")
+
+
 def wait_for(host: str, port: int) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

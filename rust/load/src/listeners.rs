@@ -29,7 +29,7 @@ pub fn taken(place: SocketAddr) -> Failure {
 }
 
 /// `perl (process 7)` of each who listens on the port; None: there is none.
-fn on(port: u16) -> Option<String> {
+pub fn on(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
     let holders: BTreeSet<String> = tables
         .iter()

@@ -158,7 +158,13 @@ impl Service {
         while !self.ready(options) {
             self.reap();
             if let Some(status) = self.ended {
-                let how = format!("it ended with {} before it was ready", in_words(status));
+                // Somebody at another address of this machine, or what it has left behind itself.
+                let holder = listeners::on(options.address.port())
+                    .map_or_else(String::new, |who| format!("; its port is taken by {who}"));
+                let how = format!(
+                    "it ended with {} before it was ready{holder}",
+                    in_words(status)
+                );
                 return Err(Failure::new("the service", how));
             }
             if Instant::now() > deadline {

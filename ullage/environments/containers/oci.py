@@ -46,6 +46,10 @@ from ullage.host.network.bridge import Endpoint
 Store = Literal["docker", "podman"]
 
 _WITH_STORE: Final = frozenset(get_args(Store))
+_STORED: Final = {
+    "docker": "a layer of the store's",
+    "podman": "a layer of the store's, volatile: fsync does nothing there",
+}
 _NO_CGROUP: Final = "a plain user has no cgroup to set limits in"
 
 
@@ -112,8 +116,7 @@ class Oci(Provider):
 
     def writable_root(self) -> str:
         """Docker and Podman have theirs in their store."""
-        stored = self._engine.label in _WITH_STORE
-        return "a layer of the store's" if stored else super().writable_root()
+        return _STORED.get(self._engine.label) or super().writable_root()
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Start one container. INSTANCE_NOT_STARTED, LIMIT_NOT_APPLIED, INSTANCE_NOT_LIMITED."""
