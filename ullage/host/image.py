@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from ullage.common.errors import (
 )
 from ullage.common.files import cache_dir, difference, file_lock, is_held, manifest, sha256_of
 from ullage.common.packages import install_command
+from ullage.common.regular import read_regular
 from ullage.common.text import printable
 from ullage.host import disks, mmdebstrap
 from ullage.host.artifacts import Artifact, stage
@@ -42,6 +44,11 @@ from ullage.runs.records import ImageConfig, ImageRecord
 BASE_PACKAGES: Final = ("iproute2", "iputils-ping", "procps")
 _FORMAT: Final = 1
 _FACTS: Final = "image.json"
+_DATABASE: Final = "var/lib/dpkg/status"
+_PACKAGE: Final = re.compile(r"[a-z0-9][a-z0-9+.-]{0,99}")
+_VERSION: Final = re.compile(r"[0-9A-Za-z.+:~-]{1,100}")
+_MOST_PACKAGES: Final = 50_000
+"""Debian 12 has 64,000; they all stand in each run's `resolved.json`."""
 _UNFINISHED: Final = ".new"
 _DISK_UUID: Final = "75110a6e-0000-4000-8000-726f6f740001"
 _CONTAINER_RECIPE: Final = "1"
@@ -449,22 +456,29 @@ async def _unpack(tar: Path, root: Path, within: Sequence[str] = ()) -> None:
 
 
 def _versions_if_any(root: Path) -> dict[str, str]:
-    """The same of a root that need not be Debian's, and whose links lead into itself only."""
-    places = [root / above for above in ("var", "var/lib", "var/lib/dpkg", "var/lib/dpkg/status")]
-    if any(place.is_symlink() for place in places) or not places[-1].is_file():
+    """The same of a stranger's root, whose database need not be there, or be one."""
+    try:
+        return _installed(read_regular(root / _DATABASE, root=root))
+    except OSError:
         return {}
-    return _versions(root)
 
 
 def _versions(root: Path) -> dict[str, str]:
     """What dpkg installed inside, from its own database."""
-    text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8", errors="replace")
+    return _installed((root / _DATABASE).read_bytes())
+
+
+def _installed(database: bytes) -> dict[str, str]:
     versions: dict[str, str] = {}
-    for stanza in text.split("\n\n"):
+    for stanza in database.decode("utf-8", "replace").split("\n\n"):
         lines = (line.partition(": ") for line in stanza.splitlines() if line[:1] not in {"", " "})
         fields = {key: value for key, _, value in lines}
-        if fields.get("Status", "").endswith(" installed"):
-            versions[fields["Package"]] = fields["Version"]
+        name, version = fields.get("Package", ""), fields.get("Version", "")
+        installed = fields.get("Status", "").endswith(" installed")
+        if installed and _PACKAGE.fullmatch(name) and _VERSION.fullmatch(version):
+            versions[name] = version
+        if len(versions) == _MOST_PACKAGES:
+            break
     return dict(sorted(versions.items()))
 
 

@@ -24,6 +24,7 @@ from tests.host.container_image.imagekit import (
     digest,
     lay_out,
     layer,
+    link,
     save,
 )
 from ullage.common import errors
@@ -230,6 +231,30 @@ def test_a_configuration_of_wrong_values(tmp_path: Path, cache: Path) -> None:
     path = save(tmp_path / "app.tar", [busybox()], Env=[[]] * 1_000_000)
     refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "is too long", cache)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
+
+
+DPKG = "var/lib/dpkg/status"
+INSTALLED = b"Package: %b\nStatus: install ok installed\nVersion: %b\n\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "packages"),
+    [
+        (Entry(DPKG, INSTALLED % (b"sh", b"1:2.0-1~x+y")), {"sh": "1:2.0-1~x+y"}),
+        (Entry(DPKG, b"Status: install ok installed\n"), {}),
+        (Entry(DPKG, INSTALLED % (b"a" * 1_000_000, b"1") + INSTALLED % (b"b", b"\x1b[2J")), {}),
+        (Entry(DPKG, bytes(65 << 20)), {}),
+        (Entry(DPKG, kind=tarfile.FIFOTYPE), {}),
+        (link(DPKG, "/dev/zero"), {}),
+        (link("var", "/var"), {}),
+    ],
+    ids=["one", "no name", "no word", "too long", "a pipe", "a device", "the host's"],
+)
+def test_the_packages_of_a_stranger_s_image(
+    tmp_path: Path, entry: Entry, packages: dict[str, str]
+) -> None:
+    path = save(tmp_path / "app.tar", [busybox(), layer(entry)])
+    assert unpacked(f"docker-archive:{path}").packages == packages
 
 
 def test_nobody_else_runs_what_a_stranger_made_root_s(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_a_global_extension_is_kept_with_no_entry(tmp_path: Path) -> None:
     [
         b"".join(record(f"SCHILY.xattr.user.a{number}", "x") for number in range(1000)),
         record("GNU.sparse.map", "1,2,3,4"),
+        b"21 SCHILY.xattr.\x81\xff=x\n",
     ],
 )
 def test_what_no_image_needs_is_refused(data: bytes) -> None:
