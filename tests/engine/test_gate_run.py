@@ -147,3 +147,16 @@ def test_a_pair_that_the_plan_lacks_is_told_before_it_runs(
     assert refused.code == 2
     assert errors.GATE_NO_PAIR.code in refused.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_what_stays_open_may_pass_after_all_the_time(
+    tmp_path: Path, gate: Callable[..., Done]
+) -> None:
+    """A line of 0 and two programs that are the same: they are shown to be neither."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PAIRED)
+    line = ("--pair", "new=old", "--worse-than", "0", "--extend", "0.1s", "--json")
+    failed = gate("run", str(plan), *line, "--inconclusive", "extend")
+    assert (failed.code, json.loads(failed.stdout)["outcome"]) == (1, "inconclusive")
+    passed = gate("run", str(plan), *line, "--inconclusive", "extend-pass")
+    assert (passed.code, json.loads(passed.stdout)["outcome"]) == (0, "inconclusive")

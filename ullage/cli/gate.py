@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from ullage.analysis.gate import Gate
     from ullage.runs.reader import RunFolder
 
-POLICIES: Final = ("fail", "pass", "extend")
+EXTENDING: Final = ("extend", "extend-pass")
+PASSING: Final = ("pass", "extend-pass")
+POLICIES: Final = ("fail", "pass", *EXTENDING)
 ALLOWED: Final = ("machine", "image", "plan")
 
 
@@ -149,12 +151,12 @@ def run_command(
     inconclusive: Annotated[
         str,
         typer.Option(
-            "--inconclusive", help="pass, fail, or extend: go on for the time of --extend."
+            "--inconclusive",
+            help="pass, fail, or extend: go on for the time of --extend, then fail; extend-pass:"
+            " then pass.",
         ),
     ] = "fail",
-    extend: Annotated[
-        str, typer.Option("--extend", help="Time for more blocks; then it fails.")
-    ] = "10m",
+    extend: Annotated[str, typer.Option("--extend", help="Time for more blocks.")] = "10m",
     label: Annotated[
         list[str] | None,
         typer.Option("--label", help="NAME=TEXT, as of `ullage run`.", show_default=False),
@@ -169,7 +171,7 @@ def run_command(
     question = _question(worse_than, metric, reference, pair)
     if bool(baseline) == bool(pair):
         raise typer.BadParameter("give either --baseline, a run of before, or --pair NEW=OLD")
-    within_s = seconds("--extend", extend, none=True) if inconclusive == "extend" else 0.0
+    within_s = seconds("--extend", extend, none=True) if inconclusive in EXTENDING else 0.0
     before = _opened(baseline or (), runs)
 
     def judged(new: RunFolder, look: int) -> Gate:
@@ -295,7 +297,8 @@ def _end(
     from ullage.cli.output import gate as output
     from ullage.common.files import put
 
-    passed = gate.outcome == "within" or (gate.outcome, inconclusive) == ("inconclusive", "pass")
+    allowed = gate.outcome == "inconclusive" and inconclusive in PASSING
+    passed = gate.outcome == "within" or allowed
     if markdown is not None:
         put(markdown, output.markdown(gate, passed=passed).encode())
     if junit is not None:

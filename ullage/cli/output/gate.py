@@ -40,7 +40,7 @@ def sentences(gate: Gate, *, passed: bool) -> list[str]:
         than = "the old one beside it" if gate.pairs else "before"
         return [f"Passed. {every} shown to be {_within(gate, line)} than {than}."]
     open_ones = [figure for figure in gate.figures if figure.outcome == "inconclusive"]
-    verdict = "Passed, as `--inconclusive pass` has it" if passed else "Failed"
+    verdict = "Passed, as `--inconclusive` has it" if passed else "Failed"
     return [
         f"{verdict}: of {len(gate.figures)} figures {len(open_ones)} are shown to be neither "
         f"within {line} nor worse than that."

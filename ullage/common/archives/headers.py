@@ -98,19 +98,10 @@ def _records(data: bytes) -> dict[str, str]:
         key, equals, value = data[space + 1 : end].partition(b"=")
         number += 1
         if not (key and equals and value.endswith(b"\n")) or end > len(data):
-<<<<<<< HEAD:ullage/common/archives/headers.py
             raise ArchiveError("a header's extension is damaged")
-        if number > _MOST_RECORDS or key.startswith(_SPARSE.encode()):
-            raise ArchiveError("a header's extension says what no image needs")
-        records[key.decode("utf-8", "surrogateescape")] = value[:-1].decode(
-            "utf-8", "surrogateescape"
-        )
-=======
-            raise LayerError("a header's extension is damaged")
         if number > _MOST_RECORDS or key.startswith(_SPARSE) or not key.isascii():
-            raise LayerError("a header's extension says what no image needs")
+            raise ArchiveError("a header's extension says what no image needs")
         records[key.decode("ascii")] = value[:-1].decode("utf-8", "surrogateescape")
->>>>>>> chaos/chaos:ullage/host/container_image/headers.py
         at = end
     return records
 
