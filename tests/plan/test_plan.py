@@ -169,7 +169,7 @@ CASES: list[tuple[str, str, ErrorKind, str, str]] = [
     ("nic: [virtio, e1000]", "nic: []", errors.PLAN_IMPOSSIBLE_MATRIX, ":7: nic: no values", ""),
     ("nic: [virtio, e1000]", "nic: [rtl]", errors.PLAN_BAD_FIELD, ":7: environments.vm.nic", ""),
     ("nic: [virtio, e1000]", "nic: [e1000, e1000]", errors.PLAN_IMPOSSIBLE_MATRIX, ":3:", "twice"),
-    ("name: demo", "name: ../../etc", errors.PLAN_BAD_NAME, ":1: '../../etc'", "plain one"),
+    ("name: demo", "name: ../../etc", errors.PLAN_BAD_NAME, ":1: '../../etc'", "1 to 40 letters"),
     ("  vm:", "  ../vm:", errors.PLAN_BAD_NAME, ":5: '../vm'", ""),
     ("  vm:", "  a..b:", errors.PLAN_BAD_NAME, ":5: 'a..b'", ""),
     ("  vm:", "  vm~again:", errors.PLAN_BAD_NAME, ":5: 'vm~again'", ""),

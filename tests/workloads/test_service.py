@@ -332,7 +332,7 @@ def test_whatever_the_minder_prints_is_invalid_or_gives_figures(data: st.DataObj
                     "errors": {"unit": "1", "better": "lower", "line": "last", "primary": True}
                 },
             },
-            "errors is a metric that is there anyway",
+            "errors is a metric of the workload already",
         ),
     ],
 )

@@ -343,7 +343,7 @@ class Fleet:
             self.warn(
                 "output-held",
                 f"processes held the output of {name} in {instance.name} for {seconds:.2f} s after "
-                "its end, which was heard so much later",
+                "its end, so the end was seen that much later",
             )
 
     async def give_up(self, instance: Instance, why: str) -> None:

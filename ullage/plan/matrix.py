@@ -173,7 +173,7 @@ def _check_duet(
             document,
             ("again",),
             "a duet pairs every environment with the baseline, so only the baseline can run twice",
-            "leave out `again`: the baseline's own second copy is there anyway",
+            "leave out `again`: the baseline has a second copy anyway",
         )
     cpus = next(
         environment.resources.cpus for environment in planned if environment.key == baseline

@@ -15,7 +15,7 @@ from ullage.runs.records import (
     Metered,
     NanosecondDifference,
     Nanoseconds,
-    Ordinal,
+    Natural,
     Record,
     Scalar,
     Seconds,
@@ -88,7 +88,7 @@ class InstanceClock(Record):
     """An instance's clock during one trial."""
 
     shared: bool
-    looks: tuple[Ordinal, ...]
+    looks: tuple[Natural, ...]
     """Numbers of the `synchronised` events that it was told by: before, and after."""
     messages: Count
     took_ns: Nanoseconds
@@ -113,14 +113,14 @@ class Trial(Record):
     event: Literal["trial"] = "trial"
     trial: str
     """`b003-t017`."""
-    block: Ordinal
-    order: Ordinal
+    block: Natural
+    order: Natural
     """Place in the block, over all groups."""
-    position: Ordinal
+    position: Natural
     """Place among the environments of its group."""
     environment: str
     workload: str
-    generation: Ordinal = 0
+    generation: Natural = 0
     """How often the plan's `repeat` had made all instances anew before it."""
     partner: str | None = None
     """Of a duet: the environment whose trial ran at the same time."""
@@ -183,7 +183,7 @@ class Provisioned(Record):
     event: Literal["provisioned"] = "provisioned"
     environment: str
     instance: str
-    generation: Ordinal = 0
+    generation: Natural = 0
     """As of the trials that it is made for."""
     epoch_ns: Nanoseconds
     seconds: Seconds
@@ -198,7 +198,7 @@ class Synchronised(Record):
     epoch_ns: Nanoseconds
     environment: str
     instance: str
-    number: Ordinal
+    number: Natural
     """Of this instance's looks since it was made."""
     why: Literal["connect", "thaw", "after"]
     shared: bool
@@ -230,7 +230,7 @@ class BlockDone(Record):
     """Every cell of the block has its trial."""
 
     event: Literal["block"] = "block"
-    block: Ordinal
+    block: Natural
     epoch_ns: Nanoseconds
     seconds: Seconds
 
@@ -247,7 +247,7 @@ class Judged(Record):
 
     event: Literal["judged"] = "judged"
     epoch_ns: Nanoseconds
-    blocks: Ordinal
+    blocks: Natural
     """So many had been done."""
     left: tuple[CellLeft, ...]
     """In no later block: what was decided now, its second copy, and the baseline of a workload in

@@ -44,7 +44,7 @@ from ullage.runs.records import (
     RESOLVED,
     TRIALS,
     Digests,
-    Ordinal,
+    Natural,
     Resolved,
     size,
 )
@@ -62,7 +62,7 @@ T = TypeVar("T")
 class _Formatted(BaseModel):
     """All that is the same in every format."""
 
-    format: Ordinal
+    format: Natural
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FolderKind(Generic[R, E]):
     """A kind of run: what stands in its folders, and how they are found, checked and read."""
 
     name: KindName
-    format: Ordinal
+    format: Natural
     resolved: type[R]
     event: TypeAdapter[E]
     """A line of the journal."""

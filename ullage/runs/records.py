@@ -77,8 +77,8 @@ LATEST_NS = 1 << 62
 Nanoseconds = Annotated[int, Field(ge=0, lt=LATEST_NS)]
 NanosecondDifference = Annotated[int, Field(gt=-LATEST_NS, lt=LATEST_NS)]
 """Between two clocks, in nanoseconds."""
-Ordinal = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""Of a block in the run, or within a block."""
+Natural = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""The number of a block, a place in it, or how often something was seen."""
 
 Finite = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, lt=LATEST_NS / 1e9, allow_inf_nan=False)]
@@ -295,7 +295,7 @@ class Resolved(Record):
 
     format: Literal[2] = 2
     ullage: str
-    rules: Ordinal = 1
+    rules: Natural = 1
     """Of the verdicts, as the ullage that made the run had them (`stats.RULES`)."""
     run: str
     tag: str

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from ullage.runs.records import Nanoseconds, Ordinal, Record
+from ullage.runs.records import Nanoseconds, Natural, Record
 
 MOST_BINS = 60
 """Equal parts of a trial in which its samples are counted, at most."""
@@ -40,21 +40,21 @@ class SymbolRow(Record):
     `generated code`; of `others` `kernel` or nothing."""
     symbol: str
     """The function; empty where only the object is known."""
-    samples: Ordinal
+    samples: Natural
 
 
 class GroupOverTime(Record):
     """How often a group was seen in each part of a trial."""
 
     group: str
-    samples: tuple[Ordinal, ...] = Field(min_length=1, max_length=MOST_BINS)
+    samples: tuple[Natural, ...] = Field(min_length=1, max_length=MOST_BINS)
 
 
 class GroupByCore(Record):
     """How often a group was seen on each core of the host, from the first to the last seen."""
 
     group: str
-    samples: tuple[Ordinal, ...] = Field(min_length=1, max_length=MOST_CORES)
+    samples: tuple[Natural, ...] = Field(min_length=1, max_length=MOST_CORES)
 
 
 class CoreOverTime(Record):
@@ -63,7 +63,7 @@ class CoreOverTime(Record):
     core: int = Field(ge=0, lt=MOST_CORES)
     group: str
     """Or `other_end`; empty: of all who have no course of their own there."""
-    samples: tuple[Ordinal, ...] = Field(min_length=1, max_length=MOST_BINS)
+    samples: tuple[Natural, ...] = Field(min_length=1, max_length=MOST_BINS)
 
 
 class Symbols(Record):
@@ -78,12 +78,12 @@ class Symbols(Record):
     """The trial's own, by the run's clock."""
     bound_ns: Nanoseconds
     """Its edges are no further off on the clock of the samples."""
-    lost: Ordinal
+    lost: Natural
     """Samples and other records that the kernel could not deliver, at about that time."""
     rows: tuple[SymbolRow, ...]
-    rest: Ordinal
+    rest: Natural
     """Samples in rows that were too small to keep."""
-    folded: Ordinal = 0
+    folded: Natural = 0
     """Samples of functions that stand with their file, as one row: there were too many of them."""
     bin_ns: Nanoseconds = 0
     """The trial in equal parts of so long, the last one shorter by nanoseconds; 0: not counted."""

@@ -71,7 +71,9 @@ def refuse_taken(metrics: OwnMetrics, ours: Iterable[Metric]) -> None:
     """ValueError for a metric that is called as one of ours."""
     for metric in ours:
         if metric.name in metrics:
-            raise ValueError(f"{metric.name} is a metric that is there anyway: give another name")
+            raise ValueError(
+                f"{metric.name} is a metric of the workload already: give another name"
+            )
 
 
 def check_task(argv: Sequence[str], context: Context) -> Task:

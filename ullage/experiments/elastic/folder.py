@@ -36,7 +36,7 @@ from ullage.runs.records import (
     ImageRecord,
     Metered,
     Nanoseconds,
-    Ordinal,
+    Natural,
     Record,
     Seconds,
     Seed,
@@ -136,7 +136,7 @@ class Requested(Record):
     """The front asked for a node, and the controller began to make it."""
 
     event: Literal["asked"] = "asked"
-    node: Ordinal
+    node: Natural
     instance: str
     front_ns: Nanoseconds
     """When the front decided so."""
@@ -148,10 +148,10 @@ class Retried(Record):
     """An allocation or a release failed, or hung until its limit, and was tried again."""
 
     event: Literal["retried"] = "retried"
-    node: Ordinal
+    node: Natural
     instance: str
     what: Literal["allocate", "release"]
-    attempt: Ordinal
+    attempt: Natural
     """From 1: the one that failed."""
     at_ns: Nanoseconds
     why: str
@@ -161,7 +161,7 @@ class Ready(Record):
     """A node streams: its port was seen open."""
 
     event: Literal["ready"] = "ready"
-    node: Ordinal
+    node: Natural
     instance: str
     address: str
     """`ip:port` on the run's bridge."""
@@ -173,7 +173,7 @@ class Ready(Record):
     """Its server was there: the port was seen open from outside."""
     at_ns: Nanoseconds
     """The front was told: after the boot delay that the plan injects, if any."""
-    attempts: Ordinal = 1
+    attempts: Natural = 1
     injected_s: Seconds = 0.0
     """How long it was held back on purpose."""
     stages: dict[str, Finite] = Field(default_factory=dict)
@@ -186,11 +186,11 @@ class NotReady(Record):
     """A node could not be allocated; the front was told."""
 
     event: Literal["not-ready"] = "not-ready"
-    node: Ordinal
+    node: Natural
     instance: str
     asked_ns: Nanoseconds
     at_ns: Nanoseconds
-    attempts: Ordinal
+    attempts: Natural
     why: str
 
 
@@ -198,7 +198,7 @@ class Lost(Record):
     """A node that streamed is gone; the front was told."""
 
     event: Literal["lost"] = "lost"
-    node: Ordinal
+    node: Natural
     instance: str
     at_ns: Nanoseconds
     why: str
@@ -208,7 +208,7 @@ class TakenBack(Record):
     """The front wanted it no more before it streamed: nothing of it is left."""
 
     event: Literal["taken-back"] = "taken-back"
-    node: Ordinal
+    node: Natural
     instance: str
     front_ns: Nanoseconds
     at_ns: Nanoseconds
@@ -218,14 +218,14 @@ class Release(Record):
     """A node was removed again."""
 
     event: Literal["released"] = "released"
-    node: Ordinal
+    node: Natural
     instance: str
     front_ns: Nanoseconds
     asked_ns: Nanoseconds
     """When the controller began to remove it."""
     at_ns: Nanoseconds
     """Nothing of it was left."""
-    attempts: Ordinal = 1
+    attempts: Natural = 1
     left: str = ""
     """What could not be removed, and why; empty when all went."""
     end: bool = False
@@ -254,8 +254,8 @@ class RepetitionOutcome(Record):
 
     format: Literal[1] = 1
     environment: str
-    repetition: Ordinal
-    order: Ordinal
+    repetition: Natural
+    order: Natural
     """Place among the environments of this repetition."""
     seed: Seed
     """Of the arrivals: the same for every environment of a repetition."""
@@ -331,7 +331,7 @@ class RepetitionDone(Record):
 
     event: Literal["repetition"] = "repetition"
     environment: str
-    repetition: Ordinal
+    repetition: Natural
     epoch_ns: Nanoseconds
     seconds: Seconds
     status: Status

@@ -56,7 +56,7 @@ class OutsideOptions(MeterOptions):
     """What a plan may say of any meter outside of the machine."""
 
     accuracy: Fraction | None = Field(
-        None, description="relative half width that its maker states, `3%`; none is known else"
+        None, description="relative half width that its maker states, `3%`; absent: it is not known"
     )
 
 

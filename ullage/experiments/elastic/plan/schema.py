@@ -282,8 +282,8 @@ class ElasticPlan(Fields):
     )
     meters: dict[str, MeterPlan] = Field(
         {},
-        description="of energy: label → `{meter: NAME, …}`; the figure is that of the first that "
-        "is there",
+        description="of energy: label → `{meter: NAME, …}`; the figure is that of the first "
+        "one present",
     )
     room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
     policy: Policy = Field(

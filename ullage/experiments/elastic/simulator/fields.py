@@ -82,7 +82,7 @@ FIGURES: Final = (
                     ("elasticity", "under_time"), share=True),
     SimulatedFigure("timeshare_o", "1", "share of the time in which there were too many",
                     ("elasticity", "over_time"), share=True),
-    SimulatedFigure("jitter", "nodes/s", "how much oftener supply changed than demand",
+    SimulatedFigure("jitter", "nodes/s", "how much more often supply changed than demand",
                     ("elasticity", "jitter_per_minute"), signed=True, over=60),
     SimulatedFigure("instability", "1",
                     "share of the time in which supply did not move as demand did",
