@@ -61,7 +61,7 @@ def test_a_page_cut_short() -> None:
 def test_a_page_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ullage.meters.energy.prometheus.MOST_BYTES", 1 << 20)
     with exporter("plug_watts 100\n" + "#\n" * (1 << 19)) as served:
-        assert "an answer over 1 MiB" in refused(served.url).message
+        assert "an answer over 1MiB" in refused(served.url).message
 
 
 def test_a_server_that_only_drips_is_left_at_the_deadline(

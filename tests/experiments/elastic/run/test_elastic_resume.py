@@ -55,7 +55,7 @@ def test_fewer_repetitions_than_are_done_are_refused(
         resumed(folder, done - 1, monkeypatch)
     assert caught.value.kind is errors.RUN_CHANGED
     assert f"`repetitions` ({done - 1}, and it has begun no. {done})" in caught.value.message
-    assert "no fewer than it has done" in caught.value.hint
+    assert "no fewer than are done" in caught.value.hint
     assert {file: file.read_bytes() for file in before} == before
     assert len([r for r in ElasticRun.open(folder).repetitions if r.counts]) == done
     for enough in (done, 12):
