@@ -130,12 +130,12 @@ def test_docker_runs_the_same_bytes(
     assert printed == [f"{hashlib.sha256(program).hexdigest()}  -\n{wrote}"] * 5
     assert folder.resolved.image is not None
     assert folder.resolved.image.id == identity.strip()
-    said = {e.key: e.treatments.get("root") for e in folder.resolved.environments}
-    assert said["docker"] == {
+    roots = {e.key: e.treatments.get("root") for e in folder.resolved.environments}
+    assert roots["docker"] == {
         "read-only": "imported image, read-only",
         "writable": "a layer of the store's",
     }.get(root)
-    assert said["system"] == {
+    assert roots["system"] == {
         "read-only": "bind mount, read-only",
         "writable": "overlayfs over the image",
     }.get(root)

@@ -120,9 +120,9 @@ def test_a_digest_pins_it_and_asks_nobody_any_more(tmp_path: Path) -> None:
         assert (first.root / "go").read_bytes() == b"#!/bin/sh\necho hello\n"
         tagged = pinned.replace("/shop@", "/shop:1@")
         assert taken(tagged).id == first.id
-    asked = here.log.read_text()
+    before = here.log.read_text()
     assert taken(pinned).id == first.id
-    assert here.log.read_text() == asked
+    assert here.log.read_text() == before
 
 
 def test_without_its_registry_or_with_another_digest_there_is_none(tmp_path: Path) -> None:

@@ -63,11 +63,11 @@ class Store:
                 self._send(content, body)
 
             def _send(self, content: bytes, body: bool) -> None:
-                asked = self.headers.get("Range", "")
-                first, _, last = asked.removeprefix("bytes=").partition("-")
-                part = content[int(first) : int(last) + 1 if last else None] if asked else content
-                self.send_response(206 if asked else 200)
-                if asked:
+                wanted = self.headers.get("Range", "")
+                first, _, last = wanted.removeprefix("bytes=").partition("-")
+                part = content[int(first) : int(last) + 1 if last else None] if wanted else content
+                self.send_response(206 if wanted else 200)
+                if wanted:
                     until = int(first) + len(part) - 1
                     self.send_header("Content-Range", f"bytes {first}-{until}/{len(content)}")
                 length = len(part) if store.promised is None else store.promised

@@ -59,8 +59,8 @@ def test_where_a_figure_stands(fields: dict[str, Any], stdout: str, expected: fl
     ],
 )
 def test_the_last_digit_is_known(fields: dict[str, Any], stdout: str, expected: float) -> None:
-    told = steps({"x": metric(**fields)}, printed(stdout))
-    assert told == {"x": pytest.approx(expected)}
+    digits = steps({"x": metric(**fields)}, printed(stdout))
+    assert digits == {"x": pytest.approx(expected)}
 
 
 def test_standard_error_has_figures_too() -> None:

@@ -69,7 +69,7 @@ def trial(folder: Path, most: int, manner: str = "waits") -> tuple[dict[str, Any
     """Its figures, and what the minder printed; a worker ends after so many requests."""
     (folder / "prefork.py").write_text(PREFORK)
     port = free_port()
-    asked = ServiceParameters.model_validate(
+    chosen = ServiceParameters.model_validate(
         {
             "argv": [
                 sys.executable,
@@ -89,10 +89,10 @@ def trial(folder: Path, most: int, manner: str = "waits") -> tuple[dict[str, Any
             "ready_s": 120,
         }
     )
-    printed = outputs(asked, folder)
-    SERVICE.check(asked, printed)
+    printed = outputs(chosen, folder)
+    SERVICE.check(chosen, printed)
     served = json.loads(printed["server"].stdout.splitlines()[1])
-    return SERVICE.parse(asked, printed), served
+    return SERVICE.parse(chosen, printed), served
 
 
 @pytest.mark.parametrize("most", [1_000_000, 5])

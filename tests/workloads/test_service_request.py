@@ -60,9 +60,9 @@ def journal(folder: Path) -> list[tuple[str, str, dict[str, str], bytes]]:
 def test_every_request_has_its_method_its_headers_and_its_body(tmp_path: Path) -> None:
     body = '{"item": "Käse", "n": 2}'
     headers = {"Content-Type": "application/json", "Authorization": "Bearer a b", "Host": "shop"}
-    asked = parameters(tmp_path, method="POST", path="/orders?a=1", headers=headers, body=body)
-    printed = outputs(asked, tmp_path)
-    SERVICE.check(asked, printed)
+    chosen = parameters(tmp_path, method="POST", path="/orders?a=1", headers=headers, body=body)
+    printed = outputs(chosen, tmp_path)
+    SERVICE.check(chosen, printed)
     answered = json.loads(printed["client"].stdout)["answered"]
     requests = journal(tmp_path)
     assert len(requests) == answered > 0
@@ -71,32 +71,32 @@ def test_every_request_has_its_method_its_headers_and_its_body(tmp_path: Path) -
     assert requests == [("POST", "/orders?a=1", expected, body.encode())] * answered
     for field, other in (("method", "GET"), ("body_bytes", 3), ("status", 200)):
         report = json.loads(printed["client"].stdout) | {field: other}
-        assert "asked for" in invalid(asked, printing(printed, "client", json.dumps(report)))
+        assert "asked for" in invalid(chosen, printing(printed, "client", json.dumps(report)))
 
 
 def test_a_body_from_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
     body = bytes(range(256)) * 1000
     (tmp_path / "picture").write_bytes(body)
-    asked = parameters(tmp_path, method="POST", body_file=str(tmp_path / "picture"))
-    printed = outputs(asked, tmp_path)
-    SERVICE.check(asked, printed)
+    chosen = parameters(tmp_path, method="POST", body_file=str(tmp_path / "picture"))
+    printed = outputs(chosen, tmp_path)
+    SERVICE.check(chosen, printed)
     assert {sent for *_, sent in journal(tmp_path)} == {body}
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    asked = parameters(tmp_path, method="POST", body_file="/nonexistent")
-    printed = outputs(asked, tmp_path)
-    assert "status 2" in invalid(asked, printed)
+    chosen = parameters(tmp_path, method="POST", body_file="/nonexistent")
+    printed = outputs(chosen, tmp_path)
+    assert "status 2" in invalid(chosen, printed)
     assert "/nonexistent: No such file" in printed["client"].stderr
 
 
 @pytest.mark.parametrize("method", ["HEAD", "PURGE", "POST"])
 def test_a_request_may_have_no_body(tmp_path: Path, method: str) -> None:
-    asked = parameters(tmp_path, method=method, keep_alive=False)
-    SERVICE.check(asked, outputs(asked, tmp_path))
+    chosen = parameters(tmp_path, method=method, keep_alive=False)
+    SERVICE.check(chosen, outputs(chosen, tmp_path))
     sent, _, headers, body = journal(tmp_path)[0]
     assert (sent, headers["connection"], body) == (method, "close", b"")
-    assert headers["host"] == f"127.0.0.1:{asked.port}"
+    assert headers["host"] == f"127.0.0.1:{chosen.port}"
     assert headers.get("content-length") == ("0" if method == "POST" else None)
 
 

@@ -95,20 +95,20 @@ async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) 
     return out.decode(errors="replace")
 
 
-async def _talk(process: Process, program: str, said: bytes) -> tuple[bytes, bytes]:
+async def _talk(process: Process, program: str, stdin: bytes) -> tuple[bytes, bytes]:
     """As `Process.communicate`, which keeps whatever a program without an end prints."""
     assert process.stdout is not None and process.stderr is not None
     _, out, err = await asyncio.gather(
-        _tell(process, said), _all(process.stdout, program), _end(process.stderr)
+        _tell(process, stdin), _all(process.stdout, program), _end(process.stderr)
     )
     await process.wait()
     return out, err
 
 
-async def _tell(process: Process, said: bytes) -> None:
+async def _tell(process: Process, stdin: bytes) -> None:
     assert process.stdin is not None
     with suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(said)
+        process.stdin.write(stdin)
         await process.stdin.drain()
     process.stdin.close()
 

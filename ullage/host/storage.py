@@ -27,7 +27,7 @@ _PREFIX: Final = "ullage-"
 
 
 @dataclass(frozen=True)
-class Disk:
+class HostDisk:
     """What a directory stands on."""
 
     number: str
@@ -44,7 +44,7 @@ class Disk:
         return f"{self.file_system} on {self.source}{turning}"
 
 
-def disk(directory: Path) -> Disk:
+def disk(directory: Path) -> HostDisk:
     """The disk that an existing directory stands on. DISK_UNUSABLE when it is none."""
     if not directory.is_dir():
         raise UllageError(DISK_UNUSABLE, path=directory, reason="it is no directory of this host")
@@ -53,7 +53,7 @@ def disk(directory: Path) -> Disk:
     return next(disks[place] for place in (path, *path.parents) if place in disks)
 
 
-def mounted(mountinfo: bytes) -> Iterator[tuple[Path, Disk]]:
+def mounted(mountinfo: bytes) -> Iterator[tuple[Path, HostDisk]]:
     """Point and disk of each line of `/proc/…/mountinfo`; what is mounted over comes first."""
     for line in mountinfo.decode(errors="surrogateescape").splitlines():
         mount, _, device = line.partition(" - ")
@@ -64,7 +64,7 @@ def mounted(mountinfo: bytes) -> Iterator[tuple[Path, Disk]]:
         source = clean(unescape(what[1]), 200)
         yield (
             Path(unescape(fields[4])),
-            Disk(number, clean(what[0], 40), source, _rotational(number)),
+            HostDisk(number, clean(what[0], 40), source, _rotational(number)),
         )
 
 

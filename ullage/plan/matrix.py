@@ -19,7 +19,7 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
-from ullage.host.network.links import Link
+from ullage.host.network.links import NetworkLink
 from ullage.meters.energy.base import PlannedMeter
 from ullage.plan import meters, schedule
 from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, key_of, merge, refuse_twins
@@ -104,7 +104,7 @@ class Matrix:
     design: Design = "solo"
     meters: tuple[PlannedMeter, ...] = ()
     """Of energy or power, read during the whole run."""
-    link: Link | None = None
+    link: NetworkLink | None = None
     """What joins each instance to the run's network; None: nothing slows it."""
 
     @property

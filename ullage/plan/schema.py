@@ -40,7 +40,7 @@ from ullage.common.fields import (
 from ullage.common.quantities import Bytes, Delay, Fraction, Seconds, Share
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
-from ullage.host.network.links import Link
+from ullage.host.network.links import NetworkLink
 from ullage.runs.records import Correction, Design, Price
 from ullage.runs.room import OUTPUTS
 from ullage.stats.unseen import trials_to_see, unseen
@@ -328,7 +328,7 @@ class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
     resources: Resources = Field(Resources(), description="bind every environment")
-    network: Link | None = Field(
+    network: NetworkLink | None = Field(
         None,
         description="each instance's link to the others, `{rate: 1Gbit}`, the same for every"
         " environment; absent: as fast as this host moves packets",

@@ -92,7 +92,7 @@ def _unit(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PrintedFigure:
     """One figure of one trial, in the unit that we keep."""
 
     value: float
@@ -190,14 +190,14 @@ class OwnMetric(BaseModel):
             resolution=None if self.step is None else self.step * scale,
         )
 
-    def read(self, printout: Printout) -> Reading:
+    def read(self, printout: Printout) -> PrintedFigure:
         """InvalidTrialError where there is not just one number."""
         value, step = _number(self._value(printout), self._where())
         scale = _SCALES[self.unit][1]
         if not math.isfinite(value * scale):
             raise InvalidTrialError(f"{self._where()} is not a finite number")
         scaled = None if step is None else step * scale
-        return Reading(value * scale, scaled if scaled and scaled <= LARGEST else None)
+        return PrintedFigure(value * scale, scaled if scaled and scaled <= LARGEST else None)
 
     def _where(self) -> str:
         if self.regex is not None:
@@ -242,7 +242,7 @@ def steps(metrics: OwnMetrics, output: Output) -> dict[str, float]:
     return {name: r.step for name, r in readings.items() if r.step is not None}
 
 
-def _readings(metrics: OwnMetrics, output: Output) -> dict[str, Reading]:
+def _readings(metrics: OwnMetrics, output: Output) -> dict[str, PrintedFigure]:
     streams = {"stdout": Printout(output.stdout), "stderr": Printout(output.stderr)}
     readings = {}
     for name, metric in metrics.items():

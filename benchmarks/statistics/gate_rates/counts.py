@@ -119,18 +119,18 @@ def _tried(
         pipeline=pipeline,
         line=line,
         same=_shares(same),
-        slow=_shares([said for _, said in slow]),
+        slow=_shares([verdict for _, verdict in slow]),
         caught={
             program: _shares([s for p, s in slow if p == program])["worse"]
             for program in dict.fromkeys(program for program, _ in slow)
         },
-        same_s=fmean(said.seconds for said in same),
-        slow_s=fmean(said.seconds for _, said in slow),
+        same_s=fmean(verdict.seconds for verdict in same),
+        slow_s=fmean(verdict.seconds for _, verdict in slow),
     )
 
 
 def _shares(answers: Sequence[Answer]) -> dict[str, Share]:
-    outcomes = Counter(said.outcome for said in answers)
+    outcomes = Counter(verdict.outcome for verdict in answers)
     return {
         outcome: Share(outcomes[outcome], len(answers))
         for outcome in ("worse", "inconclusive", "within")

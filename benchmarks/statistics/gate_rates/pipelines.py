@@ -105,11 +105,11 @@ class Runs:
     noise: Noise
     starts: Sequence[int]
     seed: int
-    _made: dict[tuple[int, float], list[Trial]] = field(default_factory=dict)
+    _trials_by_run: dict[tuple[int, float], list[Trial]] = field(default_factory=dict)
 
     def folder(self, number: int, blocks: int, slower: float = 1.0) -> RunFolder:
         """What the run of that number would have left of its first blocks."""
-        trials = self._made.setdefault((number, slower), [])
+        trials = self._trials_by_run.setdefault((number, slower), [])
         per = self.pipeline.per_block
         for block in range(len(trials) // per, blocks):
             trials += self._block(number, block, slower)

@@ -68,16 +68,16 @@ def test_each_trial_takes_the_row_of_its_moment() -> None:
 def test_without_noise_to_speak_of_no_gate_is_wrong(
     pipeline: Pipeline, slower: float, outcome: str
 ) -> None:
-    said = answer(quiet(pipeline), slower=slower, line=0.03)
-    assert said.outcome == outcome
-    assert said.seconds == pytest.approx(6 * pipeline.per_block * TRIAL_S)
+    outcome_of_gate = answer(quiet(pipeline), slower=slower, line=0.03)
+    assert outcome_of_gate.outcome == outcome
+    assert outcome_of_gate.seconds == pytest.approx(6 * pipeline.per_block * TRIAL_S)
 
 
 def test_what_shows_nothing_takes_all_the_time_there_is() -> None:
-    said = answer(quiet(PAIRS, 0.3), slower=1.0, line=0.03)
+    outcome_of_gate = answer(quiet(PAIRS, 0.3), slower=1.0, line=0.03)
     block_s = PAIRS.per_block * TRIAL_S
-    assert said.outcome == "inconclusive"
-    assert 600 - block_s <= said.seconds - 6 * block_s <= 600
+    assert outcome_of_gate.outcome == "inconclusive"
+    assert 600 - block_s <= outcome_of_gate.seconds - 6 * block_s <= 600
 
 
 def test_outcomes_are_counted_by_program() -> None:

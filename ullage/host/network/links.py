@@ -17,7 +17,7 @@ _FEWEST_QUEUED: Final = 32
 """Frames: of a slow link, so many wait whatever the time."""
 
 
-class Link(BaseModel):
+class NetworkLink(BaseModel):
     """What joins each endpoint to the others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
