@@ -14,6 +14,9 @@ from ullage.environments.native import NativeOptions
 from ullage.environments.qemu.command_line import Bus, Cache, Drive, Link, Nic, command_line
 from ullage.environments.qemu.process import QemuProcess
 
+REPORTED = "werror=report,rerror=report"
+"""A disk that is full on the host is the guest's to know; QEMU would halt the VM."""
+
 
 def test_the_plan_reads_well() -> None:
     vm_options = options(nic="e1000", disk={"format": "qcow2", "size": "2GiB"}, boot="systemd")
@@ -87,7 +90,9 @@ def test_cache_modes(
     assert (
         blockdev["cache"] == blockdev["file"]["cache"] == {"direct": direct, "no-flush": no_flush}
     )
-    assert ("-device", f"virtio-blk-pci,drive=disk0,write-cache={write_cache}") in pairs(argv)
+    assert ("-device", f"virtio-blk-pci,{REPORTED},drive=disk0,write-cache={write_cache}") in pairs(
+        argv
+    )
 
 
 def test_links(tmp_path: Path) -> None:
@@ -120,9 +125,9 @@ def test_queues_and_offloads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bus", "devices"),
     [
-        ("virtio", ["virtio-blk-pci"]),
-        ("scsi", ["virtio-scsi-pci,id=disk0-bus", "scsi-hd,bus=disk0-bus.0"]),
-        ("sata", ["ich9-ahci,id=disk0-bus", "ide-hd,bus=disk0-bus.0"]),
+        ("virtio", [f"virtio-blk-pci,{REPORTED}"]),
+        ("scsi", ["virtio-scsi-pci,id=disk0-bus", f"scsi-hd,bus=disk0-bus.0,{REPORTED}"]),
+        ("sata", ["ich9-ahci,id=disk0-bus", f"ide-hd,bus=disk0-bus.0,{REPORTED}"]),
         ("nvme", ["nvme,serial=ullage-data"]),
     ],
 )

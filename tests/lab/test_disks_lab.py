@@ -74,3 +74,33 @@ def test_an_environment_stands_on_its_disk(tmp_path: Path, disks: tuple[Path, Pa
     assert left_by(folder.path.parent) == []
     for path in disks:
         assert [entry.name for entry in path.iterdir()] == ["lost+found"]
+
+
+FULL = """\
+name: full
+baseline: native
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+  native: {{provider: native}}
+  crun: {{provider: oci, disk: {{path: {small}}}}}
+  vm:
+    provider: qemu
+    accel: tcg
+    boot_deadline_s: 400
+    disk: {{path: {small}, size: 4GiB}}
+    vary: {{disk.bus: [virtio, scsi, sata, nvme]}}
+workloads:
+  - {{name: sysbench-fileio, time_s: 1, total_size: 1536MiB, files: 1}}
+blocks: {{min: 1, max: 1}}
+"""
+
+
+def test_a_disk_that_fills_fails_the_trials_and_halts_nobody(
+    tmp_path: Path, disks: tuple[Path, Path]
+) -> None:
+    small, _ = disks
+    folder = ran(tmp_path, FULL.format(small=small), (3,))
+    for trial in folder.trials:
+        assert (trial.status == "ok") == trial.environment.startswith("native"), trial.reason
+    assert left_by(folder.path.parent) == []
+    assert [entry.name for entry in small.iterdir()] == ["lost+found"]

@@ -15,7 +15,8 @@ from ullage import workloads
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.plan import matrix, neighbours, schema
-from ullage.plan.neighbours import PROGRAMS, in_words, task
+from ullage.plan.instances import Needs
+from ullage.plan.neighbours import NEIGHBOUR, PROGRAMS, in_words, task
 from ullage.plan.schema import Neighbour
 from ullage.runs.records import Curve, Scalar
 from ullage.workloads.base import Context, Output, Role, Task
@@ -72,6 +73,15 @@ def test_it_may_be_a_factor() -> None:
     assert keys["native"] is None and keys["native~again"] is None
     assert "stress-ng" in matrix.packages(planned)
     assert matrix.needed_programs(planned)["stress-ng"] == "stress-ng"
+
+
+def test_it_loads_the_disk_of_the_one_that_is_tested() -> None:
+    planned = resolved("disk: {path: /mnt/ssd}, neighbour: {load: disk}")
+    beside = Needs(planned).environment("busy" + NEIGHBOUR)
+    assert beside.provider.data_path == Path("/mnt/ssd")
+    assert (
+        Needs(resolved("neighbour: {}")).environment("busy" + NEIGHBOUR).provider.data_path is None
+    )
 
 
 def test_without_fields_it_is_there_all_the_same() -> None:

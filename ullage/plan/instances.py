@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from ullage.environments import Options, placement
+from ullage.environments.base import DataDisk, DataOptions
 from ullage.environments.native import Native
 from ullage.environments.placement import Placed
 from ullage.plan.matrix import Environment, Matrix
@@ -168,7 +169,7 @@ class Needs:
             environments[key] = replace(
                 tested,
                 key=key,
-                provider=Native(Options())
+                provider=Native(_beside(tested))
                 if where == "host"
                 else self.matrix.environment(where).provider,
                 factors={},
@@ -177,3 +178,8 @@ class Needs:
                 neighbour_of=tested.key,
             )
         return environments
+
+
+def _beside(tested: Environment) -> DataOptions:
+    """Of a neighbour on the host: it loads the disk that the tested one's data stand on."""
+    return DataOptions(disk=DataDisk(path=tested.provider.data_path))

@@ -154,20 +154,24 @@ def _drive(name: str, drive: Drive) -> list[str]:
     controller, device = _device(f"{name}-bus", drive.bus)
     argv = ["-blockdev", json.dumps(disk)]
     argv += ["-device", controller] if controller else []
-    write_cache_word = "on" if write_cache else "off"
-    return [*argv, "-device", f"{device},drive={name},write-cache={write_cache_word}"]
+    caching = "on" if write_cache else "off"
+    return [*argv, "-device", f"{device},drive={name},write-cache={caching}"]
+
+
+_REPORTED: Final = "werror=report,rerror=report"
+"""Else QEMU halts a VM whose disk finds no space on the host, for ever."""
 
 
 def _device(controller: str, bus: Bus) -> tuple[str | None, str]:
     """What a disk is attached to, where that is a device of its own, and the disk's device."""
     match bus:
         case "virtio":
-            return None, "virtio-blk-pci"
+            return None, f"virtio-blk-pci,{_REPORTED}"
         case "scsi":
-            return f"virtio-scsi-pci,id={controller}", f"scsi-hd,bus={controller}.0"
+            return f"virtio-scsi-pci,id={controller}", f"scsi-hd,bus={controller}.0,{_REPORTED}"
         case "sata":
-            return f"ich9-ahci,id={controller}", f"ide-hd,bus={controller}.0"
-        case "nvme":
+            return f"ich9-ahci,id={controller}", f"ide-hd,bus={controller}.0,{_REPORTED}"
+        case "nvme":  # which knows nothing else
             return None, "nvme,serial=ullage-data"
 
 

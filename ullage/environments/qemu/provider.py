@@ -145,9 +145,9 @@ class Qemu(Provider):
         """Accelerator, versions and device models."""
         options, disk = self._options, self._options.disk
         emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
-        vhost = ", vhost" if options.vhost else ""
-        vhost += f", {options.queues} queues" if options.queues > 1 else ""
-        vhost += "" if options.offloads else ", no offloads"
+        more = ", vhost" if options.vhost else ""
+        more += f", {options.queues} queues" if options.queues > 1 else ""
+        more += "" if options.offloads else ", no offloads"
         aio = f", {disk.aio}" if disk.aio else ""
         many = options.aggregation
         count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
@@ -158,7 +158,7 @@ class Qemu(Provider):
             "machine": options.machine,
             "cpu model": self.cpu_model,
             "guest kernel": self.kernel.package,
-            "nic": f"{count}{NIC_DEVICES[options.nic]}{vhost}{bond}",
+            "nic": f"{count}{NIC_DEVICES[options.nic]}{more}{bond}",
             "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{aio}",
             "boot": options.boot,
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
