@@ -9,6 +9,7 @@ from benchmarks.elastic import allocation
 from benchmarks.elastic.__main__ import BENCHMARKS as ELASTIC
 from benchmarks.energy.__main__ import BENCHMARKS as ENERGY
 from benchmarks.engine.__main__ import BENCHMARKS as ENGINE
+from benchmarks.environments.__main__ import BENCHMARKS as ENVIRONMENTS
 from benchmarks.figures import Measure, main_of_all
 from benchmarks.mpi.__main__ import BENCHMARKS as MPI
 from benchmarks.profile.__main__ import BENCHMARKS as PROFILE
@@ -19,6 +20,7 @@ from benchmarks.workloads.__main__ import BENCHMARKS as WORKLOADS
 
 SUBJECTS: Mapping[str, Mapping[str, Measure]] = {
     "engine": ENGINE,
+    "environments": ENVIRONMENTS,
     "clock": CLOCK,
     "mpi": MPI,
     "statistics": {

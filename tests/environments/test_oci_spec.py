@@ -1,17 +1,16 @@
-"""A container's `config.json`, the host's userland as its root, and the wrapper of crun."""
+"""A container's `config.json`, the host's userland as its root, and what is hidden from crun."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.environments import containerkit as kit
-from ullage.environments.containers import base, crun_hybrid, oci_spec
+from ullage.environments.containers import base, oci_spec, runtimes
 
 
 def test_config_sets_every_limit() -> None:
@@ -67,16 +66,16 @@ def test_the_hosts_root_keeps_links_and_may_be_made_twice(tmp_path: Path) -> Non
 
 
 @pytest.mark.root
-def test_the_hybrid_wrapper_hides_the_v2_tree_from_the_program_only() -> None:
+def test_the_v2_tree_of_a_hybrid_host_is_hidden_from_the_program_only(agent_binary: Path) -> None:
     def mounts(*command: str) -> str:
         return subprocess.run(
             [*command, "cat", "/proc/self/mounts"], capture_output=True, text=True, check=True
         ).stdout
 
-    if not crun_hybrid.UNIFIED.is_dir():
+    if not runtimes.UNIFIED.is_dir():
         pytest.skip("not a hybrid host")
-    hidden = f"none {crun_hybrid.UNIFIED} tmpfs"
-    assert hidden in mounts(sys.executable, "-I", "-S", crun_hybrid.__file__)
+    hidden = f"none {runtimes.UNIFIED} tmpfs"
+    assert hidden in mounts(*runtimes.hiding(agent_binary))
     assert hidden not in mounts()
 
 

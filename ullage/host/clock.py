@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         now_ns,
         ordered_ns,
         promise_json,
+        rate_json,
         reason_meanings,
         refine_json,
         stamp,
@@ -123,6 +124,7 @@ __all__ = [
     "now_ns",
     "ordered_ns",
     "promise",
+    "rate",
     "refine",
     "stamp",
     "synchronise_tcp",
@@ -130,7 +132,7 @@ __all__ = [
 ]
 
 
-_HIDDEN: Final = ("facts_json", "promise_json", "reason_meanings", "refine_json")
+_HIDDEN: Final = ("facts_json", "promise_json", "rate_json", "reason_meanings", "refine_json")
 
 
 def require() -> None:
@@ -166,6 +168,12 @@ def promise() -> Promise:
     """What the clock promised at the start. `check` and `stamp` tell what has happened since."""
     require()
     return Promise.model_validate_json(promise_json())
+
+
+def rate() -> CounterRate:
+    """The rate in use now."""
+    require()
+    return CounterRate.model_validate_json(rate_json())
 
 
 def refine() -> CounterRate:

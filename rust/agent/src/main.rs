@@ -15,6 +15,7 @@ mod facts;
 mod files;
 mod frame;
 mod handover;
+mod hide;
 mod init;
 mod link;
 mod modules;
@@ -46,6 +47,7 @@ const USAGE: &str = "\
 usage: ullage-agent serve [--device PATH|auto]
        ullage-agent enter [--cgroup DIR]... [--cpus LIST] [--netns PATH] [--hostname NAME]
                           [--root DIR] [--bind SRC:DST[:ro]]... [--tmpfs DST]...
+       ullage-agent hide DIR PROGRAM [ARGUMENT]...
        ullage-agent link NAME ADDRESS PREFIX [GATEWAY]
        ullage-agent workspace DIR [UID GID]
        ullage-agent pause
@@ -59,6 +61,7 @@ const PORT_PATIENCE: Duration = Duration::from_secs(30);
 enum Command {
     Serve(Serve),
     Enter(enter::Place),
+    Hide(hide::Hidden),
     Link(link::Link),
     Workspace(workspace::Workspace),
     Pause,
@@ -83,6 +86,7 @@ fn main() {
     let result = match parse(args.collect()) {
         Ok(Command::Serve(options)) => serve(options),
         Ok(Command::Enter(place)) => place.go().and_then(|()| serve(Serve::default())),
+        Ok(Command::Hide(hidden)) => end(&hidden.run()),
         Ok(Command::Link(link)) => end(&link.go()),
         Ok(Command::Workspace(place)) => end(&place.make()),
         Ok(Command::Pause) => pause::pause(),
@@ -114,6 +118,7 @@ fn parse(args: Vec<OsString>) -> Result<Command, String> {
     match command.to_str() {
         Some("serve") => parse_serve(args).map(Command::Serve),
         Some("enter") => enter::parse(args).map(Command::Enter),
+        Some("hide") => hide::parse(args).map(Command::Hide),
         Some("link") => link::parse(args).map(Command::Link),
         Some("workspace") => workspace::parse(args).map(Command::Workspace),
         Some("pause") => Ok(Command::Pause),
@@ -160,7 +165,6 @@ fn serve(options: Serve) -> Result<(), String> {
             .map_err(|e| cannot(&format!("open {}", path.display()), &e))?,
         None => channel::from_stdio().map_err(|e| cannot("use stdin and stdout", &e))?,
     };
-    time::start();
     if let Some(line) = line {
         supervisor::watch(line).map_err(|e| cannot("start a thread", &e))?;
     }

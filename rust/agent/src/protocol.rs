@@ -84,6 +84,17 @@ pub struct Offer {
     /// [`ullage_clock::Line::encode`].
     #[serde(deserialize_with = "hex::bytes")]
     pub line: [u8; ullage_clock::LINE_LENGTH],
+    /// How fast the counter goes, where the controller has found that out.
+    pub rate: Option<OfferedRate>,
+}
+
+/// As [`ullage_clock::Rate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfferedRate {
+    pub millihertz: u64,
+    pub sigma_ppb: u32,
+    pub bound_ppb: u32,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]

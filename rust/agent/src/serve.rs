@@ -49,7 +49,7 @@ pub fn serve(channel: &Arc<Channel>, mut input: Input) -> ! {
     let mut decoder = Decoder::default();
     loop {
         let arrival = input.receive();
-        let arrived_ns = time::now_ns();
+        let arrived_ns = time::begun_ns();
         match arrival {
             Ok(Arrival::Bytes(bytes)) => decoder.feed(bytes),
             Ok(Arrival::Nobody) => decoder.reset(),
@@ -109,7 +109,7 @@ impl Server {
         })
     }
 
-    fn take(&mut self, frame: &Frame, arrived_ns: u64) {
+    fn take(&mut self, frame: &Frame, arrived_ns: Option<u64>) {
         self.channel.meet();
         match frame.kind {
             Kind::Json => {}
@@ -144,7 +144,10 @@ impl Server {
         self.failed_puts.remove(&id);
         match request {
             Request::Hello(hello) => self.hello(id, &hello)?,
-            Request::Spawn(spawn) => self.nursery.spawn(id, spawn)?,
+            Request::Spawn(spawn) => {
+                time::start(None);
+                self.nursery.spawn(id, spawn)?;
+            }
             Request::Kill(kill) => {
                 self.nursery.children.signal(kill.target, kill.signal)?;
                 self.channel.send(&Response::done(id));
@@ -173,9 +176,9 @@ impl Server {
     }
 
     /// Answers a request for the time; what is none of this run's is not answered.
-    fn tell_time(&mut self, frame: &Frame, arrived_ns: u64) {
-        let server = self.clock.as_mut();
-        if let Some(pending) = server.and_then(|it| it.receive(frame.body, arrived_ns)) {
+    fn tell_time(&mut self, frame: &Frame, arrived_ns: Option<u64>) {
+        let asked = self.clock.as_mut().zip(arrived_ns);
+        if let Some(pending) = asked.and_then(|(server, ns)| server.receive(frame.body, ns)) {
             self.channel.send_time(&pending);
         }
     }
@@ -189,6 +192,7 @@ impl Server {
             return Err(Failure::new(Code::Version, message));
         }
         let facts = Box::new(Facts::gather());
+        time::start(hello.offer.as_ref());
         let shared = hello.offer.as_ref().is_some_and(|offer| {
             Line::parse(&offer.line).is_ok_and(|line| time::share(&offer.boot_id, &line))
         });

@@ -1,22 +1,51 @@
 //! The agent's time: a counter that nobody slews (`ullage-clock`), and how it is told to others.
 //!
-//! [`start`] is called before any child is forked and before any other thread, so that the child may
-//! read the clock between fork and exec: from then on a reading allocates nothing and waits for no
-//! lock. The one thing that it waits for is a line that is being replaced, and only [`share`] does
+//! [`start`] is called before any child is forked, by the thread that forks, so that the child may read
+//! the clock between fork and exec: from then on a reading allocates nothing and waits for no lock.
+//! Until then nobody asks: the controller may know what it takes 20 ms to find out. The one thing that it waits for is a line that is being replaced, and only [`share`] does
 //! that, on the thread that forks.
 
 use ullage_clock::rgap::Standing;
-use ullage_clock::{Clock, Line, Reasons, Source, Stamp};
+use ullage_clock::{Clock, Known, Line, Rate, RateSource, Reasons, Source, Stamp};
 use ullage_common::shared_clock::{self, SharedClock, boot_id};
 
+use crate::protocol::{Offer, OfferedRate};
 use crate::sys;
 
 /// Brackets for [`Both`]: one without an interruption is among them.
 const TRIES: u32 = 5;
 
-/// Looks at the machine; takes about 25 ms, once.
-pub fn start() {
-    let _ = now_ns();
+/// Looks at the machine, once; takes about 25 ms, or 5 where the controller is on the same kernel and
+/// tells how fast the counter goes.
+pub fn start(offer: Option<&Offer>) {
+    if let Some(known) = offer.and_then(known) {
+        let _begun = Clock::begin(&known);
+    } else {
+        let _begun = Clock::get();
+    }
+}
+
+/// What the controller has found out, where that is of this kernel.
+fn known(offer: &Offer) -> Option<Known> {
+    let OfferedRate {
+        millihertz,
+        sigma_ppb,
+        bound_ppb,
+    } = offer.rate?;
+    let same = !offer.boot_id.is_empty() && boot_id().as_ref() == Some(&offer.boot_id);
+    let line = Line::parse(&offer.line).ok().filter(|_| same)?;
+    let rate = Rate {
+        millihertz,
+        sigma_ppb,
+        bound_ppb,
+        source: RateSource::Fitted,
+    };
+    Some(Known { line, rate })
+}
+
+/// Now, where the clock has begun.
+pub fn begun_ns() -> Option<u64> {
+    Clock::begun().map(Clock::ordered)
 }
 
 /// Now. To be compared with other threads' and the children's values, see [`apart_ns`].
@@ -120,7 +149,7 @@ mod tests {
 
     #[test]
     fn time_goes_on_and_is_about_the_kernels() {
-        start();
+        start(None);
         let first = both();
         let second = both();
         assert!(second.ns > first.ns && second.mono_ns > first.mono_ns);

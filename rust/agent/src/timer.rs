@@ -45,16 +45,7 @@ impl Timer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         loop {
-            let now = time::now_ns();
-            deadlines.retain(|deadline| {
-                let over = deadline.at_ns <= now;
-                if over {
-                    children.time_out(deadline.id, &deadline.ending);
-                }
-                !over && deadline.ending.get().is_none()
-            });
-            let pause = deadlines.iter().map(|deadline| deadline.at_ns - now).min();
-            deadlines = match pause {
+            deadlines = match end_late(&mut deadlines, children) {
                 None => self
                     .changed
                     .wait(deadlines)
@@ -68,4 +59,21 @@ impl Timer {
             };
         }
     }
+}
+
+/// Ends who is late; in how many nanoseconds the next one is. Without anybody the clock is not asked:
+/// it may not have begun.
+fn end_late(deadlines: &mut Vec<Deadline>, children: &Children) -> Option<u64> {
+    if deadlines.is_empty() {
+        return None;
+    }
+    let now = time::now_ns();
+    deadlines.retain(|deadline| {
+        let over = deadline.at_ns <= now;
+        if over {
+            children.time_out(deadline.id, &deadline.ending);
+        }
+        !over && deadline.ending.get().is_none()
+    });
+    deadlines.iter().map(|deadline| deadline.at_ns - now).min()
 }

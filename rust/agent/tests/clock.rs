@@ -29,7 +29,10 @@ fn offer(agent: &mut Agent, boot_id: &str) -> Value {
     for byte in Clock::get().line().encode() {
         write!(line, "{byte:02x}").expect("text");
     }
-    let offer = json!({"boot_id": boot_id, "line": line});
+    let rate = Clock::get().rate();
+    let (millihertz, sigma_ppb, bound_ppb) = (rate.millihertz, rate.sigma_ppb, rate.bound_ppb);
+    let rate = json!({"millihertz": millihertz, "sigma_ppb": sigma_ppb, "bound_ppb": bound_ppb});
+    let offer = json!({"boot_id": boot_id, "line": line, "rate": rate});
     let request = json!({"op": "hello", "id": 1, "version": 2, "token": TOKEN, "offer": offer});
     agent.ask(&request)["clock"].clone()
 }

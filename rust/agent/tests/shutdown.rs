@@ -163,7 +163,9 @@ fn a_sweep_spares_what_runs() {
     agent.send(&json!({"op": "kill", "id": 7, "target": 4, "signal": 9}));
     // `done` and `exit`, in either order.
     let _ = (agent.answer(), agent.answer());
-    assert_eq!(agent.ask(&json!({"op": "sweep", "id": 6}))["killed"], 1);
+    // The program's own sleep was killed with its group, and on a busy machine has not ended yet.
+    let killed = &agent.ask(&json!({"op": "sweep", "id": 6}))["killed"];
+    assert!(*killed == 1 || *killed == 2, "{killed}");
     assert_eq!(family.map(alive), [false, false, false]);
 }
 

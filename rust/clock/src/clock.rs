@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use crate::any::Any;
 use crate::distortion::Distortion;
-use crate::line::{Apart, Line};
+use crate::line::{Apart, Known, Line, STRANGE_NS};
 use crate::{
     Bridging, Counter, Facts, Fold, Pair, Promise, Rate, Reasons, Rvec, Scale, Shared, Source,
     Watch, calibrate, gather,
@@ -16,10 +16,6 @@ use crate::{
 /// How long a later burst of pairs takes, and of how many.
 const BURST: Duration = Duration::from_millis(2);
 const BURST_PAIRS: u32 = 40;
-/// Lines of processes on one kernel are not further apart than this when they are new, in
-/// nanoseconds.
-const STRANGE_NS: u64 = 1_000_000;
-
 /// Two lines whose rates differ by more than counter and bridge may, both ways, show it in so many
 /// nanoseconds.
 const RATE_SEEN_NS: u64 = 100_000_000_000;
@@ -45,6 +41,8 @@ pub struct Clock {
     slow: Mutex<Slow>,
 }
 
+static CLOCK: OnceLock<Clock> = OnceLock::new();
+
 /// What is only needed now and then.
 #[derive(Debug)]
 struct Slow {
@@ -62,13 +60,26 @@ impl Clock {
     /// The clock of this process. The first call takes about 25 ms, to look at the machine.
     #[inline]
     pub fn get() -> &'static Self {
-        static CLOCK: OnceLock<Clock> = OnceLock::new();
-        CLOCK.get_or_init(Self::start)
+        CLOCK.get_or_init(|| Self::start(None))
     }
 
-    pub(crate) fn start() -> Self {
+    /// The clock of this process, begun by what another one on this kernel has found out: fitting
+    /// the rate takes 20 ms of the 25. What does not fit a reading here is not believed. Where there
+    /// is a clock already, it stays as it is.
+    ///
+    /// It reads a line of its own: [`Clock::adopt`] is what makes the times one.
+    pub fn begin(known: &Known) -> &'static Self {
+        CLOCK.get_or_init(|| Self::start(Some(known)))
+    }
+
+    /// The clock of this process, if it has begun.
+    pub fn begun() -> Option<&'static Self> {
+        CLOCK.get()
+    }
+
+    pub(crate) fn start(known: Option<&Known>) -> Self {
         let watch = Watch::new();
-        let (facts, pairs) = gather::facts(&watch);
+        let (facts, pairs) = gather::facts(&watch, known);
         let promise = Promise::decide(&facts);
         let paired = promise.bridging == Bridging::Clock;
         let native = gather::native(paired).filter(|_| promise.source == Source::Counter);
@@ -212,6 +223,15 @@ impl Clock {
         self.shared.disruptions()
     }
 
+    /// What others on this kernel need not find out again: see [`Clock::begin`].
+    pub fn known(&self) -> Known {
+        let slow = self.slow();
+        Known {
+            line: self.line(),
+            rate: slow.rate,
+        }
+    }
+
     /// The line that this process reads time from, for others on this kernel: see [`Clock::adopt`].
     pub fn line(&self) -> Line {
         Line::of(self.promise.source, self.shared.anchor())
@@ -303,7 +323,7 @@ mod tests {
     #[test]
     fn what_was_noticed_is_not_noticed_again() {
         std::thread::spawn(|| {
-            let clock = Clock::start();
+            let clock = Clock::start(None);
             let before = clock.ordered();
             clock.sleep();
             assert!(clock.check().any(Reasons::SUSPENDED));
@@ -315,6 +335,60 @@ mod tests {
         })
         .join()
         .expect("noticed once");
+    }
+
+    #[test]
+    fn what_is_known_is_taken_over() {
+        let clock = Clock::get();
+        clock.refine();
+        let known = clock.known();
+        std::thread::spawn(move || {
+            let other = Clock::start(Some(&known));
+            if other.promise().source == Source::Counter {
+                assert_eq!(other.rate(), known.rate);
+            }
+            // The baseline begins here: a better fit needs no more than that it is longer.
+            assert!(other.refine().bound_ppb <= known.rate.bound_ppb);
+            assert!(other.adopt(&known.line).is_ok());
+        })
+        .join()
+        .expect("begun");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_found_out_anew() {
+        let clock = Clock::get();
+        if clock.promise().source == Source::MonotonicRaw {
+            return;
+        }
+        let rate = Rate {
+            bound_ppb: 0,
+            ..clock.rate()
+        };
+        let mut bytes = clock.line().encode();
+        bytes[19] ^= 1;
+        let later = Line::parse(&bytes).expect("a line");
+        let standing = Rate {
+            millihertz: 0,
+            ..rate
+        };
+        let faster = Rate {
+            millihertz: rate.millihertz + rate.millihertz / 10_000,
+            ..rate
+        };
+        for (line, rate) in [
+            (later, rate),
+            (clock.line(), standing),
+            (clock.line(), faster),
+        ] {
+            let known = Known { line, rate };
+            std::thread::spawn(move || {
+                let other = Clock::start(Some(&known));
+                assert!(other.rate().bound_ppb > 0, "{}", other.rate());
+            })
+            .join()
+            .expect("begun");
+        }
     }
 
     #[test]

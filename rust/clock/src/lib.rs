@@ -79,7 +79,7 @@ pub use cntvct::Cntvct;
 #[cfg(feature = "std")]
 pub use cpu::CpuId;
 #[cfg(feature = "std")]
-pub use line::{Apart, LINE_LENGTH, Line};
+pub use line::{Apart, Known, LINE_LENGTH, Line};
 #[cfg(feature = "std")]
 pub use ping::synchrony;
 #[cfg(feature = "std")]

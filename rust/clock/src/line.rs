@@ -3,7 +3,11 @@
 
 use core::fmt;
 
-use crate::{Anchor, SHIFT, Scale, Source};
+use crate::{Anchor, Pair, Rate, SHIFT, Scale, Source};
+
+/// Lines of processes on one kernel are not further apart than this when they are new, in
+/// nanoseconds.
+pub(crate) const STRANGE_NS: u64 = 1_000_000;
 
 /// Its bytes, see [`Line::encode`].
 pub const LINE_LENGTH: usize = 48;
@@ -13,6 +17,33 @@ pub const LINE_LENGTH: usize = 48;
 pub struct Line {
     pub(crate) source: Source,
     pub(crate) anchor: Anchor,
+}
+
+/// What a process has found out about the counter, for others on the same kernel: see
+/// [`crate::Clock::begin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Time as it reads it.
+    pub line: Line,
+    /// With what is known of its error.
+    pub rate: Rate,
+}
+
+impl Known {
+    /// Whether a reading here is on that line, and the line goes at that rate: as far from the bridge
+    /// clock as a rate that is known so well may have come since the line began, and [`STRANGE_NS`].
+    pub(crate) fn holds(&self, pair: &Pair, wander_ppb: u32) -> bool {
+        let Some((ns, scale)) = self.line.at(pair.ticks).zip(Scale::of(&self.rate)) else {
+            return false;
+        };
+        let drift_ppb = self.rate.bound_ppb.saturating_add(wander_ppb);
+        let drift = |whole: u64| u128::from(whole) * u128::from(drift_ppb) / 1_000_000_000;
+        let mult = self.line.anchor.scale.mult();
+        let most = u128::from(STRANGE_NS) + drift(self.line.elapsed_ns(pair.ticks));
+        self.line.source == Source::Counter
+            && u128::from(mult.abs_diff(scale.mult())) <= drift(mult)
+            && u128::from(ns.abs_diff(pair.ns)) <= most
+    }
 }
 
 /// Another kernel's line, or of another counter, or of no sense.

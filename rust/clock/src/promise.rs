@@ -10,7 +10,7 @@ const APART_NS: u64 = 200;
 /// With a looser bound than this, nobody was measured: the other core was not there.
 const LOOSE_NS: u64 = 100_000;
 /// The rate of oscillators wanders with temperature; beyond this, it is not the oscillator.
-const WANDER_PPB: u32 = 5_000;
+pub(crate) const WANDER_PPB: u32 = 5_000;
 /// Another rate than stated by more than this is not the oscillator either.
 const DISPUTE_PPB: u64 = 500_000;
 

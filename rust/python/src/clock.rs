@@ -58,6 +58,12 @@ fn refine_json(py: Python<'_>) -> String {
     json::rate(&py.detach(|| Clock::get().refine())).to_string()
 }
 
+/// The rate in use, as JSON.
+#[pyfunction]
+fn rate_json(py: Python<'_>) -> String {
+    json::rate(&py.detach(Clock::get).rate()).to_string()
+}
+
 /// Every reason's name and what it means.
 #[pyfunction]
 fn reason_meanings() -> Vec<(&'static str, &'static str)> {
@@ -87,6 +93,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(facts_json, module)?)?;
     module.add_function(wrap_pyfunction!(promise_json, module)?)?;
     module.add_function(wrap_pyfunction!(refine_json, module)?)?;
+    module.add_function(wrap_pyfunction!(rate_json, module)?)?;
     module.add_function(wrap_pyfunction!(reason_meanings, module)?)?;
     module.add_function(wrap_pyfunction!(line, module)?)?;
     module.add_function(wrap_pyfunction!(adopt, module)?)

@@ -159,6 +159,18 @@ def test_a_new_line_is_offered_anew(agent_binary: Path, monkeypatch: pytest.Monk
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
+def test_what_an_agent_on_this_kernel_need_not_find_out() -> None:
+    offered = agent_clock.offer("a boot", clock.line())
+    assert bytes.fromhex(offered["line"]) == clock.line()
+    rate = clock.rate()
+    known = {
+        "millihertz": rate.millihertz,
+        "sigma_ppb": rate.sigma_ppb,
+        "bound_ppb": rate.bound_ppb,
+    }
+    assert offered.get("rate") == (known if rate.source == "fitted" else None)
+
+
 def test_a_wide_bound_is_tried_for_longer(
     agent_binary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,7 +330,7 @@ class AgentClient:
     async def _hello(self) -> None:
         """Say who we are, and offer our line of the counter, should it be on this kernel."""
         self._offered = clock.line()
-        offer = {"boot_id": self._boot_id, "line": self._offered.hex()}
+        offer = agent_clock.offer(self._boot_id, self._offered)
         (self.facts, self.clock_claims, self.line), _ = await self._channel.call(
             "hello", "hello", _hello, version=VERSION, token=self._token.hex(), offer=offer
         )

@@ -118,6 +118,15 @@ class ClockClaims:
         return cls(source, apart_ns, reasons(claims), shared)
 
 
+def offer(boot_id: str, line: bytes) -> dict[str, Any]:
+    """What an agent on this kernel need not find out: our line, and how fast the counter goes."""
+    offered: dict[str, Any] = {"boot_id": boot_id, "line": line.hex()}
+    rate = clock.rate()
+    if rate.source == "fitted":
+        offered["rate"] = rate.model_dump(include={"millihertz", "sigma_ppb", "bound_ppb"})
+    return offered
+
+
 def own_line(hello: Message) -> dict[str, str] | None:
     """`boot_id` and `line` of the agent's clock, for programs inside; FrameError if they are none.
 

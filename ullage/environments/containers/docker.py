@@ -6,14 +6,13 @@ import asyncio
 import json
 import resource
 import shlex
-import sys
 from typing import Any, Final, Literal
 
 from ullage.common.commands import CommandError, attempt, needed, run
 from ullage.common.errors import HOST_NO_ANSWER, INSTANCE_NOT_STARTED, UllageError
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec, verify_limits
-from ullage.environments.containers import crun_hybrid, oci_spec
+from ullage.environments.containers import oci_spec, runtimes
 from ullage.environments.containers.base import (
     START_DEADLINE_S,
     Container,
@@ -133,11 +132,11 @@ class Docker:
         ]
 
     def _runtime(self, spec: InstanceSpec) -> list[str]:
-        """Podman starts crun itself, and takes a path only: see `crunhybrid`."""
-        if self.label != "podman" or not crun_hybrid.needed():
+        """Podman starts crun itself, and takes a path only."""
+        if self.label != "podman" or not runtimes.hybrid():
             return []
         wrapper = spec.state_dir / "crun"
-        words = [sys.executable, "-I", "-S", crun_hybrid.__file__, needed("crun", "crun")]
+        words = [*runtimes.hiding(spec.agent), needed("crun", "crun")]
         wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
         wrapper.chmod(0o700)
         return [f"--runtime={wrapper}", "--cgroup-manager=cgroupfs"]

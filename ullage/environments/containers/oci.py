@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
@@ -26,7 +25,7 @@ from ullage.environments.base import (
     verify_group,
     verify_limits,
 )
-from ullage.environments.containers import crun_hybrid, oci_spec, runtimes, seccomp
+from ullage.environments.containers import oci_spec, runtimes, seccomp
 from ullage.environments.containers.base import (
     START_DEADLINE_S,
     Container,
@@ -240,8 +239,8 @@ class Bundles:
         if _rootless():
             # Without a cgroup the affinity, which children inherit, is what keeps it in its place.
             command += [needed("taskset", "util-linux"), "-c", oci_spec.cpu_list(spec.cpu_ids)]
-        if self.runtime.kind == "crun" and crun_hybrid.needed():
-            command += [sys.executable, "-I", "-S", crun_hybrid.__file__]
+        if self.runtime.kind == "crun" and runtimes.hybrid():
+            command += runtimes.hiding(spec.agent)
         root = spec.state_dir / self.runtime.kind
         return [*command, *self.runtime.command(root, rootless=_rootless()), *arguments]
 

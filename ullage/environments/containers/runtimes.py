@@ -27,6 +27,8 @@ _INSTALLED_BY: Final[Mapping[str, str]] = {
     "runsc": "gVisor, as gvisor.dev/docs/user_guide/install says",
 }
 _VERSION: Final = re.compile(r"(crun|runc|youki|runsc) version:? *(\S+)")
+UNIFIED: Final = Path("/sys/fs/cgroup/unified")
+"""Where a host with cgroup v1 controllers has its v2 tree."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,20 @@ async def find(name: str, platform: Platform) -> Runtime:
         )
     kind = next(one for one in get_args(RuntimeKind) if one == version[1])
     return Runtime(kind, program, version[2], platform)
+
+
+def hybrid() -> bool:
+    """Does this host's v2 tree have a controller of its own beside those of v1 (often `hugetlb`)?
+
+    crun refuses to start anything then, though it would use none.
+    """
+    controllers = UNIFIED / "cgroup.controllers"
+    return controllers.is_file() and bool(controllers.read_text(encoding="ascii").strip())
+
+
+def hiding(agent: Path) -> list[str]:
+    """The beginning of a command that must not see that tree; nobody else misses it."""
+    return [str(agent), "hide", str(UNIFIED)]
 
 
 def _program(name: str) -> str:

@@ -200,8 +200,7 @@ class Network:
         netns = f"{self.tag}-{name}"
         endpoint = NamespaceEndpoint(*self._place(name, "v"), netns_path=iproute.NETNS_DIR / netns)
         try:
-            await iproute.batch(f"netns add {netns}")
-            await self._join(endpoint, endpoint.netns_path)
+            await self._join(endpoint, endpoint.netns_path, f"netns add {netns}")
         except BaseException:
             await self.release(endpoint)
             raise
@@ -290,13 +289,17 @@ class Network:
         )
         iproute.disable_ipv6(bridge)
 
-    async def _join(self, endpoint: Endpoint, netns: Path) -> None:
-        """A veth from the bridge into the namespace, the inner end configured and up."""
+    async def _join(self, endpoint: Endpoint, netns: Path, *first: str) -> None:
+        """A veth from the bridge into the namespace, the inner end configured and up.
+
+        first: commands of iproute2 before these.
+        """
         device = endpoint.device
         await self._lay(device)
         # `netns` of iproute2 takes a name or a process id, not a path; hence the two forms.
         target = netns.name if netns.parent == iproute.NETNS_DIR else netns.parts[2]
         await iproute.batch(
+            *first,
             f"link add name {device} type veth peer name {INSIDE} address {endpoint.mac}"
             f" netns {target}",
             f"link set dev {device} addrgenmode none",

@@ -54,9 +54,14 @@ def namespaces(prefix: str) -> list[str]:
 
 async def batch(*lines: str, netns: Path | None = None) -> None:
     """Run iproute2 commands, all or up to the first that fails: NETWORK_FAILED."""
-    enter = [] if netns is None else ["nsenter", f"--net={netns}"]
+    if netns is None:
+        argv = ["ip"]
+    elif netns.parent == NETNS_DIR:
+        argv = ["ip", "-netns", netns.name]
+    else:
+        argv = ["nsenter", f"--net={netns}", "ip"]
     try:
-        await run([*enter, "ip", "-batch", "-"], stdin="\n".join(lines) + "\n")
+        await run([*argv, "-batch", "-"], stdin="\n".join(lines) + "\n")
     except CommandError as error:
         raise UllageError(NETWORK_FAILED, reason=error.reason) from error
 

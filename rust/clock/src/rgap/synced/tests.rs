@@ -5,7 +5,7 @@ use crate::rgap::{Counts, Exchange, Stop};
 
 /// A process of its own, as it were: the other tests read [`Clock::get`].
 fn process(test: impl FnOnce(Synced) + Send + 'static) {
-    let run = || test(Synced::new(Box::leak(Box::new(Clock::start()))));
+    let run = || test(Synced::new(Box::leak(Box::new(Clock::start(None)))));
     std::thread::spawn(run).join().expect("as it should be");
 }
 

@@ -1,0 +1,1 @@
+"""Benchmarks of environments: what we add to the tools that make them."""
