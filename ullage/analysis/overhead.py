@@ -213,9 +213,14 @@ def analyse(folder: RunFolder) -> Analysis:
     )
 
 
+def judged(folder: RunFolder) -> list[JudgedComparison]:
+    """Every comparison with its verdict, as `analyse` has it, and nothing of what stands beside."""
+    return _judge_run(folder, _settings(folder.resolved)).judged
+
+
 def leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
     """The cells that are decided by what the folder has, and leave the run now."""
-    return racing.leaving(folder, _judge_run(folder, _settings(folder.resolved)).judged)
+    return racing.leaving(folder, judged(folder))
 
 
 def _settings(resolved: Resolved) -> ComparisonSettings:

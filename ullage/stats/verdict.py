@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -32,7 +33,11 @@ class PValues:
     """Two one-sided tests (TOST) of the ratio outside the margin: the larger of both."""
 
 
-@dataclass(frozen=True, slots=True)
+def _no_number() -> int | None:
+    return None
+
+
+@dataclass(frozen=True)
 class Judgement:
     """A verdict with its grounds."""
 
@@ -40,9 +45,16 @@ class Judgement:
     why: Why
     adjusted: PValues
     """The p-values after the correction; that of equivalence with what must be allowed for."""
-    blocks_to_settle: int | None
-    """More of what `Moments.n` counts (blocks, or generations) after which a verdict is likely;
-    None: decided, or no number of them would."""
+    settling: Callable[[], int | None] = field(default=_no_number, compare=False, repr=False)
+
+    @cached_property
+    def blocks_to_settle(self) -> int | None:
+        """More of what `Moments.n` counts (blocks, or generations) after which a verdict is likely;
+        None: decided, or no number of them would.
+
+        Worked out when somebody asks: it takes ten times as long as the verdict.
+        """
+        return self.settling()
 
 
 def difference_p(m: Moments) -> float:
@@ -283,18 +295,19 @@ def _judge_one(case: FamilyMember, adjusted: PValues, rules: Rules, levels: Leve
     first = case.first
     if first is None or first.moments.n < LEAST_PAIRS:
         few = LEAST_PAIRS - (first.moments.n if first else case.pairs)
-        return Judgement("inconclusive", "too-few-blocks", adjusted, few)
+        return Judgement("inconclusive", "too-few-blocks", adjusted, lambda: few)
     if first.moments.deviation == 0:
-        return Judgement("inconclusive", "no-spread", adjusted, None)
+        return Judgement("inconclusive", "no-spread", adjusted)
     if adjusted.equivalence <= rules.alpha and _inside(case, rules):
-        return Judgement("equivalent", "within-margin", adjusted, None)
+        return Judgement("equivalent", "within-margin", adjusted)
     against = _against_difference(case, first, rules)
     if adjusted.difference <= rules.alpha and against is None:
         worse = first.moments.mean > 0
-        return Judgement("worse" if worse else "better", "difference", adjusted, None)
+        return Judgement("worse" if worse else "better", "difference", adjusted)
     why = _why(case, first, rules, levels)
-    settle = None if why in UNSETTLED else blocks_to_settle(case, rules, levels)
-    return Judgement("inconclusive", why, adjusted, settle)
+    if why in UNSETTLED:
+        return Judgement("inconclusive", why, adjusted)
+    return Judgement("inconclusive", why, adjusted, partial(blocks_to_settle, case, rules, levels))
 
 
 UNSETTLED: Final[frozenset[Why]] = frozenset({"no-copy", "holes"})
