@@ -220,7 +220,8 @@ def judged(folder: RunFolder) -> list[JudgedComparison]:
 
 def leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
     """The cells that are decided by what the folder has, and leave the run now."""
-    return racing.leaving(folder, judged(folder))
+    settings = _settings(folder.resolved)
+    return racing.leaving(folder, _judge_run(folder, settings), settings)
 
 
 def _settings(resolved: Resolved) -> ComparisonSettings:

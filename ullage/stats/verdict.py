@@ -137,7 +137,7 @@ class FamilyMember:
     no_equivalence: bool = False
     """A part of what is compared was hardly seen: it may be called different, not equivalent."""
     stands: Verdict | None = None
-    """It left a race with that verdict: the family counts the claim as made, the other as not."""
+    """It left a race with that verdict: the family counts the claim as made, others as not."""
 
     @property
     def first(self) -> Against | None:
@@ -249,7 +249,7 @@ def judge(
 def _difference(case: FamilyMember) -> float:
     """P-value of no difference from any copy, on the same side; 1 where sides differ."""
     if case.stands is not None:
-        return float(case.stands == "equivalent")
+        return float(case.stands not in ("worse", "better"))
     means = [e.moments.mean for e in case.every]
     if not means or min(means) * max(means) <= 0:
         return 1.0
