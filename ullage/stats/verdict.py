@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ullage.stats import LEAST_PAIRS, Floats, Verdict, Why
+from ullage.stats import LEAST_PAIRS, RULES, Floats, Verdict, Why
 from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
 from ullage.stats.power import MOST_BLOCKS, Claim, least, power_equivalence, power_of_both
@@ -164,6 +164,8 @@ class Rules:
 
     margin: float
     confidence: float
+    number: int = RULES
+    """Which (`stats.RULES`)."""
 
     @property
     def alpha(self) -> float:
@@ -185,9 +187,16 @@ class Levels:
 
 
 def judge(
-    cases: Sequence[FamilyMember], margin: float, confidence: float, correction: Correction = "holm"
+    cases: Sequence[FamilyMember],
+    margin: float,
+    confidence: float,
+    correction: Correction = "holm",
+    *,
+    number: int = RULES,
 ) -> list[Judgement]:
     """Verdicts for a whole family of comparisons, in order. α is 1 − confidence.
+
+    number: of the rules; what follows is said of today's.
 
     * *equivalent*: the TOST rejects after the correction, and the interval itself lies inside the
       margin (the reader sees that interval; a verdict never says more). Both must hold against
@@ -230,7 +239,7 @@ def judge(
     the estimate must be above the noise floor instead (`uncertainty.noise_floor`); it is per
     comparison, and a biased one is taken off the margin.
     """
-    rules = Rules(margin, confidence)
+    rules = Rules(margin, confidence, number)
     differences = adjust([_difference(c) for c in cases], correction)
     equivalences = adjust([_equivalence(c, rules) for c in cases], correction)
     required = zip(
@@ -323,11 +332,16 @@ def _against_difference(case: FamilyMember, first: Against, rules: Rules) -> Why
     unmet = case.slow.unmet if case.slow is not None and first.moments.mean < 0 else None
     for e in case.every:
         estimate, near = abs(e.moments.mean), e.near(rules.alpha)
-        if estimate <= near + case.systematic:
+        if estimate <= _beside_instruments(near, case.systematic, rules):
             return "systematic" if case.systematic > 0 else "interval-too-wide"
         if unmet is not None and estimate <= near + unmet:
             return "unseen"
     return None
+
+
+def _beside_instruments(near: float, systematic: float, rules: Rules) -> float:
+    """What an estimate must be above: chance and instruments together."""
+    return near + systematic if rules.number >= 3 else math.hypot(near, systematic)
 
 
 def _why(case: FamilyMember, first: Against, rules: Rules, levels: Levels) -> Why:
