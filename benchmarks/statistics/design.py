@@ -187,6 +187,8 @@ class Gone:
 
     different: Bools
     equivalent: Bools
+    neither: Bools
+    """Without a claim."""
 
 
 def judged(
@@ -215,8 +217,10 @@ def judged(
     unequal = np.where(sides > 0, unequal, 1.0)
     if gone is not None:
         # Who has left counts with its claim made and the other not.
-        unequal = np.where(gone.different, 0.0, np.where(gone.equivalent, 1.0, unequal))
-        equal = np.where(gone.equivalent, 0.0, np.where(gone.different, 1.0, equal))
+        unequal = np.where(gone.different, 0.0, unequal)
+        unequal = np.where(gone.equivalent | gone.neither, 1.0, unequal)
+        equal = np.where(gone.equivalent, 0.0, equal)
+        equal = np.where(gone.different | gone.neither, 1.0, equal)
     verdicts = np.full(plain.shape, INCONCLUSIVE, dtype=np.int8)
     if first.n < LEAST_PAIRS:
         return Judged(verdicts, np.zeros(plain.shape, dtype=bool))

@@ -48,7 +48,7 @@ class Size:
     doc_claims: int
     """Runs for each of the figures that the docs say besides."""
     attacks: int
-    """Campaigns of each attack, which the product analyses one by one: 0.05 to 0.3 s each."""
+    """Campaigns of each attack, which the product analyses one by one: 2 to 60 ms each."""
     bills: int
     """Campaigns of totals."""
 
@@ -58,7 +58,7 @@ FULL = Size(
     calibration=4_000,
     aa_traces=2_000,
     doc_claims=1_000,
-    attacks=1_000,
+    attacks=10_000,
     bills=10_000,
 )
 QUICK = Size(campaigns=300, calibration=300, aa_traces=200, doc_claims=40, attacks=50, bills=500)

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, TRUTH, WORKLOADS, make_run
+from tests.support.racekit import raced
 from ullage.analysis import overhead, sentences
+from ullage.analysis.comparison import judging
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.report.export import export
 from ullage.runs.reader import RunFolder
+from ullage.stats import RULES
 from ullage.stats.interval import t_interval
 from ullage.stats.stop import widening
 
@@ -438,5 +441,45 @@ def test_a_run_of_older_rules_says_which_verdicts_were_others(tmp_path: Path) ->
     assert [(r.environment_label, r.before, r.now, r.why) for r in analysis.rejudged] == [
         ("LXC", "better", "inconclusive", "unseen")
     ]
-    (run / "resolved.json").write_text(json.dumps({**resolved, "rules": 2}))
+    (run / "resolved.json").write_text(json.dumps({**resolved, "rules": RULES}))
     assert overhead.analyse(RunFolder.open(run)).rejudged == ()
+
+
+@pytest.mark.parametrize("race", [False, True])
+def test_a_changed_formula_is_told_of_a_run_that_was_made_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, race: bool
+) -> None:
+    """Rules 2 took the root of the squares' sum where rules 3 add."""
+    more: dict[str, Any] = {"truth": {("lxc", CPU.key): 1.08}, "noise_sd": 0.01, "failures": []}
+    run = (
+        raced(tmp_path / "r", (6, 12), **more).path
+        if race
+        else make_run(tmp_path / "r", raw=False, workloads=[CPU], **more)
+    )
+    plain = _find(overhead.analyse(RunFolder.open(run)), "lxc", CPU.key)
+    assert plain.interval is not None and plain.verdict == "worse"
+    mean = math.log(plain.interval.estimate)
+    part = mean - (mean - math.log(plain.interval.low)) / 2
+    monkeypatch.setattr(judging, "systematic", lambda draft: part)
+    resolved = json.loads((run / "resolved.json").read_text())
+    for rules, told in ((2, [("worse", "inconclusive", "systematic")]), (RULES, [])):
+        (run / "resolved.json").write_text(json.dumps({**resolved, "rules": rules}))
+        analysis = overhead.analyse(RunFolder.open(run))
+        of_cpu = [r for r in analysis.rejudged if r.environment_label == "LXC"]
+        assert [(r.before, r.now, r.why) for r in of_cpu if "CPU" in r.workload_title] == told
+
+
+def test_an_older_correction_of_memory_is_told(tmp_path: Path) -> None:
+    def change(event: dict[str, Any]) -> None:
+        if event["environment"] == "lxc":
+            factor = 1.03 + 0.04 * math.sin(event["block"] / 3)
+            event["metrics"] = {k: v * factor for k, v in event["metrics"].items()}
+
+    run = make_run(tmp_path / "k", blocks=30, noise_sd=0.02, failures=[], raw=False)
+    _alter(run, change)
+    folder = RunFolder.open(run)
+    factors = {
+        rules: {j.draft.environment.key: j.draft.memory for j in overhead.judged(folder, rules)}
+        for rules in range(1, RULES + 1)
+    }
+    assert factors[1]["lxc"] == 1 < factors[2]["lxc"] < factors[3]["lxc"]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from testing.synthetic import ENVIRONMENTS, TRUTH, WORKLOADS, make_run
 from tests.support.racekit import raced, until
-from ullage.analysis import overhead
+from ullage.analysis import overhead, racing
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.runs.reader import RunFolder
 from ullage.stats.stop import look_confidence
 
 LOOKS = (6, 12, 24, 48)
 NATIVE, AGAIN, CONTAINER, LXC, VM = ENVIRONMENTS
-CALM = {"noise_sd": 0.02, "failures": ()}
+CALM: Final[dict[str, Any]] = {"noise_sd": 0.02, "failures": ()}
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,49 @@ def test_who_never_gave_a_figure_holds_up_nobody(tmp_path: Path) -> None:
     assert by_cell(overhead.analyse(folder))[VM.key, workload.key].verdict is None
 
 
+NOISY: Final[dict[str, Any]] = {"noise_sd": 0.2, "failures": ()}
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """So noisy that hardly anything can be shown of what differs little."""
+    path = tmp_path_factory.mktemp("hasty") / "run"
+    return raced(path, LOOKS, verdicts="likely", **NOISY)
+
+
+def test_what_will_hardly_get_a_verdict_leaves_and_says_what_it_said(
+    hasty: RunFolder, tmp_path: Path
+) -> None:
+    undecided = {
+        (cell.environment, cell.workload): look.blocks
+        for look in hasty.judged
+        for cell in look.left
+        if cell.undecided
+    }
+    assert undecided and min(undecided.values()) < LOOKS[-1]
+    final = by_cell(overhead.analyse(hasty))
+    for look in hasty.judged[:-1]:
+        then = by_cell(overhead.analyse(until(hasty, tmp_path / str(look.blocks), look.blocks)))
+        for cell, blocks in undecided.items():
+            if blocks <= look.blocks:
+                assert (final[cell], final[cell].verdict) == (then[cell], "inconclusive")
+                assert final[cell].pairs == blocks
+
+
+def test_it_takes_no_claim_away_that_waiting_would_have_made(
+    hasty: RunFolder, tmp_path: Path
+) -> None:
+    patient = raced(tmp_path / "run", LOOKS, **NOISY)
+    claimed = {c.environment + c.workload for c in claims_of(hasty)}
+    assert claimed <= {c.environment + c.workload for c in claims_of(patient)}
+    assert len(hasty.trials) < 0.7 * len(patient.trials)
+
+
+def claims_of(folder: RunFolder) -> list[Comparison]:
+    return [c for c in overhead.analyse(folder).primary() if c.verdict in racing.DECIDED]
+
+
 def test_without_a_race_there_are_no_looks(tmp_path: Path) -> None:
-    folder = RunFolder.open(make_run(tmp_path / "run", raw=False, **CALM))  # type: ignore[arg-type]
+    folder = RunFolder.open(make_run(tmp_path / "run", raw=False, **CALM))
     for c in overhead.analyse(folder).primary():
         assert c.interval is None or c.interval.confidence == 0.95

@@ -14,13 +14,13 @@ from ullage.analysis import overhead
 from ullage.engine.engine import Engine
 from ullage.engine.progress import RunOutcome
 from ullage.plan import matrix, schema
-from ullage.runs.events import BlockDone, CellLeft, Judged, Trial
+from ullage.runs.events import BlockDone, CellLeft, Judged, Recalled, Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import JOURNAL
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
-RACE = "{{min: {least}, max: {most}, until: {{verdicts: all}}}}"
+RACE = "{{min: {least}, max: {most}, until: {{verdicts: {verdicts}}}}}"
 TWO = ['name: command, as: hard, argv: ["true"]', 'name: command, as: easy, argv: ["true"]']
 CELLS = {(e, w) for e in ("native", "native~again", "other") for w in ("hard", "easy")}
 EASY = {(e, "easy") for e in ("native", "native~again", "other")}
@@ -29,6 +29,10 @@ Judge = Callable[[RunFolder], tuple[CellLeft, ...]]
 
 def cells(*pairs: tuple[str, str]) -> tuple[CellLeft, ...]:
     return tuple(CellLeft(environment=e, workload=w) for e, w in sorted(pairs))
+
+
+def undecided(*pairs: tuple[str, str]) -> tuple[CellLeft, ...]:
+    return tuple(cell.model_copy(update={"undecided": True}) for cell in cells(*pairs))
 
 
 def easy_first(folder: RunFolder) -> tuple[CellLeft, ...]:
@@ -45,7 +49,7 @@ def ran(folder: RunFolder, block: int) -> set[tuple[str, str]]:
 
 
 def race(root: Path, judge: Judge, least: int = 6, most: int = 24, extra: str = "") -> Engine:
-    blocks = RACE.format(least=least, most=most)
+    blocks = RACE.format(least=least, most=most, verdicts="all")
     checked, planned, folder = prepare(root, TWO, blocks=blocks, extra=extra)
     return Engine(checked, planned, folder, Quiet(), judge=judge)
 
@@ -166,8 +170,59 @@ def test_a_run_that_is_decided_is_over_whatever_is_allowed(tmp_path: Path) -> No
     assert (engine.folder / JOURNAL).read_bytes() == before
 
 
+@pytest.mark.parametrize("ends", ["verdicts", "blocks"])
+def test_what_left_without_a_verdict_comes_back_with_more_blocks(tmp_path: Path, ends: str) -> None:
+    """And all that it needs; blocks that were made without it stay as they are."""
+
+    def easy_decided(folder: RunFolder) -> tuple[CellLeft, ...]:
+        if folder.judged:
+            return ()
+        hard = (*undecided(("other", "hard")), *cells(*CELLS - EASY - {("other", "hard")}))
+        return (*cells(*EASY), *hard) if ends == "verdicts" else (*hard,)
+
+    engine = race(tmp_path, easy_decided, most=8)
+    outcome = asyncio.run(engine.run())
+    assert (outcome.reason, outcome.blocks) == (ends, 6 if ends == "verdicts" else 8)
+    begun = outcome.blocks
+    outcome, folder = again(engine, never, most=13)
+    assert (outcome.reason, outcome.blocks) == ("blocks", 13)
+    (recalled,) = (event for event in folder.moves if isinstance(event, Recalled))
+    assert recalled.blocks == begun
+    assert {(c.environment, c.workload) for c in recalled.cells} == CELLS - EASY
+    for block in range(6, 13):
+        there = set() if ends == "verdicts" else EASY
+        assert ran(folder, block) == there | (CELLS - EASY if block >= begun else set())
+    assert folder.complete_blocks == tuple(range(13))
+
+
+def test_what_left_without_a_verdict_stays_away_with_as_many_blocks(tmp_path: Path) -> None:
+    def all_unlikely(folder: RunFolder) -> tuple[CellLeft, ...]:
+        return undecided(*CELLS)
+
+    engine = race(tmp_path, all_unlikely, most=8)
+    assert asyncio.run(engine.run()).reason == "verdicts"
+    before = (engine.folder / JOURNAL).read_bytes()
+    assert again(engine, never)[0].reason == "verdicts"
+    assert (engine.folder / JOURNAL).read_bytes() == before
+
+
+def test_equal_environments_end_a_run_early_by_the_analysis_itself(tmp_path: Path) -> None:
+    """Of two sleeps of equal length nothing can be shown in so few blocks, and that is seen."""
+    script = "sleep 0.0$(shuf -i 10-90 -n 1)"
+    workload = f'name: command, argv: ["sh", "-c", "{script}"]'
+    blocks = RACE.format(least=6, most=12, verdicts="likely")
+    checked, planned, path = prepare(tmp_path, [workload], blocks=blocks)
+    asyncio.run(Engine(checked, planned, path, Quiet(), judge=overhead.leaving).run())
+    folder = RunFolder.open(path)
+    (comparison,) = overhead.analyse(folder).primary()
+    assert comparison.verdict == "inconclusive"
+    assert comparison.pairs == folder.judged[-1].blocks
+
+
 def test_a_race_without_a_judge_is_refused(tmp_path: Path) -> None:
-    checked, planned, folder = prepare(tmp_path, TWO, blocks=RACE.format(least=6, most=8))
+    checked, planned, folder = prepare(
+        tmp_path, TWO, blocks=RACE.format(least=6, most=8, verdicts="all")
+    )
     with pytest.raises(ValueError, match="judges"):
         Engine(checked, planned, folder, Quiet())
 
@@ -176,7 +231,7 @@ def test_a_large_difference_ends_a_run_by_the_analysis_itself(tmp_path: Path) ->
     """And read from the folder alone the answer is the one that it ended by."""
     script = "case $PWD in *other*) sleep 1.2;; *) sleep 0.03;; esac"
     workload = f'name: command, argv: ["sh", "-c", "{script}"]'
-    blocks = RACE.format(least=6, most=96)
+    blocks = RACE.format(least=6, most=96, verdicts="all")
     checked, planned, path = prepare(tmp_path, [workload], blocks=blocks)
     outcome = asyncio.run(Engine(checked, planned, path, Quiet(), judge=overhead.leaving).run())
     folder = RunFolder.open(path)

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from ullage.stats import LEAST_PAIRS, Verdict
 from ullage.stats.interval import moments, t_interval, t_quantile
-from ullage.stats.stop import Race, look_confidence
+from ullage.stats.multiple import Correction, adjust, best_share
+from ullage.stats.power import chance_ahead
+from ullage.stats.stop import UNLIKELY, Race, Shares, look_confidence
 from ullage.stats.uncertainty import noise_floor
-from ullage.stats.verdict import FamilyMember, judge, p_values, settled
+from ullage.stats.verdict import FamilyMember, PValues, judge, p_values, settled
 
 CONFIDENCE, MARGIN = 0.95, 0.02
 Ratios = NDArray[np.float64]
@@ -111,3 +113,53 @@ def test_false_claims_of_a_family_stay_below_the_level_over_all_looks(
         wrong += bool(false & set(verdicts))
     assert wrong <= 0.05 * campaigns + 2.5 * math.sqrt(0.05 * 0.95 * campaigns)
     assert looks == (6, 12, 24, 48)
+
+
+def test_who_left_without_a_verdict_claims_nothing() -> None:
+    """In neither family: what is left to the others is less, not more."""
+    m = moments(np.array([0.9, 1.1, 1.0, 0.95, 1.05, 1.02]) * 0.1)
+    case = FamilyMember(m, p_values(m, MARGIN), None, pairs=6)
+    gone = settled("inconclusive")
+    alone, beside = judge([case], MARGIN, CONFIDENCE)[0], judge([case, gone], MARGIN, CONFIDENCE)[0]
+    assert beside.adjusted.difference == pytest.approx(2 * alone.adjusted.difference)
+    assert judge([gone], MARGIN, CONFIDENCE)[0].adjusted == PValues(1.0, 1.0)
+
+
+@pytest.mark.parametrize(("effect", "noise"), [(0.0, 0.05), (0.04, 0.05), (0.08, 0.05), (0, 0.008)])
+def test_few_of_the_unlikely_would_get_a_verdict(effect: float, noise: float) -> None:
+    """One comparison, looked at after 24 of 48 blocks, and then to the end all the same."""
+    rng = np.random.default_rng(20261128)
+    race, now = Race.between(6, 48), 24
+    series = effect + noise * rng.standard_normal((600, 48))
+    seen = series[:, :now]
+    mean, error = seen.mean(axis=1), seen.std(axis=1, ddof=1) / math.sqrt(now)
+    ahead = race.ahead(now, 3, CONFIDENCE, Shares(1.0, 1.0))
+    chances = chance_ahead(mean, error, now, ahead, math.log1p(MARGIN))
+    came = np.zeros(len(series), dtype=bool)
+    for number, look in enumerate(race.looks(), start=1):
+        if look > now:
+            confidence = look_confidence(CONFIDENCE, number)
+            for i, row in enumerate(series[:, :look]):
+                m = moments(row)
+                (judged,) = judge([FamilyMember(m, p_values(m, MARGIN), None)], MARGIN, confidence)
+                came[i] |= judged.verdict != "inconclusive"
+    unlikely = chances < UNLIKELY
+    assert came[unlikely].sum() <= 0.05 * unlikely.sum() + 2
+    assert unlikely.any() or effect or noise < MARGIN
+
+
+def test_looks_ahead_have_their_levels() -> None:
+    (look,) = Race.between(6, 24).ahead(12, 2, 0.95, Shares(0.5, 0.25))
+    assert look.units == 12
+    assert look.difference == pytest.approx(0.5 * 0.05 / 12)
+    assert look.equivalence == pytest.approx(0.25 * 0.05 / 12)
+    assert Race.between(6, 24).ahead(24, 3, 0.95, Shares(1, 1)) == ()
+
+
+@pytest.mark.parametrize(("correction", "share"), [("holm", 1 / 4), ("benjamini-hochberg", 0.7)])
+def test_the_share_that_is_left(correction: Correction, share: float) -> None:
+    """All others rejected, the procedure asks no more than that."""
+    assert best_share(10, 3, correction) == pytest.approx(share)
+    for p, rejected in ((share * 0.05 * 0.999, True), (share * 0.05 * 1.001, False)):
+        adjusted = adjust([p, *([0.0] * 6), *([1.0] * 3)], correction)
+        assert (adjusted[0] <= 0.05) is rejected

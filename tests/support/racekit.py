@@ -10,15 +10,18 @@ from typing import Any
 from testing.synthetic import make_run
 from ullage.analysis import overhead
 from ullage.runs.events import BlockDone, CellLeft, Event, Finished, Judged, Trial
+from ullage.runs.leaving import cells_of
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import JOURNAL, RESOLVED
 
 
-def raced(path: Path, looks: Sequence[int], **more: Any) -> RunFolder:
+def raced(
+    path: Path, looks: Sequence[int], *, verdicts: str = "all", most: int | None = None, **more: Any
+) -> RunFolder:
     """The run of `make_run` with these options, looked at after these blocks."""
     whole = RunFolder.open(make_run(path, blocks=looks[-1], raw=False, **more))
     resolved = json.loads((path / RESOLVED).read_text())
-    resolved["blocks"] |= {"until": {"verdicts": "all"}, "max": looks[-1]}
+    resolved["blocks"] |= {"until": {"verdicts": verdicts}, "max": most or looks[-1]}
     (path / RESOLVED).write_text(json.dumps(resolved))
     (path / JOURNAL).write_text("")
     for event in _events(path, whole, looks):
@@ -31,9 +34,7 @@ def _events(path: Path, whole: RunFolder, looks: Sequence[int]) -> Iterator[Even
     left: set[CellLeft] = set()
     for event in whole.events:
         match event:
-            case Trial() if (
-                CellLeft(environment=event.environment, workload=event.workload) in left
-            ):
+            case Trial() if (event.environment, event.workload) in cells_of(left):
                 continue
             case Finished():
                 yield event.model_copy(update={"reason": "verdicts"})

@@ -12,7 +12,7 @@ from ullage.analysis.causes import causes
 from ullage.analysis.causes.symbols import SymbolTables
 from ullage.analysis.comparison import judging, losses, money, pairing, systematic, totals
 from ullage.analysis.comparison.estimates import Interval
-from ullage.analysis.comparison.judging import Decided, JudgedComparison
+from ullage.analysis.comparison.judging import Decided, Family, JudgedComparison
 from ullage.analysis.comparison.model import (
     Analysis,
     Cell,
@@ -213,9 +213,18 @@ def analyse(folder: RunFolder) -> Analysis:
     )
 
 
+def judged(folder: RunFolder, rules: int = RULES) -> list[JudgedComparison]:
+    """Every comparison with its verdict, as `analyse` has it, and nothing of what stands beside.
+
+    rules: those that an older ullage had, to see what it said.
+    """
+    return _judge_run(folder, _settings(folder.resolved), rules).judged
+
+
 def leaving(folder: RunFolder) -> tuple[CellLeft, ...]:
     """The cells that are decided by what the folder has, and leave the run now."""
-    return racing.leaving(folder, _judge_run(folder, _settings(folder.resolved)).judged)
+    settings = _settings(folder.resolved)
+    return racing.leaving(folder, _judge_run(folder, settings), settings)
 
 
 def _settings(resolved: Resolved) -> ComparisonSettings:
@@ -235,7 +244,7 @@ def _settings(resolved: Resolved) -> ComparisonSettings:
     )
 
 
-def _judge_run(folder: RunFolder, settings: ComparisonSettings) -> Judgements:
+def _judge_run(folder: RunFolder, settings: ComparisonSettings, rules: int = RULES) -> Judgements:
     """All comparisons, judged: at once, or where the plan races look by look."""
     resolved = folder.resolved
 
@@ -244,8 +253,9 @@ def _judge_run(folder: RunFolder, settings: ComparisonSettings) -> Judgements:
     ) -> Judgements:
         source = TrialSource(Cells(trials), resolved.parity, settings)
         again, drafts = _drafts(resolved, source)
-        again, drafts = judging.with_memory(again), judging.with_memory(drafts)
-        return Judgements(again, judging.judged(drafts, again, resolved.correction, decided))
+        again, drafts = (judging.with_memory(of, rules) for of in (again, drafts))
+        family = Family(resolved.correction, decided, rules)
+        return Judgements(again, judging.judged(drafts, again, family))
 
     return racing.judge_run(folder, settings, judge_all)
 
@@ -253,13 +263,11 @@ def _judge_run(folder: RunFolder, settings: ComparisonSettings) -> Judgements:
 def _rejudged(
     folder: RunFolder, settings: ComparisonSettings, judged: Sequence[JudgedComparison]
 ) -> list[Rejudged]:
-    """Where a run that was made under older rules now has another verdict; no such run races."""
-    resolved = folder.resolved
-    if resolved.rules >= RULES:
+    """Where a run that was made under older rules now has another verdict."""
+    rules = folder.resolved.rules
+    if rules >= RULES:
         return []
-    source = TrialSource(Cells(folder.trials), resolved.parity, settings)
-    again, drafts = _drafts(resolved, source)
-    return list(judging.rejudged(drafts, again, judged, resolved.correction))
+    return list(judging.rejudged(_judge_run(folder, settings, rules).judged, judged))
 
 
 def target_half_width(resolved: Resolved) -> float | None:

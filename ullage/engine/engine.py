@@ -33,9 +33,11 @@ from ullage.runs.events import (
     Finished,
     Judged,
     Provisioned,
+    Recalled,
     Synchronised,
     Trial,
 )
+from ullage.runs.leaving import absent, returning
 from ullage.runs.pairs import primary_log_ratios
 from ullage.runs.reader import RunFolder, sessions
 from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
@@ -69,8 +71,10 @@ class Engine(Session):
         self.resume, self.judge = resume, judge
         if plan.blocks.races and judge is None:
             raise ValueError("nobody judges which comparisons leave")
-        self.judged: list[Judged] = []
-        """The looks so far, of earlier sessions too."""
+        self.moves: list[Judged | Recalled] = []
+        """The looks so far and what was called back between them, of earlier sessions too."""
+        self.recalled: Recalled | None = None
+        """By this session."""
         self.earlier: RunFolder | None = None
         self.trials: dict[str, Trial] = {}
         self.spent_s = 0.0
@@ -112,8 +116,21 @@ class Engine(Session):
         self.earlier = RunFolder.open(self.folder)
         self.seed = self.earlier.resolved.seed
         self.trials = {done.trial: done for done in self.earlier.trials}
-        self.judged = list(self.earlier.judged)
+        self.moves = list(self.earlier.moves)
+        self._recall(self.earlier)
         self.spent_s = self.earlier.spent_s
+
+    def _recall(self, earlier: RunFolder) -> None:
+        """What left without a verdict comes back where more blocks are allowed now."""
+        if self.plan.blocks.max <= int(earlier.resolved.blocks.get("max") or 0):
+            return
+        begun = 1 + max((trial.block for trial in earlier.trials), default=-1)
+        environments = {e.key: e.again_of for e in self.matrix.environments}
+        workloads = [case.key for case in self.matrix.cases]
+        gone = absent(self.moves, begun)
+        if back := returning(gone.values(), environments, self.matrix.baseline, workloads):
+            self.recalled = Recalled(epoch_ns=now_ns(), blocks=begun, cells=back)
+            self.moves.append(self.recalled)
 
     def _over(self) -> str | None:
         """Why there is nothing left to do, when the run has ended and its plan allows no more."""
@@ -121,7 +138,8 @@ class Engine(Session):
             return None
         old, now = self.earlier.resolved.blocks, self.plan.blocks.model_dump()
         reason = self.earlier.finished.reason
-        ended = reason == "verdicts" or (reason in ("precision", "blocks", "budget") and old == now)
+        settled = reason == "verdicts" and self.recalled is None
+        ended = settled or (reason in ("precision", "blocks", "budget") and old == now)
         # With another plan it is not this run that is over: that is refused as ever.
         another_plan = resolved.planned_otherwise(self.earlier.resolved, self.plan, self.matrix)
         return reason if ended and not another_plan else None
@@ -221,6 +239,8 @@ class Engine(Session):
             blocks.min // step, blocks.max // step, until, confidence=self.plan.confidence
         )
         number, width = 0, None
+        if self.recalled is not None:
+            self.journal.append(self.recalled)
         while True:
             over: str | None = None
             if number % step == 0:
@@ -241,7 +261,7 @@ class Engine(Session):
         """Judge where it is time to, or the run ends; True when every comparison has left."""
         blocks = self.plan.blocks
         race = Race.between(blocks.min // step, blocks.max // step)
-        last = self.judged[-1].blocks if self.judged else 0
+        last = max((look.blocks for look in self.moves if isinstance(look, Judged)), default=0)
         due = race.next_look(last // step)
         if number > last and (over or (due is not None and number == due * step)):
             assert self.judge is not None
@@ -249,21 +269,21 @@ class Engine(Session):
             left = await asyncio.to_thread(self.judge, RunFolder.open(self.folder))
             look = Judged(epoch_ns=now_ns(), blocks=number, left=left)
             self.journal.append(look)
-            self.judged.append(look)
-            if left:
-                text = ", ".join(f"{cell.workload} in {cell.environment}" for cell in left)
-                self.progress.step(f"decided after {many(number, 'block')}: {text}")
+            self.moves.append(look)
+            self._say_who_left(look)
         return number > 0 and not self._turns(number)
+
+    def _say_who_left(self, look: Judged) -> None:
+        """Who left at it."""
+        for undecided, words in ((False, "decided"), (True, "a verdict is unlikely")):
+            cells = [cell for cell in look.left if cell.undecided == undecided]
+            if cells:
+                text = ", ".join(f"{cell.workload} in {cell.environment}" for cell in cells)
+                self.progress.step(f"{words} after {many(look.blocks, 'block')}: {text}")
 
     def _turns(self, number: int) -> tuple[schedule.Turn, ...]:
         """What a block runs: all that has not left before it."""
-        left = {
-            (cell.environment, cell.workload)
-            for look in self.judged
-            if look.blocks <= number
-            for cell in look.left
-        }
-        return self.matrix.turns(self.seed, number, left)
+        return self.matrix.turns(self.seed, number, absent(self.moves, number).keys())
 
     async def _block(self, fleet: Fleet, number: int) -> None:
         began = time.monotonic()

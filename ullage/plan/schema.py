@@ -120,9 +120,10 @@ class Until(Fields):
     half_width: Fraction | None = Field(
         None, description="when the widest primary interval has this half width, `2%`"
     )
-    verdicts: Literal["all"] | None = Field(
+    verdicts: Literal["all", "likely"] | None = Field(
         None,
-        description="`all`: when every primary comparison has a verdict; each leaves with its own",
+        description="`all`: when every primary comparison has a verdict; each leaves with its own; "
+        "`likely`: those that will hardly get one by `max` leave too",
     )
 
     @model_validator(mode="after")

@@ -28,7 +28,7 @@ _UNITS: Final = {"power": "W", "energy": "J"}
 
 ENDS: Final = {
     "precision": "every primary interval was narrow enough",
-    "verdicts": "every primary comparison had its verdict",
+    "verdicts": "every primary comparison had its verdict, or hardly a chance of one",
     "budget": "the time budget was spent",
     "blocks": "all blocks were done",
     "interrupted": "it was interrupted",

@@ -240,6 +240,8 @@ class CellLeft(Record):
 
     environment: str
     workload: str
+    undecided: bool = False
+    """It left without a verdict, which was unlikely by the most blocks."""
 
 
 class Judged(Record):
@@ -252,6 +254,16 @@ class Judged(Record):
     left: tuple[CellLeft, ...]
     """In no later block: what was decided now, its second copy, and the baseline of a workload in
     which nothing is left to compare."""
+
+
+class Recalled(Record):
+    """More blocks are allowed than before, so what had left without a verdict runs again."""
+
+    event: Literal["recalled"] = "recalled"
+    epoch_ns: Nanoseconds
+    blocks: Natural
+    """So many had been begun: it is in all later ones."""
+    cells: tuple[CellLeft, ...]
 
 
 class Warned(Record):
@@ -274,6 +286,15 @@ class Finished(Record):
 
 
 Event = Annotated[
-    Started | Provisioned | Synchronised | Idle | Trial | BlockDone | Judged | Warned | Finished,
+    Started
+    | Provisioned
+    | Synchronised
+    | Idle
+    | Trial
+    | BlockDone
+    | Judged
+    | Recalled
+    | Warned
+    | Finished,
     Field(discriminator="event"),
 ]

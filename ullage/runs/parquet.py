@@ -28,6 +28,7 @@ from ullage.runs.events import (
     Idle,
     Judged,
     Provisioned,
+    Recalled,
     Started,
     Synchronised,
     Trial,
@@ -288,6 +289,14 @@ def events(folder: RunFolder) -> Iterator[Row]:
                     "epoch_ns": event.epoch_ns,
                     "bound_ns": 0,
                     "detail": f"after {event.blocks} blocks; left: {left or 'none'}",
+                }
+            case Recalled():
+                back = ", ".join(f"{cell.environment} × {cell.workload}" for cell in event.cells)
+                yield {
+                    "kind": "recalled",
+                    "epoch_ns": event.epoch_ns,
+                    "bound_ns": 0,
+                    "detail": f"after {event.blocks} blocks: {back}",
                 }
             case Warned():
                 detail = f"{event.code}: {event.message}"

@@ -33,10 +33,12 @@ from ullage.runs.events import (
     Finished,
     Judged,
     Provisioned,
+    Recalled,
     Started,
     Trial,
     Warned,
 )
+from ullage.runs.leaving import CellKey, absent
 from ullage.runs.records import (
     FORMAT,
     JOURNAL,
@@ -363,14 +365,14 @@ class RunFolder:
         """The looks at which comparisons could leave, in order."""
         return self._of(Judged)
 
-    def left(self, block: int) -> frozenset[tuple[str, str]]:
-        """(Environment, workload) of the cells that had left when that block began."""
-        return frozenset(
-            (cell.environment, cell.workload)
-            for look in self.judged
-            if look.blocks <= block
-            for cell in look.left
-        )
+    @cached_property
+    def moves(self) -> tuple[Judged | Recalled, ...]:
+        """The looks, and what was called back between them, in order."""
+        return tuple(event for event in self.events if isinstance(event, Judged | Recalled))
+
+    def left(self, block: int) -> frozenset[CellKey]:
+        """The cells that had left when that block began."""
+        return frozenset(absent(self.moves, block))
 
     @cached_property
     def warnings(self) -> tuple[Warned, ...]:

@@ -11,9 +11,15 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-RULES: Final = 2
-"""Which rules the verdicts are of; a run's folder holds those that it was made under. Rules 1 knew
-second copies by the noise floor only, and neither memory nor slow trials."""
+RULES: Final = 3
+"""Which rules the verdicts are of; a run's folder holds those that it was made under. Whatever may
+change a verdict, a formula's constant too, is a number more, and the older way stays beside it:
+
+1. knew second copies by the noise floor only, and neither memory, slow trials nor losses;
+2. took the root of the squares' sum of systematic part and half width, and corrected the memory's
+   bias as of a memory of 0.6;
+3. adds the two up, and corrects as of 0.75.
+"""
 Floats = NDArray[np.float64]
 Verdict = Literal["worse", "better", "equivalent", "inconclusive"]
 Why = Literal[

@@ -23,6 +23,8 @@ LEAST = 12
 """Under so many values memory cannot be told from chance, and nothing is widened."""
 CORRECTED_FOR = 0.75
 """Lag-one correlation of the memory whose bias is taken out."""
+CORRECTED_FOR_THEN = 0.6
+"""The same under rules 2."""
 _LEVEL = 0.975
 _MOST = 4096
 """More values are first averaged in stretches: only slow changes are looked at."""
@@ -39,13 +41,13 @@ class Course:
     """Of the mean, as a multiple of what it is of independent values."""
 
 
-def course(values: ArrayLike) -> Course | None:
+def course(values: ArrayLike, corrected_for: float = CORRECTED_FOR) -> Course | None:
     """Of log-ratios in the order of time; None under `LEAST`, or where all are equal.
 
     The long-run variance of a mean comes from the ν slowest cosines of its values (Müller 2004;
     Lazarus, Lewis, Stock & Watson 2018, J. Bus. Econ. Stat. 36:541), relative to their variance.
     Cosines see a short memory too small; that bias is taken out as it is for a first-order memory
-    of `CORRECTED_FOR`.
+    of that lag-one correlation.
     """
     x = sample(values, 0)
     if x.size < LEAST or float(np.ptp(x)) == 0:
@@ -60,7 +62,7 @@ def course(values: ArrayLike) -> Course | None:
     return Course(
         n=x.size,
         neighbours=float(d[1:] @ d[:-1]) / squares + 1 / x.size,
-        variance=1 + _bias(n, number) * (long_run * (x.size - 1) / squares - 1),
+        variance=1 + _bias(n, number, corrected_for) * (long_run * (x.size - 1) / squares - 1),
     )
 
 
@@ -127,9 +129,8 @@ def _basis(n: int, number: int) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _bias(n: int, number: int) -> float:
+def _bias(n: int, number: int, phi: float) -> float:
     """True excess of the mean's variance over what the cosines see, for a first-order memory."""
-    phi = CORRECTED_FOR
     angle = np.pi * np.arange(1, number + 1) / n
     seen = float(np.mean((1 - phi * phi) / (1 + phi * phi - 2 * phi * np.cos(angle))))
     lag = np.arange(1, n)

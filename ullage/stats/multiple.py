@@ -67,6 +67,15 @@ def next_levels(adjusted: Sequence[float], alpha: float, correction: Correction)
     return [alpha * (k + 1) / size for k in others]
 
 
+def best_share(size: int, unclaimed: int, correction: Correction) -> float:
+    """The most of α that can be left to one of `size` claims, when so many others are not made.
+
+    All others rejected, Holm asks α / (1 + unclaimed), Benjamini–Hochberg α (size − unclaimed) /
+    size.
+    """
+    return 1 / (1 + unclaimed) if correction == "holm" else (size - unclaimed) / size
+
+
 def _checked(p_values: Sequence[float]) -> Floats:
     p: Floats = np.asarray(p_values, dtype=np.float64).reshape(-1)
     if not ((p >= 0) & (p <= 1)).all():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,6 +115,57 @@ def power_of_both(first: Claim, second: Claim | None, df: int, correlation: floa
     common, own = math.sqrt(correlation) * x[:, None, None], math.sqrt(1 - correlation)
     passed = [claim.passed(spread, common, own) @ share for claim in (first, second)]
     return _chance(share @ (passed[0] * passed[1]) @ share)
+
+
+@dataclass(frozen=True, slots=True)
+class LookAhead:
+    """A look of a race that is still to come (`stats.stop`)."""
+
+    units: int
+    """From now until then."""
+    difference: Floats | float
+    """The highest level at which a difference may be claimed there; of each comparison."""
+    equivalence: Floats | float
+    """The same of equivalence; the interval must lie inside the margin too, which is α/2."""
+
+
+def chance_ahead(
+    mean: Floats, error: Floats, n: int, ahead: Sequence[LookAhead], delta: float
+) -> Floats:
+    """How likely a verdict is at any of these looks, after n units with that mean: at most so.
+
+    By what is seen, which is predictive and not for one given truth: with a flat prior the true
+    variance is that of the sample by its χ² (the cube root of Wilson & Hilferty), and the mean
+    after N units is normal around that after n with the variance σ²(1/n − 1/N). The spread then is
+    taken as expected. An upper bound, for the looks' chances are added, the level is the most that
+    there can be, and nothing else that a verdict needs (other copies, instruments, slow trials) is
+    asked.
+    """
+    x, weights = _NORMAL
+    spread = error * math.sqrt(n)
+    sigma = spread[..., None] / np.maximum(_LEAST_SPREAD, _cube_root(x, n - 1))
+    middle = mean[..., None]
+    chance = np.zeros_like(sigma)
+    for look in ahead:
+        then = n + look.units
+        variance = (n - 1) * spread[..., None] ** 2 + look.units * sigma**2
+        error_then = np.sqrt(variance / (then - 1) / then)
+        moves = sigma * math.sqrt(1 / n - 1 / then)
+        hurdle = _critical(look.difference / 2, then) * error_then
+        chance += special.ndtr((middle - hurdle) / moves) + special.ndtr((-middle - hurdle) / moves)
+        room = delta - _critical(look.equivalence, then) * error_then
+        inside = special.ndtr((room - middle) / moves) - special.ndtr((-room - middle) / moves)
+        chance += np.maximum(0.0, inside)
+    return np.minimum(1.0, chance @ weights)
+
+
+def _critical(level: Floats | float, n: int) -> Floats:
+    """Of Student's t of n values, with a last axis to broadcast along."""
+    return np.asarray(special.stdtrit(n - 1, 1 - np.asarray(level)))[..., None]
+
+
+_LEAST_SPREAD = 0.2
+"""Of a sample over the true one, where its distribution is cut: under 10⁻⁴ of it lie below."""
 
 
 def smallest_claim(chance: Callable[[float], float], power: float = POWER) -> float:

@@ -17,6 +17,10 @@ claim (difference or equivalence), and as not rejected in the other. While only 
 have been rejected, the true ones are at most as many as are left, so the next false claim has at
 most the look's share of α (Ye, Li, Liu & Yao 2013, Stat. Med. 32:1112, for group-sequential Holm).
 
+A comparison may leave without a verdict too, where one is unlikely by the most units (`UNLIKELY`).
+It then claims nothing, in neither family, which takes claims away and adds none: whatever that rule
+is, and though it looks at the data, the levels above hold.
+
 Simulated in `benchmarks/statistics/racing.py`.
 """
 
@@ -27,12 +31,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ullage.stats import LEAST_PAIRS
+import numpy as np
+
+from ullage.stats import LEAST_PAIRS, Floats
 from ullage.stats.interval import check_confidence, t_interval
+from ullage.stats.power import LookAhead
 
 FIRST_LOOK = 4
 """Precision is not looked at before so many blocks; the correction holds from here on."""
 COST_OF_LOOKING = 0.9
+UNLIKELY = 0.05
+"""Chance of a verdict by the last look under which a comparison may leave without one."""
 
 
 def widening(min_blocks: int) -> float:
@@ -135,6 +144,14 @@ def look_confidence(confidence: float, look: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """The most of a look's α that the correction can leave to a claim, by what is not claimed."""
+
+    difference: Floats | float
+    equivalence: Floats | float
+
+
+@dataclass(frozen=True, slots=True)
 class Race:
     """Where a run looks, in units."""
 
@@ -158,6 +175,22 @@ class Race:
     def number(self, units: int) -> int:
         """Of the look after so many units, on schedule or because the run ends there; from 1."""
         return 1 + sum(look < units for look in self.looks())
+
+    def ahead(
+        self, units: int, taken: int, confidence: float, shares: Shares
+    ) -> tuple[LookAhead, ...]:
+        """The looks after so many units; `taken` have been taken until now."""
+        later = [look for look in self.looks() if look > units]
+        alphas = (1 - look_confidence(confidence, taken + k) for k in range(1, len(later) + 1))
+        return tuple(
+            # The interval of what is equivalent lies inside the margin too, which is half of α.
+            LookAhead(
+                look - units,
+                alpha * shares.difference,
+                alpha * np.minimum(shares.equivalence, 0.5),
+            )
+            for look, alpha in zip(later, alphas, strict=True)
+        )
 
     def looks(self) -> tuple[int, ...]:
         """All, of a run that ends by none before the most."""

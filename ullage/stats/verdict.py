@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ullage.stats import LEAST_PAIRS, Floats, Verdict, Why
+from ullage.stats import LEAST_PAIRS, RULES, Floats, Verdict, Why
 from ullage.stats.interval import Moments, t_quantile, t_tail
 from ullage.stats.multiple import Correction, adjust, next_levels
 from ullage.stats.power import MOST_BLOCKS, Claim, least, power_equivalence, power_of_both
@@ -32,7 +33,11 @@ class PValues:
     """Two one-sided tests (TOST) of the ratio outside the margin: the larger of both."""
 
 
-@dataclass(frozen=True, slots=True)
+def _no_number() -> int | None:
+    return None
+
+
+@dataclass(frozen=True)
 class Judgement:
     """A verdict with its grounds."""
 
@@ -40,9 +45,16 @@ class Judgement:
     why: Why
     adjusted: PValues
     """The p-values after the correction; that of equivalence with what must be allowed for."""
-    blocks_to_settle: int | None
-    """More of what `Moments.n` counts (blocks, or generations) after which a verdict is likely;
-    None: decided, or no number of them would."""
+    settling: Callable[[], int | None] = field(default=_no_number, compare=False, repr=False)
+
+    @cached_property
+    def blocks_to_settle(self) -> int | None:
+        """More of what `Moments.n` counts (blocks, or generations) after which a verdict is likely;
+        None: decided, or no number of them would.
+
+        Worked out when somebody asks: it takes ten times as long as the verdict.
+        """
+        return self.settling()
 
 
 def difference_p(m: Moments) -> float:
@@ -125,7 +137,7 @@ class FamilyMember:
     no_equivalence: bool = False
     """A part of what is compared was hardly seen: it may be called different, not equivalent."""
     stands: Verdict | None = None
-    """It left a race with that verdict: the family counts the claim as made, the other as not."""
+    """It left a race with that verdict: the family counts the claim as made, others as not."""
 
     @property
     def first(self) -> Against | None:
@@ -152,6 +164,8 @@ class Rules:
 
     margin: float
     confidence: float
+    number: int = RULES
+    """Which (`stats.RULES`)."""
 
     @property
     def alpha(self) -> float:
@@ -173,9 +187,16 @@ class Levels:
 
 
 def judge(
-    cases: Sequence[FamilyMember], margin: float, confidence: float, correction: Correction = "holm"
+    cases: Sequence[FamilyMember],
+    margin: float,
+    confidence: float,
+    correction: Correction = "holm",
+    *,
+    number: int = RULES,
 ) -> list[Judgement]:
     """Verdicts for a whole family of comparisons, in order. α is 1 − confidence.
+
+    number: of the rules; what follows is said of today's.
 
     * *equivalent*: the TOST rejects after the correction, and the interval itself lies inside the
       margin (the reader sees that interval; a verdict never says more). Both must hold against
@@ -218,7 +239,7 @@ def judge(
     the estimate must be above the noise floor instead (`uncertainty.noise_floor`); it is per
     comparison, and a biased one is taken off the margin.
     """
-    rules = Rules(margin, confidence)
+    rules = Rules(margin, confidence, number)
     differences = adjust([_difference(c) for c in cases], correction)
     equivalences = adjust([_equivalence(c, rules) for c in cases], correction)
     required = zip(
@@ -237,7 +258,7 @@ def judge(
 def _difference(case: FamilyMember) -> float:
     """P-value of no difference from any copy, on the same side; 1 where sides differ."""
     if case.stands is not None:
-        return float(case.stands == "equivalent")
+        return float(case.stands not in ("worse", "better"))
     means = [e.moments.mean for e in case.every]
     if not means or min(means) * max(means) <= 0:
         return 1.0
@@ -283,18 +304,19 @@ def _judge_one(case: FamilyMember, adjusted: PValues, rules: Rules, levels: Leve
     first = case.first
     if first is None or first.moments.n < LEAST_PAIRS:
         few = LEAST_PAIRS - (first.moments.n if first else case.pairs)
-        return Judgement("inconclusive", "too-few-blocks", adjusted, few)
+        return Judgement("inconclusive", "too-few-blocks", adjusted, lambda: few)
     if first.moments.deviation == 0:
-        return Judgement("inconclusive", "no-spread", adjusted, None)
+        return Judgement("inconclusive", "no-spread", adjusted)
     if adjusted.equivalence <= rules.alpha and _inside(case, rules):
-        return Judgement("equivalent", "within-margin", adjusted, None)
+        return Judgement("equivalent", "within-margin", adjusted)
     against = _against_difference(case, first, rules)
     if adjusted.difference <= rules.alpha and against is None:
         worse = first.moments.mean > 0
-        return Judgement("worse" if worse else "better", "difference", adjusted, None)
+        return Judgement("worse" if worse else "better", "difference", adjusted)
     why = _why(case, first, rules, levels)
-    settle = None if why in UNSETTLED else blocks_to_settle(case, rules, levels)
-    return Judgement("inconclusive", why, adjusted, settle)
+    if why in UNSETTLED:
+        return Judgement("inconclusive", why, adjusted)
+    return Judgement("inconclusive", why, adjusted, partial(blocks_to_settle, case, rules, levels))
 
 
 UNSETTLED: Final[frozenset[Why]] = frozenset({"no-copy", "holes"})
@@ -310,11 +332,16 @@ def _against_difference(case: FamilyMember, first: Against, rules: Rules) -> Why
     unmet = case.slow.unmet if case.slow is not None and first.moments.mean < 0 else None
     for e in case.every:
         estimate, near = abs(e.moments.mean), e.near(rules.alpha)
-        if estimate <= near + case.systematic:
+        if estimate <= _beside_instruments(near, case.systematic, rules):
             return "systematic" if case.systematic > 0 else "interval-too-wide"
         if unmet is not None and estimate <= near + unmet:
             return "unseen"
     return None
+
+
+def _beside_instruments(near: float, systematic: float, rules: Rules) -> float:
+    """What an estimate must be above: chance and instruments together."""
+    return near + systematic if rules.number >= 3 else math.hypot(near, systematic)
 
 
 def _why(case: FamilyMember, first: Against, rules: Rules, levels: Levels) -> Why:

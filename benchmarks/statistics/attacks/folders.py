@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.statistics.design import AGAIN, BASELINE, CONFIDENCE
-from ullage.analysis import overhead
-from ullage.analysis.comparison.model import Analysis
 from ullage.plan import schedule
 from ullage.runs.events import Event, Finished, Reason, Trial
 from ullage.runs.reader import RunFolder
@@ -138,9 +135,3 @@ def folder(layout: Layout, times: Floats, lost: Bools | None, seed: int) -> RunF
     assert isinstance(last, Trial)
     events.append(Finished(epoch_ns=last.epoch_ns, seconds=1.0, reason="blocks"))
     return RunFolder(Path("/nonexistent"), resolved(layout), tuple(events), truncated=False)
-
-
-def analysed(layout: Layout, figures: Iterable[tuple[Floats, Bools | None]]) -> Iterable[Analysis]:
-    """What the product says of each campaign."""
-    for seed, (times, lost) in enumerate(figures):
-        yield overhead.analyse(folder(layout, times, lost, seed))

@@ -42,8 +42,6 @@ class Attack:
     layout: Layout = THREE
     truth: float = 1.0
     """True ratio of e0, in all workloads."""
-    costly: int = 1
-    """So many times fewer campaigns are made, for each takes longer."""
 
 
 def noise(rng: Rng, layout: Layout, scale: float = QUIET) -> Floats:
@@ -126,7 +124,7 @@ def skew(rng: Rng, layout: Layout, truth: float, amount: float) -> Figures:
 
 ATTACKS: tuple[Attack, ...] = (
     Attack("clean, family of 10", "white, 2 % a trial", clean, TEN),
-    Attack("clean, family of 30", "the same", clean, THIRTY, costly=2),
+    Attack("clean, family of 30", "the same", clean, THIRTY),
     *(
         Attack(
             f"4 % of trials × 2, {n} blocks",
@@ -147,7 +145,6 @@ ATTACKS: tuple[Attack, ...] = (
         "in one environment, ten workloads",
         partial(rare, share=0.05, times=1.5),
         THIRTY,
-        costly=2,
     ),
     *(
         Attack(

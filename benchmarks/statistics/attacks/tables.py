@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from benchmarks.statistics.attacks import counts
 from benchmarks.statistics.attacks.counts import ANY, Struck
 from benchmarks.statistics.attacks.totals import CONFIDENCE, Paid
 from benchmarks.statistics.table import Share, Table, percent
@@ -30,7 +31,8 @@ def attacked(struck: Sequence[Struck]) -> Table:
         "interval of one comparison with the environment under attack holds the truth. Refused: "
         "that comparison has no verdict, or a doubt that is serious (“Read with care”). Then any "
         "comparison of the family that is called worse or better, better, or equivalent, against "
-        "the truth. Geometric means of all environments are equal but for what is named.",
+        "the truth. Geometric means of all environments are equal but for what is named. Doubts "
+        f"are looked for in the first {counts.READ_WHOLE:,} campaigns of each.",
     )
     for of in struck:
         layout, shares = of.attack.layout, of.shares

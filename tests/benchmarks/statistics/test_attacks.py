@@ -10,10 +10,11 @@ import pytest
 from benchmarks.statistics.attacks import counts
 from benchmarks.statistics.attacks import figures as attack_figures
 from benchmarks.statistics.attacks.counts import Struck, false
-from benchmarks.statistics.attacks.folders import Layout, analysed, folder
+from benchmarks.statistics.attacks.folders import Layout, folder
 from benchmarks.statistics.attacks.regimes import ATTACKS, E0, Attack
 from benchmarks.statistics.attacks.tables import doubts, unheard
 from benchmarks.statistics.table import Share
+from ullage.analysis import overhead
 from ullage.stats import Verdict
 
 WIDE = Layout(1, 400, 12)
@@ -50,7 +51,7 @@ def test_a_campaign_is_read_as_a_run() -> None:
     run = folder(layout, times, lost, 7)
     run.check_cells()
     assert len(run.trials) == 4 * 3 * 6
-    (analysis,) = analysed(layout, [(times, lost)])
+    analysis = overhead.analyse(run)
     assert analysis.family == layout.family == len(analysis.primary())
     slow = [c for c in analysis.primary() if c.environment == "e0"]
     assert slow[1].verdict == "worse"
@@ -76,10 +77,20 @@ def test_what_is_false(truth: float, verdict: Verdict | None, expected: bool) ->
     assert false(attack, verdict) is expected
 
 
-def test_costly_attacks_are_made_less_often() -> None:
-    struck = counts.strike(Attack("dear", "", ATTACKS[0].make, Layout(1, 1, 6), costly=4), 8, 1)
-    assert struck.campaigns == 2
-    assert {share.of for share in struck.shares.values()} == {2}
+@pytest.mark.parametrize("name", ["slowest 9 % missing", "AR 0.5, 12 blocks"])
+def test_what_is_judged_alone_is_what_a_whole_analysis_says(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack = next(attack for attack in ATTACKS if attack.name == name)
+    whole = counts.strike(attack, 12, 1)
+    assert whole.shares["refused"].of == 12
+    monkeypatch.setattr(counts, "READ_WHOLE", 4)
+    partly = counts.strike(attack, 12, 1)
+    assert partly.shares["refused"].of == 4
+    told_of_all = {"refused", "covered or refused", "told"}
+    assert {k: v for k, v in partly.shares.items() if k not in told_of_all} == {
+        k: v for k, v in whole.shares.items() if k not in told_of_all
+    }
 
 
 def test_doubts_are_counted_beside_false_verdicts() -> None:
@@ -94,8 +105,7 @@ def test_doubts_are_counted_beside_false_verdicts() -> None:
 
 def test_misses_that_are_told_make_up_for_coverage() -> None:
     attack = next(attack for attack in ATTACKS if attack.name == attack_figures.MEMORY[0])
-    for hits, holds in ((195, True), (160, False)):
-        covered, either = Share(150, 200), Share(hits, 200)
-        struck = Struck(attack, 200, {"covered": covered, "covered or refused": either})
+    for hits, holds in ((45, True), (10, False)):
+        struck = Struck(attack, 200, {"covered": Share(150, 200), "told": Share(hits, 50)})
         (figure,) = attack_figures.figures([struck], [])
         assert figure.holds is holds

@@ -13,7 +13,7 @@ from ullage.analysis.comparison.pairing import Draft, mean_interval
 from ullage.analysis.comparison.systematic import systematic
 from ullage.runs.pairs import comparison_key
 from ullage.runs.records import Correction
-from ullage.stats import Verdict, memory, unseen
+from ullage.stats import RULES, Verdict, memory, unseen
 from ullage.stats.interval import collapse, moments, t_interval
 from ullage.stats.multiple import adjust
 from ullage.stats.uncertainty import Floor, noise_floor
@@ -50,12 +50,23 @@ Decided = Mapping[str, Verdict]
 """Comparison → its verdict, of those that left a race at earlier looks."""
 
 
+@dataclass(frozen=True)
+class Family:
+    """How the primary comparisons of a run are judged together."""
+
+    correction: Correction
+    decided: Decided
+    rules: int = RULES
+    """Those of the ullage that made a run, to tell what has changed since (`stats.RULES`)."""
+
+
 def judged(
-    drafts: Sequence[Draft], again: Sequence[Draft], correction: Correction, decided: Decided
+    drafts: Sequence[Draft], again: Sequence[Draft], family: Family
 ) -> list[JudgedComparison]:
     """Every comparison; the primary ones are one family. Both kinds `with_memory`."""
+    correction = family.correction
     slow, copies = _slow_trials(drafts), [copies_of(draft, again) for draft in drafts]
-    judgements = iter(_judgements(drafts, again, slow, correction, decided))
+    judgements = iter(_judgements(drafts, again, slow, family))
     apart = _apart(again, correction)
     return [
         JudgedComparison(
@@ -73,23 +84,24 @@ def _judgements(
     drafts: Sequence[Draft],
     again: Sequence[Draft],
     slow: Mapping[str, SlowTrials],
-    correction: Correction,
-    decided: Decided,
+    rules: Family,
 ) -> list[Judgement]:
     """Of the primary comparisons; no verdict that what was lost could overturn."""
     primary = [draft for draft in drafts if draft.metric.primary]
+    if rules.rules < 2:
+        return _judge(primary, [_member_of_rules_1(d, again) for d in primary], rules)
 
     def family(members: Iterable[Draft]) -> list[Judgement]:
         """The verdicts with these in the place of the primary comparisons."""
         cases = [
-            settled(decided[_key(draft)])
-            if _key(draft) in decided
+            settled(rules.decided[_key(draft)])
+            if _key(draft) in rules.decided
             else member(
                 filled, copies_of(filled, again), systematic(draft), slow[draft.environment.key]
             )
             for filled, draft in zip(members, primary, strict=True)
         ]
-        return _judge(primary, cases, correction)
+        return _judge(primary, cases, rules)
 
     fillings = [losses.fillings(draft) for draft in primary]
     if not any(fillings):
@@ -122,12 +134,14 @@ def _with_bias(floor: Floor | None, draft: Draft, apart: Sequence[Draft]) -> Flo
 
 
 def _judge(
-    drafts: Sequence[Draft], cases: Sequence[FamilyMember], correction: Correction
+    drafts: Sequence[Draft], cases: Sequence[FamilyMember], family: Family
 ) -> list[Judgement]:
     if not drafts:
         return []
     settings = drafts[0].settings
-    return judge(cases, settings.margin, settings.confidence, correction)
+    return judge(
+        cases, settings.margin, settings.confidence, family.correction, number=family.rules
+    )
 
 
 def _least(draft: Draft, copies: Sequence[Sequence[float]]) -> Interval | None:
@@ -140,31 +154,27 @@ def _least(draft: Draft, copies: Sequence[Sequence[float]]) -> Interval | None:
 
 
 def rejudged(
-    drafts: Sequence[Draft],
-    again: Sequence[Draft],
-    now: Sequence[JudgedComparison],
-    correction: Correction,
+    before: Sequence[JudgedComparison], now: Sequence[JudgedComparison]
 ) -> Iterator[Rejudged]:
-    """Verdicts of a run that was made under older rules, where those gave another.
-
-    Rules 1 asked the noise floor in the place of the second copy, and knew neither memory (neither
-    kind of draft may have any) nor slow trials.
-    """
-    primary = [(d, j.judgement) for d, j in zip(drafts, now, strict=True) if j.judgement]
-    cases = [
-        replace(member(d, (), systematic(d)), floor=_floor_then(d, again), no_equivalence=False)
-        for d, _ in primary
-    ]
-    for (draft, judgement), before in zip(primary, _judge(drafts, cases, correction), strict=True):
-        if before.verdict != judgement.verdict and draft.no_verdict is None:
+    """Where other rules gave another verdict."""
+    then = {judged.key: judged.verdict for judged in before}
+    for judged in now:
+        was, judgement = then.get(judged.key), judged.judgement
+        if was is not None and judgement is not None and judged.verdict not in (None, was):
             yield Rejudged(
-                environment_label=draft.environment.label,
-                workload_title=draft.workload.title,
-                metric=draft.metric.name,
-                before=before.verdict,
+                environment_label=judged.draft.environment.label,
+                workload_title=judged.draft.workload.title,
+                metric=judged.draft.metric.name,
+                before=was,
                 now=judgement.verdict,
                 why=judgement.why,
             )
+
+
+def _member_of_rules_1(draft: Draft, again: Sequence[Draft]) -> FamilyMember:
+    """The noise floor in the place of the second copy, and nothing known of slow trials."""
+    case = member(draft, (), systematic(draft))
+    return replace(case, floor=_floor_then(draft, again), no_equivalence=False)
 
 
 def _floor_then(draft: Draft, again: Sequence[Draft]) -> Floor | None:
@@ -174,12 +184,16 @@ def _floor_then(draft: Draft, again: Sequence[Draft]) -> Floor | None:
     return None if unknown and _nulls(draft, again) else floor
 
 
-def with_memory(drafts: Sequence[Draft]) -> list[Draft]:
+def with_memory(drafts: Sequence[Draft], rules: int = RULES) -> list[Draft]:
     """The same, with the memory of each environment, from its primary comparisons together."""
+    if rules < 2:
+        return list(drafts)
+    corrected_for = memory.CORRECTED_FOR if rules >= 3 else memory.CORRECTED_FOR_THEN
     courses = memory.Courses()
     for d in drafts:
         if d.metric.primary:
-            courses.add(d.environment.key, d.workload.key, memory.course(d.units))
+            course = memory.course(d.units, corrected_for)
+            courses.add(d.environment.key, d.workload.key, course)
     factors = courses.factors()
     return [replace(d, memory=factors.get(d.environment.key, 1.0)) for d in drafts]
 

@@ -94,7 +94,7 @@ def upheld(
     """
     columns = zip(judged, lossy, *fillings, strict=True)
     return [
-        Judgement("inconclusive", "losses", first.adjusted, None)
+        Judgement("inconclusive", "losses", first.adjusted)
         if gone
         and first.verdict != "inconclusive"
         and {f.verdict for f in others} != {first.verdict}

@@ -119,14 +119,17 @@ def _unseen(expected: TimeEstimate, plan: Plan) -> str:
 def _race(forecast: Forecast, race: Race) -> str:
     """When who may leave, and what that saves by the pilot."""
     blocks = [units * (forecast.blocks_each or 1) for units in race.looks()]
-    text = f"race: judged after {_listed(blocks)} blocks; what is decided leaves the run"
+    until = forecast.plan.blocks.until
+    likely = until is not None and until.verdicts == "likely"
+    who = "what is decided, or unlikely to be," if likely else "what is decided"
+    text = f"race: judged after {_listed(blocks)} blocks; {who} leaves the run"
     if forecast.raced_s is None:
         return text
     decided = sum(units is not None for units in forecast.leaves.values())
     return (
         f"{text}; by the pilot's figures {decided} of "
         f"{many(len(forecast.leaves), 'comparison')} are decided, in "
-        f"{format_seconds(forecast.raced_s)}"
+        f"{'at most ' if likely else ''}{format_seconds(forecast.raced_s)}"
     )
 
 
