@@ -89,10 +89,14 @@ SUBJECTS: Final = {
         _ordinary("live", options=("--live",)),
         _ordinary("oci", "oci", usual_s=2.5),
         _ordinary("lxc", "lxc", usual_s=3.0),
+        _ordinary("docker", "oci, runtime: docker", blocks=4, usual_s=3.0),
         _ordinary("qemu", "qemu", blocks=2, usual_s=8.0),
         Subject("elastic", _ELASTIC, 2, ("elastic", "run"), event="repetition", usual_s=5.0),
     )
 }
+
+CROWDED: Final = _ordinary("live", blocks=40, options=("--live",), usual_s=20.0)
+"""Of a live page that strangers crowd."""
 
 SMALL: Final = {
     "native": _ordinary("native", blocks=1),
@@ -176,15 +180,19 @@ class Attacked:
 
         Without, only those may have none that a busy machine made late.
         """
-        ended = [json.loads(line) for line in self._ended(self.journal)]
+        self.check_ended(self._ended(self.journal), self.subject.finished, failures=failures)
+
+    def check_ended(self, lines: list[bytes], count: int, *, failures: bool) -> None:
+        """So many are finished, none twice, with figures that can be."""
+        ended = [json.loads(line) for line in lines]
         if self.subject.event == "trial":
             names: list[Any] = [event["trial"] for event in ended]
         else:
             names = [(event["environment"], event["repetition"]) for event in ended]
         if len(set(map(str, names))) != len(names):
             raise FaultFoundError("something was done twice")
-        if len(names) != self.subject.finished:
-            raise FaultFoundError(f"{len(names)} of {self.subject.finished} are finished")
+        if len(names) != count:
+            raise FaultFoundError(f"{len(names)} of {count} are finished")
         for event in ended:
             if event["status"] != "ok":
                 late = event["reason"]["code"] == _LATE
@@ -196,13 +204,19 @@ class Attacked:
 
     def _check_figure(self, event: dict[str, Any]) -> None:
         seconds = event["metrics"]["seconds"]
-        if not SLEEP_S <= seconds <= (event["end_ns"] - event["start_ns"]) / 1e9 + 1e-3:
+        if not 0 < seconds <= (event["end_ns"] - event["start_ns"]) / 1e9 + 1e-3:
             raise FaultFoundError(f"{event['trial']}: {seconds} s cannot be")
+        self.check_output(event["trial"], seconds)
+
+    def check_output(self, trial: str, seconds: float) -> None:
+        """It slept, and printed its word."""
         folder = self.folder
         assert folder is not None
-        for output in (folder / "trials" / event["trial"]).glob("*stdout*"):
+        if seconds < SLEEP_S:
+            raise FaultFoundError(f"{trial}: {seconds} s cannot be")
+        for output in (folder / "trials" / trial).glob("*stdout*"):
             if output.read_text(encoding="utf-8") != f"{WORD}\n":
-                raise FaultFoundError(f"{event['trial']}: {output.name} is not what was printed")
+                raise FaultFoundError(f"{trial}: {output.name} is not what was printed")
 
     def clean(self) -> None:
         """What `ullage clean` does, of these tags alone: others run here too."""

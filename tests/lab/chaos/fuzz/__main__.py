@@ -33,8 +33,9 @@ def serve(place: Path) -> None:
     """Fork for each who connects."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
+        listening.bind(str(place.with_name("new")))
         listening.listen(64)
+        place.with_name("new").rename(place)
         while listening in select.select([listening, sys.stdin], [], [])[0]:
             connection, _ = listening.accept()
             if os.fork() == 0:

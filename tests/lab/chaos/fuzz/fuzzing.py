@@ -26,7 +26,6 @@ _LONGEST: Final = 4096
 _SECONDS: Final = 60
 """One input that takes longer is a hang. By the clock: others may have the CPUs meanwhile."""
 _MEMORY_MB: Final = 1000
-_START_S: Final = 300.0
 _SOCKET: Final = "CHAOS_FUZZ_SOCKET"
 _KEPT: Final = Path("target/chaos/corpus")
 _DONE: Final = re.compile(r"Done (\d+) runs in (\d+) second")
@@ -75,31 +74,22 @@ def server() -> Iterator[None]:
     ):
         os.environ[_SOCKET] = str(Path(place) / "socket")
         argv = [sys.executable, "-m", "tests.lab.chaos.fuzz", "--serve", os.environ[_SOCKET]]
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=messages):
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=messages) as serving:
+            while not Path(os.environ[_SOCKET]).exists():
+                if serving.poll() is not None:
+                    raise ChildProcessError(f"{' '.join(argv)}: {messages.name}")
+                time.sleep(0.1)
             yield
 
 
 def _asked(request: list[str]) -> int:
     """The exit status of a fuzzer that the server has forked."""
     with socket.socket(socket.AF_UNIX) as connection:
-        _connect(connection)
+        connection.connect(os.environ[_SOCKET])
         with connection.makefile("rw", encoding="utf-8") as stream:
             stream.write(json.dumps(request) + "\n")
             stream.flush()
             return int(stream.readline())
-
-
-def _connect(connection: socket.socket) -> None:
-    until = time.monotonic() + _START_S
-    while True:
-        try:
-            connection.connect(os.environ[_SOCKET])
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
-        else:
-            return
 
 
 def _complaint(messages: str) -> str:
