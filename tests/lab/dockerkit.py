@@ -17,37 +17,50 @@ def daemon(place: Path) -> Iterator[None]:
     """Meanwhile `docker` of this process and of those that it starts means this one."""
     if shutil.which("dockerd") is None:
         pytest.skip("no dockerd")
-    socket = place / "docker.sock"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", address(place))
+        process = start(place)
+        try:
+            yield
+        finally:
+            end(process, place)
+
+
+def address(place: Path) -> str:
+    """What `DOCKER_HOST` is of the daemon there."""
+    return f"unix://{place / 'docker.sock'}"
+
+
+def start(place: Path) -> subprocess.Popen[bytes]:
+    """A daemon that answers, to whom it is `DOCKER_HOST`."""
     argv = [
         "dockerd",
         f"--data-root={place / 'data'}",
         f"--exec-root={place / 'exec'}",
         f"--pidfile={place / 'pid'}",
-        f"--host=unix://{socket}",
+        f"--host={address(place)}",
         # The host's packet filter stays as it is: Docker would set its FORWARD policy to DROP.
         "--bridge=none",
         "--iptables=false",
         "--ip6tables=false",
     ]
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        (place / "log").open("wb") as log,
-        subprocess.Popen(argv, stdout=log, stderr=log) as process,
-    ):
-        patch.setenv("DOCKER_HOST", f"unix://{socket}")
-        try:
-            _wait_for_answer(process, place / "log")
-            yield
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
+    with (place / "log").open("ab") as log:
+        process = subprocess.Popen(argv, stdout=log, stderr=log)
+    _wait_for_answer(process, place / "log")
+    return process
+
+
+def end(process: subprocess.Popen[bytes], place: Path) -> None:
+    """Of the daemon, and of what it has mounted."""
+    process.terminate()
+    process.wait(timeout=60)
     for line in Path("/proc/mounts").read_text().splitlines():
         if str(place) in line:
             subprocess.run(["umount", line.split()[1]], check=True)
 
 
 def _wait_for_answer(process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         if subprocess.run(["docker", "info"], check=False, capture_output=True).returncode == 0:
             return
         assert process.poll() is None, log.read_text()

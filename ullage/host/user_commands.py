@@ -9,6 +9,7 @@ loop.
 from __future__ import annotations
 
 import os
+import selectors
 import shlex
 import subprocess
 import time
@@ -22,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ullage.common.commands import tail
 from ullage.common.errors import INSTANCE_NOT_REMOVED, UllageError
 from ullage.common.files import put
+from ullage.common.quantities import format_bytes
 from ullage.common.regular import open_regular
 from ullage.host import paths
 
@@ -30,6 +32,7 @@ _PATIENCE_S: Final = 20.0
 _AGAIN_S: Final = 1.0
 _LONGEST: Final = 64 << 10
 _LONGEST_NAMES: Final = 16 << 20
+_PIECE: Final = 1 << 16
 
 
 class Removal(BaseModel):
@@ -117,16 +120,44 @@ def _own_text(path: Path) -> bytes:
 
 
 def _run(argv: Sequence[str], deadline_s: float) -> str:
-    """What it prints. SubprocessError with the end of what it said when it fails."""
-    done = subprocess.run(
+    """What it prints. SubprocessError with the end of what it said when it fails or never ends."""
+    with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=deadline_s,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         start_new_session=True,
-    )
-    if done.returncode:
-        last_words = tail(done.stderr.decode(errors="replace")) or f"exit status {done.returncode}"
+    ) as process:
+        try:
+            out, err = _read(process, deadline_s)
+        finally:
+            process.kill()  # it has ended already, or nobody reads it any more
+    if process.returncode:
+        last_words = tail(err.decode(errors="replace")) or f"exit status {process.returncode}"
         raise subprocess.SubprocessError(f"{argv[0]}: {last_words}")
-    return done.stdout[:_LONGEST_NAMES].decode(errors="replace")
+    return out.decode(errors="replace")
+
+
+def _read(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[bytes, bytes]:
+    """All of its output, and the end of its messages: neither is kept to any length."""
+    until = time.monotonic() + deadline_s
+    assert process.stdout is not None and process.stderr is not None
+    out, err = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, out)
+        selector.register(process.stderr, selectors.EVENT_READ, err)
+        while selector.get_map():
+            ready = selector.select(max(0.0, until - time.monotonic()))
+            if not ready:
+                raise subprocess.TimeoutExpired(process.args, deadline_s)
+            for key, _ in ready:
+                piece = os.read(key.fd, _PIECE)
+                key.data.extend(piece)
+                if not piece:
+                    selector.unregister(key.fileobj)
+            del err[:-_PIECE]
+            if len(out) > _LONGEST_NAMES:
+                most = format_bytes(_LONGEST_NAMES)
+                raise subprocess.SubprocessError(f"it printed over {most}")
+    process.wait(max(0.0, until - time.monotonic()))
+    return bytes(out), bytes(err)

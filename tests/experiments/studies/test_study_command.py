@@ -290,6 +290,22 @@ def test_no_plan_starts_when_one_of_them_cannot_run_here(tmp_path: Path) -> None
     assert not (tmp_path / "runs").exists()
 
 
+def test_what_was_killed_before_it_said_what_it_is_goes_on(
+    tmp_path: Path, agent_binary: Path
+) -> None:
+    """Its folder has the plan alone; else it and what it made would be left for ever."""
+    toy = toystudy.write(tmp_path / "toy")
+    folder = tmp_path / "runs" / "20260101T000000-toy-a-quick"
+    folder.mkdir(parents=True)
+    (folder / "plan.yaml").write_bytes((toy / "a-quick.yaml").read_bytes())
+    (tmp_path / "runs" / "other").mkdir()
+    os.mkfifo(tmp_path / "runs" / "other" / "plan.yaml")  # nobody waits for it
+    done = finished("run", "toy", "--quick", "--resume", cwd=tmp_path, toy=toy)
+    assert done.code == 0, done.stderr
+    assert len(list((tmp_path / "runs").glob("*-toy-a-quick"))) == 1, "nothing was begun anew"
+    assert RunFolder.open(folder).finished is not None
+
+
 def test_interrupted_and_resumed(tmp_path: Path, agent_binary: Path) -> None:
     toy = toystudy.write(tmp_path / "toy", second="sleep, '1'")
     runs = tmp_path / "my runs"

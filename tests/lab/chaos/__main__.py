@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import shutil
@@ -42,10 +43,17 @@ if __name__ == "__main__":
 
 from tests.lab.chaos.campaign import Campaign, Case  # noqa: E402
 from tests.lab.chaos.campaigns import CAMPAIGNS  # noqa: E402
-from tests.lab.chaos.controller import import_all  # noqa: E402
+from tests.lab.chaos.controller import warm_up  # noqa: E402
 from tests.lab.chaos.ledger import Ledger, Played, table  # noqa: E402
 from tests.lab.chaos.subjects import abandon  # noqa: E402
-from ullage import __version__  # noqa: E402
+
+
+def attacked_commit() -> str:
+    """What is attacked; a plus: with changes that are in no commit."""
+    argv = ["git", "describe", "--always", "--abbrev=8", "--dirty=+", "--exclude=*"]
+    return subprocess.run(
+        argv, cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Slice:
         self.jobs = jobs
         self.faults = 0
         self._workers: dict[int, Worker] = {}
+        self._commit = attacked_commit()
 
     def play(self, cases: Iterator[tuple[Campaign, str]], until_s: float) -> None:
         """Play them all; none begins after the time."""
@@ -103,7 +112,7 @@ class Slice:
         seconds = round(time.monotonic() - worker.started_s, 3)
         case = worker.case
         self.ledger.add(
-            Played(case.campaign, case.name, dict(case.counts), seconds, fault, __version__)
+            Played(case.campaign, case.name, dict(case.counts), seconds, fault, self._commit)
         )
 
     def _collect(self) -> None:
@@ -166,14 +175,17 @@ def main() -> int:
     campaigns = [c for c in CAMPAIGNS if not chosen.only or c.name in chosen.only]
     faults = 0
     if not chosen.table:
-        import_all()
+        warm_up()
         part = Slice(ledger, chosen.seed, chosen.jobs)
         until_s = time.monotonic() + chosen.minutes * 60
         if chosen.case:
             cases = iter([(campaigns[0], name) for name in chosen.case])
         else:
             cases = _turns(campaigns, ledger, chosen.seed, chosen.share)
-        part.play(cases, until_s)
+        with contextlib.ExitStack() as beside:
+            for campaign in campaigns:
+                beside.enter_context(campaign.beside())
+            part.play(cases, until_s)
         faults = part.faults
     print(table(campaigns, ledger, chosen.seed))
     return 1 if faults else 0

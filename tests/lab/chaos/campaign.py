@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +48,8 @@ class Campaign:
     """Names of the cases of a full campaign, of a seed."""
     play: Callable[[Case], None]
     """Attack once; FaultFoundError, or any other exception, is a fault."""
+    beside: Callable[[], AbstractContextManager[None]] = nullcontext
+    """What has to be there while its cases are played."""
 
 
 def numbered(prefix: str, count: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.lab.chaos import calls, kills, programs, surroundings
+from tests.lab.chaos import calls, dockers, kills, programs, strangers, surroundings
 from tests.lab.chaos.agents import lying
 from tests.lab.chaos.campaign import Campaign
 from tests.lab.chaos.fuzz import fuzzing
@@ -13,6 +13,8 @@ CAMPAIGNS: Final[tuple[Campaign, ...]] = (
     kills.CAMPAIGN,
     calls.CAMPAIGN,
     surroundings.CAMPAIGN,
+    dockers.CAMPAIGN,
+    strangers.CAMPAIGN,
     programs.JOURNAL,
     programs.FOLDERS,
     lying.CAMPAIGN,

@@ -78,9 +78,9 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "clock": (("study", "show", "elastic-clock", "{run}"),),
 }
 """Kind → the commands that read its folders."""
-OFTEN: Final = ("made",) * 12 + ("duet", "elastic", "elastic", "clock", "profile", "curve", "run")
+OFTEN: Final = ("made",) * 36 + ("duet", "elastic", "elastic", "clock", "profile", "curve", "run")
 """How often a kind is drawn: what is small is read in a hundredth of a second."""
-FIRST: Final = 0.7
+FIRST: Final = 0.85
 """Share of the changes that only the kind's first command is called for: a page takes seconds."""
 PATIENCE_S: Final = 60
 """CPU time of a command: other work on the machine makes none of it slow."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -131,30 +132,55 @@ def outcomes(subject: Subject, changes: Iterator[bytes]) -> Counter[Outcome]:
     return counts
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--flips", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+@dataclass(frozen=True)
+class Attack:
+    """What was done to a file, how often, and what became of it."""
+
+    title: str
+    changes: int
+    outcomes: Counter[Outcome]
+
+    @property
+    def bad(self) -> int:
+        """Read as if nothing had happened, or a traceback."""
+        return sum(
+            count
+            for outcome, count in self.outcomes.items()
+            if outcome == "silent" or outcome not in OUTCOMES
+        )
+
+    def __str__(self) -> str:
+        counted = [f"{self.outcomes[name]:,} {name}" for name in OUTCOMES]
+        others = [f"{n:,} {name}" for name, n in self.outcomes.items() if name not in OUTCOMES]
+        return f"{self.title}: {', '.join(counted + others)}"
+
+
+def attacks(number: int, seed: int) -> Iterator[Attack]:
+    """Bits flipped in each of the files; number: how many in the journal. 0: every truncation."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
         run = sealed_run(Path(place), blocks=1)
         for make, share in ((journal, 1.0), (resolved, 0.1), (meter, 0.1)):
             subject = make(run)
             data = subject.file.read_bytes()
-            number = round(share * arguments.flips)
-            for title, changes in (
-                (f"every truncation ({len(data):,})", truncations(data)),
-                (f"{number:,} flipped bits", flips(data, number, arguments.seed)),
-            ):
-                counts = outcomes(subject, changes)
-                counted = ", ".join(f"{counts.pop(name, 0):,} {name}" for name in OUTCOMES)
-                print(
-                    f"{subject.name}: {title}: {counted}; {sum(counts.values()):,} tracebacks",
-                    flush=True,
-                )
-                for name, count in counts.items():
-                    print(f"  {count:,} {name}")
+            flipped = round(share * number)
+            changes = flips(data, flipped, seed) if number else truncations(data)
+            title = "flipped bits" if number else "truncations"
+            done = flipped if number else len(data)
+            yield Attack(f"{subject.name}, {done:,} {title}", done, outcomes(subject, changes))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--flips", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    bad = 0
+    for number in (0, arguments.flips):
+        for attack in attacks(number, arguments.seed):
+            print(attack, flush=True)
+            bad += attack.bad
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

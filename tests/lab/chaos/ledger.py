@@ -21,8 +21,8 @@ class Played:
     counts: dict[str, int]
     seconds: float
     fault: str | None
-    version: str
-    """Of ullage."""
+    commit: str
+    """Of what was attacked."""
 
 
 class Ledger:

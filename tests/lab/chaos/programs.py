@@ -1,35 +1,30 @@
-"""Slices of two campaigns that also are programs of their own: changed journals and folders."""
+"""Slices of two campaigns that are also programs of their own: changed journals and folders."""
 
 from __future__ import annotations
 
-import re
 import resource
-import subprocess
-import sys
 from collections.abc import Iterable
 from typing import Final
 
-from tests.lab.chaos import folders
+from tests.lab.chaos import folders, journal
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError, numbered
 
 _FLIPS: Final = 10_000
 _CHANGES: Final = 250
-_NUMBER: Final = r"([\d,]+)"
 
 
 def _journal_cases(seed: int) -> Iterable[str]:
-    return numbered("flips", 10)
+    return ["truncations-0", *numbered("flips", 10)]
 
 
 def _journal(case: Case) -> None:
-    """Every truncation, and bits flipped, which the number of the slice draws."""
-    draw = case.random.randrange(2**31)
-    report = _printed(case, "tests.lab.chaos.journal", "--flips", str(_FLIPS), "--seed", str(draw))
-    bad = sum(_counts(rf"{_NUMBER} (?:silent|tracebacks)", report))
-    case.counts["flips"] += sum(_counts(rf"{_NUMBER} flipped bits", report))
-    case.counts["truncations"] += sum(_counts(rf"every truncation \({_NUMBER}\)", report))
-    if bad or not case.counts["flips"]:
-        raise FaultFoundError(f"{bad} silent or tracebacks: {report[-400:]}")
+    """Every truncation, or bits flipped, which the number of the slice draws."""
+    kind, _, _ = case.name.partition("-")
+    number = _FLIPS if kind == "flips" else 0
+    for attack in journal.attacks(number, case.random.randrange(2**31)):
+        case.counts[kind] += attack.changes
+        if attack.bad:
+            raise FaultFoundError(str(attack))
 
 
 def _folder_cases(seed: int) -> Iterable[str]:
@@ -46,20 +41,6 @@ def _folders(case: Case) -> None:
     if faults:
         whole = "\n".join(f"--first {fault.number} --count 1: {fault}" for fault in faults)
         raise FaultFoundError(whole)
-
-
-def _printed(case: Case, module: str, *argv: str) -> str:
-    """What the program printed, which has to end well."""
-    program = [sys.executable, "-m", module, *argv]
-    done = subprocess.run(program, capture_output=True, text=True, errors="replace", check=False)
-    (case.place / "said").write_text(done.stdout + done.stderr, encoding="utf-8")
-    if done.returncode != 0:
-        raise FaultFoundError(f"{' '.join(argv)}: {(done.stdout + done.stderr)[-400:]}")
-    return done.stdout
-
-
-def _counts(pattern: str, text: str) -> list[int]:
-    return [int(number.replace(",", "")) for number in re.findall(pattern, text)]
 
 
 JOURNAL: Final = Campaign(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, STUDY_OTHER_RUN, UllageError
-from ullage.common.regular import read_document
+from ullage.common.regular import read_document, read_regular
 from ullage.experiments.studies import clockfile
 from ullage.experiments.studies.base import Study, StudyPlan
-from ullage.runs.records import FORMAT, RESOLVED
+from ullage.runs.records import FORMAT, PLAN, RESOLVED
 
 Runs = Mapping[str, Path]
 """Name of a plan → a run of it."""
@@ -74,6 +75,18 @@ def newest(plans: Iterable[StudyPlan], root: Path) -> Runs:
             continue  # `ullage list` says what is wrong with it
         if name in names:
             runs.setdefault(name, path)
+    return runs
+
+
+def begun(study: Study, plans: Iterable[StudyPlan], root: Path) -> Runs:
+    """The newest run of each plan, also one that was killed before it said what it is a run of."""
+    written = {plan.name: (study.folder / plan.file).read_bytes() for plan in plans}
+    runs = dict(newest(plans, root))
+    for path in sorted(root.iterdir() if root.is_dir() else (), reverse=True):
+        with suppress(OSError):
+            plan = read_regular(path / PLAN)
+            for name in (name for name, text in written.items() if text == plan):
+                runs.setdefault(name, path)
     return runs
 
 

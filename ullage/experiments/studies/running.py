@@ -48,7 +48,7 @@ def run(
     command = ["ullage", "study", "run", study.name, "--quick" if quick else "--full"]
     command += ["--runs", str(runs)] if runs != RUNS else []
     command += ["--json"] if as_json else []
-    earlier = finding.newest(plans, runs) if resume else {}
+    earlier = finding.begun(study, plans, runs) if resume else {}
     if resume and not earlier:
         allowed = ", ".join(plan.name for plan in plans)
         again = shlex.join(command)
@@ -67,7 +67,7 @@ def run(
             except KeyboardInterrupt:
                 code = ExitCode.INTERRUPTED
             if code == ExitCode.INTERRUPTED:
-                _say_how_to_go_on(command, resumes=bool(finding.newest(plans, runs)))
+                _say_how_to_go_on(command, resumes=bool(finding.begun(study, plans, runs)))
                 break
     return folders, code
 
