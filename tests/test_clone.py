@@ -16,7 +16,10 @@ from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-DECLARED: Final = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
+EXTRAS: Final = PROJECT["optional-dependencies"]
+DECLARED: Final = {
+    canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"] + EXTRAS["all"]
+}
 
 PARTS: Final = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 """Distributions that stand in what another one gives and takes; it brings them."""
@@ -52,6 +55,10 @@ def test_what_is_imported_is_declared() -> None:
 def test_what_is_not_declared_is_named() -> None:
     assert undeclared(SOURCES, DECLARED - {"pyyaml", "qemu-qmp"}) == {"yaml", "qemu"}
     assert undeclared(["import numpy\nfrom frobnicate.deep import x"], DECLARED) == {"frobnicate"}
+
+
+def test_all_extras_are_the_extras() -> None:
+    assert set(EXTRAS["all"]) == {line for name in EXTRAS if name != "all" for line in EXTRAS[name]}
 
 
 def test_a_clone_has_the_same_and_what_builds_it() -> None:

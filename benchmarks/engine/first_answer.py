@@ -1,7 +1,7 @@
 """From the wheel to the first answer: installed, then `ullage try` of openssl's SHA-256.
 
-By pip and by `uv tool install`. On the host's own files, in native and a container, and once from
-an image that is not there yet, in LXC too, with a new cache, as on the first day. Beside hyperfine,
+By pip and by `uv tool install`. On the host's own files, in native and a container, and once in LXC
+too, from an image that is not there yet, with a new cache, as on the first day. Beside hyperfine,
 which times the command in one environment. Packages are there; the registry and pip's cache are as
 they stand, uv's cache is new.
 """
@@ -50,15 +50,15 @@ def measure(quick: bool) -> Iterator[Figure]:
         peer_s = timed("hyperfine", "--export-json", str(work / "peer.json"), " ".join(COMMAND))
         runs = len(json.loads((work / "peer.json").read_text())["results"][0]["times"])
         tries = (
-            (uv, ("--image", "host"), "20s" if quick else "30s"),
-            (pip, ("--image", "host"), "20s" if quick else "30s"),
-            (uv, (), "60s"),  # an environment more: LXC cannot run from the host's files
+            (uv, (), "20s" if quick else "30s"),
+            (pip, (), "20s" if quick else "30s"),
+            (uv, ("--in", "native,container,lxc"), "60s"),
         )
-        for way, image, within in tries:
-            seconds, compared = _try(work, way, image, within)
+        for way, where, within in tries:
+            seconds, compared = _try(work, way, where, within)
             total_s = way.seconds + seconds
             yield Figure(
-                f"first answer: {way.by}, {' '.join(('ullage try', *image))}",
+                f"first answer: {way.by}, {' '.join(('ullage try', *where))}",
                 total_s,
                 "s",
                 peer="hyperfine (is installed)",
@@ -87,10 +87,10 @@ def by_uv(file: Path, work: Path) -> Installed:
     return Installed("uv tool install", timed(*install, also=environment), work / "bin/ullage")
 
 
-def _try(work: Path, way: Installed, image: tuple[str, ...], within: str) -> tuple[float, str]:
+def _try(work: Path, way: Installed, where: tuple[str, ...], within: str) -> tuple[float, str]:
     """Seconds that it took, and the environments that it compared."""
-    runs = work / "-".join(("runs", *way.by.split(), *image))
-    ullage = (str(way.program), "try", *image, "--within", within, "--metric", METRIC)
+    runs = work / "-".join(("runs", *way.by.split(), *where))
+    ullage = (str(way.program), "try", *where, "--within", within, "--metric", METRIC)
     environment = {**os.environ, "ULLAGE_CACHE_DIR": str(work / "cache")}
     seconds = timed(*ullage, "--runs", str(runs), "--", *COMMAND, also=environment)
     (report,) = runs.glob("*/report.html")

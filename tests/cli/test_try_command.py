@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from pathlib import Path
 
@@ -152,18 +151,42 @@ def test_a_server_is_a_service_of_a_plan() -> None:
     assert service(":8080") == service("http://localhost:8080/") == {"port": 8080, "path": "/"}
 
 
-def test_the_image_holds_the_package_of_the_program(
+def test_the_first_answer_waits_for_no_image() -> None:
+    assert attempt.image_of("sha256sum", ()) == attempt.HOST
+    assert attempt.image_of("sha256sum", ("native", "container")) == attempt.HOST
+
+
+def test_a_program_is_where_the_containers_find_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert attempt.image_of("sha256sum") == {"packages": ["coreutils"]}
+    """Relative, it was not in the empty directory; below /tmp it was in native alone."""
+    assert attempt.on_host("sleep") == "sleep"
+    own = tmp_path / "own"
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(attempt, "_OWN", ("/run",))
+    assert attempt.on_host("./own") == str(own)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin")
+    assert attempt.on_host("own") == str(own)
+    monkeypatch.setattr(attempt, "_OWN", (str(tmp_path),))
+    with pytest.raises(UllageError) as refused:
+        attempt.on_host("own")
+    assert refused.value.kind is errors.TRY_HIDDEN
     with pytest.raises(UllageError) as unknown:
-        attempt.image_of("frobnicate")
+        attempt.on_host("./frobnicate")
+    assert unknown.value.kind is errors.TRY_NO_PROGRAM
+
+
+def test_the_image_holds_the_package_of_the_program(tmp_path: Path) -> None:
+    names = ("native", "lxc")
+    assert attempt.image_of("sha256sum", names) == {"packages": ["coreutils"]}
+    with pytest.raises(UllageError) as unknown:
+        attempt.image_of("frobnicate", ())
     assert unknown.value.kind is errors.TRY_NO_PROGRAM
     program = tmp_path / "frobnicate"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     with pytest.raises(UllageError, match=r"frobnicate is of no Debian package") as refused:
-        attempt.image_of(str(program))
+        attempt.image_of(str(program), names)
     assert refused.value.kind is errors.TRY_NOT_IN_IMAGE
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert attempt.image_of("sha256sum") == attempt.HOST

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from ullage.common import packages
-from ullage.common.packages import distribution, install_command
+from ullage.common import errors, packages
+from ullage.common.errors import UllageError
+from ullage.common.packages import distribution, install_command, need_library
 
 FEDORA = b'NAME="Fedora Linux"\nID=fedora\nVERSION_ID=43\n'
 ROCKY = b'ID="rocky"\nID_LIKE="rhel centos fedora"\n'
@@ -31,6 +33,16 @@ def test_the_distribution_is_read(release: bytes, expected: str, tmp_path: Path)
     file.write_bytes(release)
     assert distribution((tmp_path / "gone", file)) == expected
     assert distribution((tmp_path / "gone",)) == "debian"
+
+
+def test_a_library_that_a_wheel_leaves_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    need_library("yaml", "numpy")
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(UllageError) as missing:
+        need_library("yaml", "duckdb")
+    assert missing.value.kind is errors.HOST_MISSING
+    assert "Python's duckdb" in missing.value.message
+    assert missing.value.hint == "install it: pip install duckdb"
 
 
 def test_commands_are_those_of_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:

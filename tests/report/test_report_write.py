@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -46,6 +47,9 @@ def test_can_be_written_elsewhere(tmp_path: Path) -> None:
 def test_policy_names_exactly_the_scripts(written: Path) -> None:
     text = written.read_text()
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    packed = re.search(r'<script type="text/plain" id="library">(.*?)</script>', text)
+    assert packed is not None
+    scripts.append(zlib.decompress(base64.b64decode(packed[1])).decode())
     digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None

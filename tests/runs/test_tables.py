@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,13 @@ def test_duckdbs_own_words_for_a_bad_query(runs: Path, sql: str) -> None:
         parquet.query(sql, runs)
     assert caught.value.kind is errors.QUERY_FAILED
     assert "Error" in caught.value.message
+
+
+def test_a_query_says_that_duckdb_is_missing(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(UllageError) as missing:
+        parquet.query("select 1", runs)
+    assert missing.value.kind is errors.HOST_MISSING
 
 
 def test_a_statement_without_a_result_is_an_empty_table(runs: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from tests.workloads.servicekit import SERVICE, invalid, outputs
-from tests.workloads.workload_runs import free_port, printing
+from tests.workloads.workload_runs import context_in, free_port, printing
+from ullage.workloads.base import Context
 from ullage.workloads.web.service import ServiceParameters
 
 RECORDER = """\
@@ -48,6 +49,10 @@ def parameters(folder: Path, **fields: Any) -> ServiceParameters:
     )
 
 
+def context(folder: Path, chosen: ServiceParameters) -> Context:
+    return context_in(folder, SERVICE, chosen)
+
+
 def journal(folder: Path) -> list[tuple[str, str, dict[str, str], bytes]]:
     """Method, path, headers and body of each request."""
     lines = (folder / "journal").read_text().splitlines()
@@ -72,6 +77,37 @@ def test_every_request_has_its_method_its_headers_and_its_body(tmp_path: Path) -
     for field, other in (("method", "GET"), ("body_bytes", 3), ("status", 200)):
         report = json.loads(printed["client"].stdout) | {field: other}
         assert "asked for" in invalid(chosen, printing(printed, "client", json.dumps(report)))
+
+
+def test_a_secret_is_no_argument_of_a_program(tmp_path: Path) -> None:
+    """Everybody sees these in the process list, and the run's journal keeps them."""
+    headers = {"Authorization": "Bearer hidden-1", "Host": "shop"}
+    chosen = parameters(tmp_path, method="POST", headers=headers, body="hidden-2", ready="/up")
+    tasks = SERVICE.tasks(chosen, context(tmp_path, chosen))
+    assert not any("hidden" in argument for task in tasks for argument in task.argv)
+    SERVICE.check(chosen, outputs(chosen, tmp_path))
+    assert {sent for *_, sent in journal(tmp_path)} == {b"", b"hidden-2"}
+
+
+def test_it_is_ready_when_the_requests_headers_are_welcome(tmp_path: Path) -> None:
+    """A service of a name, or behind a token, refused whom it did not know, and never got ready."""
+    headers = {"Authorization": "Bearer a", "Host": "shop"}
+    chosen = parameters(tmp_path, ready="/up", headers=headers)
+    SERVICE.check(chosen, outputs(chosen, tmp_path))
+    method, path, sent, _ = journal(tmp_path)[0]
+    assert (method, path) == ("GET", "/up")
+    expected = {name.lower(): value for name, value in headers.items()}
+    assert sent == expected | {"connection": "close"}
+
+
+def test_the_server_is_not_given_what_is_asked_of_it(tmp_path: Path) -> None:
+    look = "import os; assert 'ULLAGE_HEADER_0' not in os.environ\n"
+    chosen = parameters(tmp_path, ready="/up", headers={"X-Key": "a"})
+    script = tmp_path / "recorder.py"
+    script.write_text(look + script.read_text())
+    minder, _ = SERVICE.tasks(chosen, context(tmp_path, chosen))
+    assert minder.env == {"ULLAGE_HEADER_0": "X-Key: a"}
+    SERVICE.check(chosen, outputs(chosen, tmp_path))
 
 
 def test_a_body_from_a_file_is_sent_as_it_is(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def try_command(
         typer.Option(
             "--image",
             help="A container image to run in: a name of Docker or Podman here, or as skopeo writes"
-            " them. `host`: this host's own files. Else Debian with the program's package.",
+            " them. `host`: this host's own files, as without it; with `--in` of lxc or vm Debian"
+            " with the program's package.",
             show_default=False,
         ),
     ] = None,
@@ -153,22 +154,24 @@ def _request(
     if any("\udc80" <= letter <= "\udcff" for word in command for letter in word):
         raise typer.BadParameter("the command is not UTF-8 text, which a plan could hold")
     workload: dict[str, Any] = {"name": "service" if http else "command"}
-    if command:
-        workload["argv"] = command
     if http:
         workload |= service(http)
     if metrics:
         workload["metrics"] = dict(_metric(text) for text in metrics)
+    names = _names(where)
     if image is None:
-        root: Any = attempt.image_of(command[0])
+        root: Any = attempt.image_of(command[0], names)
     else:
         root = attempt.HOST if image == attempt.HOST else {"oci": image}
+    if command:
+        program = attempt.on_host(command[0]) if root == attempt.HOST else command[0]
+        workload["argv"] = [program, *command[1:]]
     return attempt.TryRequest(
         workload=workload,
         within_s=seconds("--within", within),
         name=f"try-{_plain(Path(command[0]).name if command else image or '')}",
         image=root,
-        environments=_names(where),
+        environments=names,
         cpus=cpus,
     )
 

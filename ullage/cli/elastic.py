@@ -181,6 +181,9 @@ def sweep_command(
     as_json: Json = False,
 ) -> None:
     """Simulate over seeds and parameters, with intervals."""
+    from ullage.common.packages import need_library
+
+    need_library("dask", *(["distributed"] if cluster is not None else []))
     from ullage.experiments.elastic.simulator import sweep
 
     sweep.command(file, as_json=as_json, cluster=cluster)

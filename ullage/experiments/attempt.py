@@ -22,6 +22,7 @@ from ullage import environments
 from ullage.common.errors import (
     TRY_ALONE,
     TRY_FAILED,
+    TRY_HIDDEN,
     TRY_NO_PROGRAM,
     TRY_NOT_IN_IMAGE,
     TRY_TOO_SHORT,
@@ -56,6 +57,8 @@ CONCLUDING_S: Final = 5.0
 MOST_CONCLUDING: Final = 1 / 2
 """Of the whole time: what is left must still be worth a report."""
 SPUN_S: Final = 0.05
+_OWN: Final = ("/tmp", "/run", "/dev", "/proc", "/sys")  # noqa: S108
+"""Of each container."""
 _SYSTEM: Final = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
 
 
@@ -88,7 +91,11 @@ async def choose(request: TryRequest) -> Choice:
     for name in request.environments or ENVIRONMENTS:
         provider = environments.get(str(ENVIRONMENTS[name]["provider"]))
         if request.image == HOST and not provider.host_image:
-            absent[name] = "it cannot run from the host's own files"
+            without = ", without `--image host`," if request.environments else ""
+            absent[name] = (
+                f"it cannot run from the host's own files; `--in native,{name}`{without}"
+                " has an image made"
+            )
             continue
         emulated = f"no KVM here; `--in native,{name}` has it emulated, slowly"
         if name == "vm" and not request.environments and probe.no_device():
@@ -110,20 +117,39 @@ async def choose(request: TryRequest) -> Choice:
     return Choice(names, absent)
 
 
-def image_of(program: str) -> Any:
-    """For a plan: our image with the packages that hold a program of this host.
+def image_of(program: str, names: tuple[str, ...]) -> Any:
+    """For a plan: the host's own files, or, for environments that cannot have these, our image
+    with the packages that hold a program of this host.
 
-    TRY_NO_PROGRAM, TRY_NOT_IN_IMAGE. Without root, the host's own files: no image is built then.
+    TRY_NO_PROGRAM, TRY_NOT_IN_IMAGE. The first answer waits for no image to be built.
     """
-    place = shutil.which(program)
-    if place is None:
-        raise UllageError(TRY_NO_PROGRAM, program=program)
-    if os.geteuid() != 0:
+    place = _place(program)
+    if all(_provider(name).host_image for name in names):
         return HOST
-    packages = _owners(Path(place))
+    packages = _owners(place)
     if not packages:
         raise UllageError(TRY_NOT_IN_IMAGE, program=place)
     return {"packages": packages}
+
+
+def on_host(program: str) -> str:
+    """As environments of the host's own files find it, whose PATH is the system's and whose
+    working directory is empty. TRY_NO_PROGRAM; TRY_HIDDEN where a container has its own folder.
+    """
+    place = _place(program)
+    if str(place.parent) in _SYSTEM:
+        return program
+    for folder in _OWN:
+        if place.is_relative_to(folder) or place.resolve().is_relative_to(folder):
+            raise UllageError(TRY_HIDDEN, program=place, folder=folder)
+    return str(place)
+
+
+def _place(program: str) -> Path:
+    place = shutil.which(program)
+    if place is None:
+        raise UllageError(TRY_NO_PROGRAM, program=program)
+    return Path(place).absolute()
 
 
 def _owners(place: Path) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ from ullage.common.errors import (
     IMAGE_CHANGED,
     IMAGE_FOREIGN,
     IMAGE_LACKS_PACKAGE,
+    IMAGE_NO_ROOM,
     IMAGE_UNREADABLE,
     UllageError,
 )
@@ -56,6 +58,8 @@ _CONTAINER_RECIPE: Final = "1"
 _MOUNT_POINTS: Final = ("data", "dev", "proc", "run", "sys", "tmp", "ullage")
 _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _TAR_PATIENCE_S: Final = 600.0
+_LEAST_FREE: Final = 1 << 20
+"""With less a disk is full: tar writes pieces of 10 KiB."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,7 @@ async def from_container(
 ) -> Image:
     """The user's own container image, from the cache when it was unpacked before.
 
-    Raises IMAGE_NOT_FOUND, IMAGE_UNREADABLE, IMAGE_FOREIGN, HOST_MISSING.
+    Raises IMAGE_NOT_FOUND, IMAGE_UNREADABLE, IMAGE_FOREIGN, IMAGE_NO_ROOM, HOST_MISSING.
     """
     progress = on_progress or (lambda _: None)
     try:
@@ -255,7 +259,7 @@ async def from_container(
         async with file_lock(lock, lambda: progress("waiting for another build")):
             if not (place / _FACTS).exists():
                 await asyncio.to_thread(_remove_unfinished, place)
-                await _unpack_new(there, place, progress)
+                await _unpack_new(reference, there, place, progress)
             # A stranger's image may hold programs that make root of whoever runs them here.
             await asyncio.to_thread(place.chmod, 0o700)
     except ArchiveError as error:
@@ -277,7 +281,7 @@ def _place(recipe: str) -> Path:
 
 
 async def _unpack_new(
-    there: source.ImageSource, place: Path, progress: Callable[[str], None]
+    reference: str, there: source.ImageSource, place: Path, progress: Callable[[str], None]
 ) -> None:
     work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
     try:
@@ -304,9 +308,22 @@ async def _unpack_new(
         (directory / _FACTS).touch(0o600)
         (directory / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
         directory.rename(place)
+    except (OSError, ArchiveError, UllageError) as error:
+        if _is_full(work, error):
+            raise UllageError(IMAGE_NO_ROOM, reference=reference, directory=place.parent) from error
+        raise
     finally:
         with contextlib.suppress(OSError):  # `abandoned` finds what stays
             await asyncio.to_thread(disks.remove_tree, work)
+
+
+def _is_full(directory: Path, error: BaseException | None) -> bool:
+    """Whether that is why; what a program of others failed of, only the disk can tell."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return True
+        error = error.__cause__
+    return shutil.disk_usage(directory).free < _LEAST_FREE
 
 
 def _merge(saved: Path, tag: str | None, work: Path, tar: Path) -> tuple[str, ImageConfig]:

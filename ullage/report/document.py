@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,6 +17,7 @@ from markupsafe import Markup
 
 import ullage
 from ullage.analysis.comparison.rounding import quantity
+from ullage.common.files import cache_dir, put
 from ullage.common.quantities import format_seconds
 from ullage.common.text import clean
 from ullage.report.charts import barrel, forest, theme
@@ -31,6 +34,7 @@ class Assets:
 
     style: Markup
     library: Markup
+    """Packed: base64 of zlib's."""
     script: Markup
     policy: str
 
@@ -40,13 +44,23 @@ def assets() -> Assets:
     """Of a page with charts. Vega runs with its expression interpreter, so not even it may make
     code from text.
     """
+    library, script = _library(), template(PACKAGE, "page.js")
+    packed = base64.b64encode(zlib.compress(library.encode(), 9)).decode()
+    return Assets(style(), Markup(packed), Markup(script), policy(library, script))  # noqa: S704
+
+
+def _library() -> str:
+    """From the cache: to bundle it takes seconds of CPU time, whatever the run."""
     import vl_convert  # noqa: PLC0415  not every page has charts
 
-    library, script = vl_convert.javascript_bundle(LIBRARY), template(PACKAGE, "page.js")
-    for code in (library, script):
-        if "</script" in code.lower() or "<!--" in code:
-            raise AssertionError("a bundled script would end its own element")
-    return Assets(style(), Markup(library), Markup(script), policy(library, script))  # noqa: S704  our own
+    cached = cache_dir() / "pages" / f"vega-{vl_convert.__version__}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return cached.read_text(encoding="utf-8")
+    library: str = vl_convert.javascript_bundle(LIBRARY)
+    with suppress(OSError):  # a page needs no cache
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        put(cached, library.encode())
+    return library
 
 
 def without_scripts() -> Assets:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from ullage.common import sums
 from ullage.common.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
 from ullage.common.files import put
+from ullage.common.packages import need_library
 from ullage.common.regular import digest, read_document
 from ullage.runs import derived
 from ullage.runs.events import (
@@ -397,6 +398,7 @@ def query(
     raises its error, unless `on_bad_run` is there to be told: then it is left out. read_only: the
     tables of no run are put into its folder.
     """
+    need_library("duckdb")
     # Only queries need them; to load them takes as long as to write the tables of many runs.
     import duckdb  # noqa: PLC0415
     from pyarrow import dataset  # noqa: PLC0415

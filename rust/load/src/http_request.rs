@@ -1,7 +1,10 @@
 //! What is sent again and again: its method, its headers and its body.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddrV4;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -24,15 +27,34 @@ pub struct Options {
     /// What the server is asked to do.
     #[arg(long, default_value = "GET", value_parser = method)]
     method: Method,
-    /// `Name: value`, several times.
-    #[arg(long = "header", value_parser = header)]
-    headers: Vec<(HeaderName, HeaderValue)>,
-    /// What is sent with it.
-    #[arg(long, conflicts_with = "body_file")]
-    body: Option<String>,
-    /// The file with what is sent.
+    /// The file with what is sent; else the environment's ULLAGE_BODY is.
     #[arg(long)]
     body_file: Option<PathBuf>,
+}
+
+/// `Name: value` of every request, from 0 on. In the environment: everybody sees arguments.
+const HEADER: &str = "ULLAGE_HEADER_";
+const BODY: &str = "ULLAGE_BODY";
+
+/// Of every request, as the environment has them.
+pub fn headers() -> Result<HeaderMap, Failure> {
+    numbered(|name| env::var_os(name))
+}
+
+fn numbered<T: AsRef<OsStr>>(read: impl Fn(String) -> Option<T>) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::new();
+    for text in (0..).map_while(|number| read(format!("{HEADER}{number}"))) {
+        let text = text.as_ref().to_str().ok_or_else(|| "no text".to_owned());
+        let (name, value) = text.and_then(header).map_err(Failure::input)?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// Names of what is in the environment for us alone.
+pub fn of_requests(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|name| name == BODY || name.starts_with(HEADER))
 }
 
 fn method(text: &str) -> Result<Method, String> {
@@ -70,10 +92,7 @@ impl Ask {
         path: &str,
         close: bool,
     ) -> Result<Self, Failure> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in &options.headers {
-            headers.append(name, value.clone());
-        }
+        let mut headers = headers()?;
         if !headers.contains_key(HOST) {
             let host = HeaderValue::try_from(server.to_string());
             headers.insert(HOST, host.expect("digits, dots and a colon"));
@@ -113,12 +132,9 @@ impl Ask {
 }
 
 fn body(options: &Options) -> Result<Bytes, Failure> {
-    let bytes = match (&options.body, &options.body_file) {
-        (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(path)) => {
-            fs::read(path).map_err(|error| Failure::bad(path.display(), error))?
-        }
-        (None, None) => Vec::new(),
+    let bytes = match &options.body_file {
+        Some(path) => fs::read(path).map_err(|error| Failure::bad(path.display(), error))?,
+        None => env::var_os(BODY).map_or_else(Vec::new, OsString::into_vec),
     };
     if bytes.len() > LONGEST_BODY {
         let limit = format!("the body has {} bytes, {LONGEST_BODY} at most", bytes.len());
@@ -146,6 +162,27 @@ mod tests {
         ] {
             assert!(header(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn headers_are_counted_in_the_environment() {
+        let given = |texts: &'static [&'static str]| {
+            numbered(move |name| {
+                let number: usize = name.strip_prefix(HEADER).unwrap().parse().unwrap();
+                texts.get(number)
+            })
+        };
+        let headers = given(&["Host: shop", "X-Key: a", "X-Key: b"]).unwrap();
+        assert_eq!(headers[HOST], "shop");
+        assert_eq!(headers.get_all("x-key").iter().count(), 2);
+        assert!(given(&[]).unwrap().is_empty());
+        assert!(given(&["Host: shop", "none"]).is_err());
+    }
+
+    #[test]
+    fn a_server_is_not_given_them() {
+        assert!(of_requests(OsStr::new("ULLAGE_HEADER_0")) && of_requests(OsStr::new(BODY)));
+        assert!(!of_requests(OsStr::new("ULLAGE_RUN")) && !of_requests(OsStr::new("PATH")));
     }
 
     #[test]

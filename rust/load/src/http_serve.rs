@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hyper::header::{HOST, HeaderMap};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -128,7 +129,7 @@ impl Server {
         let deadline = Instant::now() + Duration::from_secs(options.within_s);
         while Instant::now() < deadline {
             self.lives()?;
-            if let Ok(head) = ask(options.address, &options.path) {
+            if let Ok(head) = ask(options.address, &options.path, &HeaderMap::new()) {
                 return judge(&head, options.bytes).map_err(|why| Failure::new("the server", why));
             }
             sleep(BETWEEN);
@@ -177,12 +178,20 @@ impl Server {
     }
 }
 
-/// The head of its answer to one request.
-pub fn ask(address: SocketAddr, path: &str) -> io::Result<String> {
+/// The head of its answer to one GET with these headers.
+pub fn ask(address: SocketAddr, path: &str, headers: &HeaderMap) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: ullage\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
+    let mut request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n").into_bytes();
+    if !headers.contains_key(HOST) {
+        request.extend_from_slice(b"Host: ullage\r\n");
+    }
+    for (name, value) in headers {
+        let line = [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"];
+        request.extend(line.concat());
+    }
+    request.extend_from_slice(b"\r\n");
+    stream.write_all(&request)?;
     let mut head = Vec::new();
     let mut part = [0; 1024];
     while head.len() < LONGEST_HEAD {

@@ -1,6 +1,7 @@
 //! `service`: anybody's own server from its start to its end. Says when it is ready and how long that
 //! took; then what all its processes used while it served, or how it ended.
 
+use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -13,6 +14,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hyper::header::HeaderMap;
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -21,6 +23,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 use serde::Serialize;
 
+use crate::http_request;
 use crate::http_serve::{BETWEEN, END, PATIENCE, ask};
 use crate::listeners;
 use crate::pacing::positive;
@@ -36,7 +39,8 @@ pub struct Options {
     /// It is ready only when it has printed this
     #[arg(long)]
     output: Option<String>,
-    /// It is ready only when it answers this path with a status from 200 to 399
+    /// It is ready only when it answers this path, asked with the headers of the requests, with a
+    /// status from 200 to 399
     #[arg(long)]
     http: Option<String>,
     /// It must be ready within so many seconds
@@ -91,11 +95,13 @@ struct Service {
     ended: Option<WaitStatus>,
     /// It has printed what it was to print.
     announced: Arc<AtomicBool>,
+    headers: HeaderMap,
 }
 
 impl Service {
     /// What it prints goes to standard error: the other is ours.
     fn start(options: &Options) -> Result<Self, Failure> {
+        let headers = http_request::headers()?;
         let (program, arguments) = options.server.split_first().expect("clap requires it");
         let name = program.to_string_lossy();
         let failure = |error: io::Error| Failure::new(&name, error);
@@ -104,6 +110,9 @@ impl Service {
             .args(arguments)
             .stdin(Stdio::null())
             .process_group(0);
+        for (name, _) in env::vars_os().filter(|(name, _)| http_request::of_requests(name)) {
+            command.env_remove(name);
+        }
         let announced = Arc::new(AtomicBool::new(options.output.is_none()));
         if options.output.is_some() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -123,6 +132,7 @@ impl Service {
             first: Pid::from_raw(first),
             ended: None,
             announced,
+            headers,
         })
     }
 
@@ -185,7 +195,7 @@ impl Service {
             return false;
         }
         match &options.http {
-            Some(path) => status(options.address, path).is_ok_and(is_good),
+            Some(path) => self.status(options.address, path).is_ok_and(is_good),
             None => connects(options.address.into()),
         }
     }
@@ -202,7 +212,7 @@ impl Service {
         }
         if connects(address.into()) {
             let path = options.http.as_deref().unwrap_or_default();
-            return match status(address, path) {
+            return match self.status(address, path) {
                 Ok(status) => format!("it answers {path} with status {status}"),
                 Err(error) => format!("it gives no HTTP answer to {path}: {error}"),
             };
@@ -218,6 +228,15 @@ impl Service {
                 )
             },
         )
+    }
+
+    /// The status of its answer to one request.
+    fn status(&self, address: SocketAddrV4, path: &str) -> io::Result<u16> {
+        let head = ask(address.into(), path, &self.headers)?;
+        let status = head
+            .strip_prefix("HTTP/1.")
+            .and_then(|rest| rest.split_ascii_whitespace().nth(1)?.parse().ok());
+        status.ok_or_else(|| io::Error::other("what it says is no HTTP"))
     }
 
     /// Take note of those who have ended.
@@ -331,15 +350,6 @@ fn places(address: SocketAddrV4) -> Vec<SocketAddr> {
 
 fn connects(place: SocketAddr) -> bool {
     TcpStream::connect_timeout(&place, PATIENCE).is_ok()
-}
-
-/// The status of its answer to one request.
-fn status(address: SocketAddrV4, path: &str) -> io::Result<u16> {
-    let head = ask(address.into(), path)?;
-    let status = head
-        .strip_prefix("HTTP/1.")
-        .and_then(|rest| rest.split_ascii_whitespace().nth(1)?.parse().ok());
-    status.ok_or_else(|| io::Error::other("what it says is no HTTP"))
 }
 
 fn is_good(status: u16) -> bool {

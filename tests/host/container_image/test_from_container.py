@@ -214,7 +214,24 @@ def test_layers_leave_others_a_part_of_the_disk(
 ) -> None:
     monkeypatch.setattr(archive, "_LEFT_FREE", 1 << 60)
     path = save(tmp_path / "app.tar", [busybox()])
-    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "do not fit on this disk", cache)
+    refused(f"docker-archive:{path}", errors.IMAGE_NO_ROOM, "does not fit on the disk", cache)
+
+
+@pytest.mark.parametrize("megabytes", [2, 5, 9])
+def test_a_disk_that_is_full_is_no_fault_of_the_image(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, megabytes: int
+) -> None:
+    """While a layer is unpacked, while they are merged, and while the root is: it was blamed."""
+    monkeypatch.setattr(archive, "_LEFT_FREE", 0)
+    big = layer(Entry("big", os.urandom(3 << 20)))
+    path = save(tmp_path / "app.tar", [big], Entrypoint=["/big"])
+    cache.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(cache)]
+    subprocess.run(mount, check=True)
+    try:
+        refused(f"docker-archive:{path}", errors.IMAGE_NO_ROOM, "does not fit on the disk", cache)
+    finally:
+        subprocess.run(["umount", str(cache)], check=True)
 
 
 def test_an_archive_of_members_without_end(

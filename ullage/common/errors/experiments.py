@@ -263,6 +263,11 @@ TRY_NOT_IN_IMAGE: Final = ErrorKind(
     "name a container image of yours that has it, `--image NAME`, or write a plan (`ullage init`)"
     " with `image: {{files: {{{program}: {program}}}}}`; without VMs `--image host` does it too",
 )
+TRY_HIDDEN: Final = ErrorKind(
+    "try-hidden",
+    "{program} is below {folder}, of which every container has its own",
+    "put it elsewhere, such as /usr/local/bin, or into an image of yours: `--image NAME`",
+)
 TRY_ALONE: Final = ErrorKind(
     "try-alone",
     "nothing to compare: {names} alone can run here. {absent}",

@@ -28,6 +28,12 @@ IMAGE_UNREADABLE: Final = ErrorKind(
     "{reference} cannot be used: {reason}",
     "nothing was kept of it; build it, or save it, again",
 )
+IMAGE_NO_ROOM: Final = ErrorKind(
+    "image-no-room",
+    "{reference} does not fit on the disk of {directory}",
+    "make room: it takes three times its size there while it is made; or set `ULLAGE_CACHE_DIR` to"
+    " a place on another disk; nothing was kept of it",
+)
 IMAGE_FOREIGN: Final = ErrorKind(
     "image-foreign",
     "{reference} is for {platform}, and this machine is linux/{own}",

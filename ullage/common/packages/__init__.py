@@ -9,8 +9,11 @@ import csv
 import shlex
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+
+from ullage.common.errors import HOST_MISSING, UllageError
 
 _INSTALL: Final = {
     "debian": "apt-get install",
@@ -36,6 +39,14 @@ def install_command(*packages: str) -> str:
         return command
     nowhere = f"{', '.join(lacking)} is in no package of this distribution that we know"
     return nowhere if len(lacking) == len(packages) else f"{command} ({nowhere})"
+
+
+def need_library(*modules: str) -> None:
+    """HOST_MISSING unless Python has these, which a wheel leaves to who needs them."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        what = f"Python's {' and '.join(missing)}"
+        raise UllageError(HOST_MISSING, what=what, command=f"pip install {' '.join(missing)}")
 
 
 def distribution(releases: tuple[Path, ...] = _RELEASES) -> str:

@@ -5,6 +5,7 @@ Everything is bounded, and every digest that is named is checked.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -251,7 +252,7 @@ def _unpack(packed: IO[bytes], out: BinaryIO, most: int) -> str:
             if size > most:
                 raise ArchiveError(f"its layers have over {format_bytes(MOST_BYTES)}")
             if shutil.disk_usage(out.fileno()).free < _LEFT_FREE + len(piece):
-                raise ArchiveError("its layers do not fit on this disk")
+                raise OSError(errno.ENOSPC, "others need a part of this disk, too")
             digest.update(piece)
             out.write(piece)
     return f"sha256:{digest.hexdigest()}"

@@ -63,10 +63,17 @@ class RequestParameters(OpenLoopParameters):
     def request_arguments(self) -> list[str]:
         """As the client takes them."""
         argv = ["--status", str(self.status), "--method", self.method]
-        for name, value in self.headers.items():
-            argv += ["--header", f"{name}: {value}"]
-        argv += [] if self.body is None else [f"--body={self.body}"]
         return argv + ([] if self.body_file is None else ["--body-file", self.body_file])
+
+    def header_variables(self) -> dict[str, str]:
+        """In the environment: the process list, and the run's journal, show arguments."""
+        lines = (f"{name}: {value}" for name, value in self.headers.items())
+        return {f"ULLAGE_HEADER_{number}": line for number, line in enumerate(lines)}
+
+    def request_variables(self) -> dict[str, str]:
+        """The headers and the body."""
+        body = {} if self.body is None else {"ULLAGE_BODY": self.body}
+        return self.header_variables() | body
 
     def request_echoes(self, answers: HttpReport) -> list[Echo]:
         """What the client must say that it did."""

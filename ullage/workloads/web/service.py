@@ -50,8 +50,8 @@ class ServiceParameters(RequestParameters):
     port: int = Field(8080, ge=1, le=65_535, strict=True, description="TCP port of the server")
     ready: UrlPath | None = Field(
         None,
-        description="it is ready only when it answers this path with a status from 200 to 399; "
-        "absent: when its port can be connected to",
+        description="it is ready only when it answers this path, asked by GET with `headers`, "
+        "with a status from 200 to 399; absent: when its port can be connected to",
     )
     ready_output: str | None = Field(
         None, min_length=1, max_length=1000, description="and when it has printed this text"
@@ -215,6 +215,7 @@ class Service(Workload[ServiceParameters]):
         server = Task(
             "server",
             (*minder, "--", *own),
+            env={} if parameters.ready is None else parameters.header_variables(),
             cwd=context.workspace,
             service=True,
             ready=READY,
@@ -259,7 +260,8 @@ def _client(parameters: ServiceParameters, host: str, context: Context) -> Task:
         address = f"{host}:{parameters.port}"
         argv = open_loop.arguments(parameters, address, parameters.path, context.seed)
         argv += parameters.request_arguments()
-        return Task("client", tuple(argv), timeout_s=open_loop.timeout_s(parameters))
+        timeout_s = open_loop.timeout_s(parameters)
+        return Task("client", tuple(argv), parameters.request_variables(), timeout_s=timeout_s)
     port = str(parameters.port)
     own = [argument.replace("{host}", host).replace("{port}", port) for argument in parameters.load]
     own_generator = Task("client", tuple(own), timeout_s=parameters.load_timeout_s)

@@ -1,6 +1,7 @@
 """`ullage elastic sweep`: points, seeds, intervals, threads and a cluster."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,18 @@ def test_a_cluster_finds_what_threads_find(tmp_path: Path) -> None:
     ) as cluster:
         far = sweep.run(points, 12, cluster.scheduler_address)
     assert far == sweep.run(points, 12, None)
+
+
+@pytest.mark.parametrize(
+    ("library", "words"), [("dask", ()), ("distributed", ("--dask", "tcp://127.0.0.1:1"))]
+)
+def test_a_library_that_a_wheel_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    done = CliRunner().invoke(app, ["elastic", "sweep", str(written(tmp_path)), *words])
+    assert isinstance(done.exception, UllageError)
+    assert done.exception.kind is errors.HOST_MISSING and library in done.exception.hint
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
