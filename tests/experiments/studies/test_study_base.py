@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,6 +48,23 @@ def test_its_published_figures_are_those_that_were_transcribed(study: Study) -> 
         original = SHARED / file.name
         if original.is_file():
             assert file.read_bytes() == original.read_bytes(), file.name
+
+
+@ALL
+def test_a_changed_digit_is_refused(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every published file; and no file is without its checksum."""
+    folder = shutil.copytree(study.folder, tmp_path / study.folder.name)
+    monkeypatch.setattr(type(study), "folder", folder)
+    for file in sorted((folder / base.PUBLISHED).glob("*.csv")):
+        assert study.published(file.stem)
+        text = file.read_text(encoding="utf-8")
+        digit = next(i for i in reversed(range(len(text))) if text[i].isdigit())
+        file.write_text(text[:digit] + str(9 - int(text[digit])) + text[digit + 1 :], "utf-8")
+        with pytest.raises(UllageError) as raised:
+            study.published(file.stem)
+        assert raised.value.kind is errors.STUDY_CHANGED
 
 
 @ALL

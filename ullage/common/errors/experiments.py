@@ -159,6 +159,12 @@ STUDY_OTHER_RUN: Final = ErrorKind(
     "`ullage study run {study}` makes the runs of this study; those of its quick and of its full "
     "form, and two of one plan, are shown apart",
 )
+STUDY_CHANGED: Final = ErrorKind(
+    "study-changed",
+    "{path} is not as it was transcribed: its SHA-256 is not the one in {sums}",
+    "install ullage anew, or `git checkout {path}`; a figure that was corrected on purpose wants "
+    "its new checksum there",
+)
 
 
 CLOCK_NOT_BUILT: Final = ErrorKind(
