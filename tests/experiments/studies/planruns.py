@@ -40,7 +40,10 @@ def make(
                 provider=environment.provider.name,
                 factors=dict(environment.factors),
                 again_of=environment.again_of,
-                nuisances={"cpus": "1", "instances": str(environment.instances)},
+                nuisances={
+                    "cpus": f"{environment.resources.cpus:g}",
+                    "instances": str(environment.instances),
+                },
             )
         )
         if environment.again_of is not None:

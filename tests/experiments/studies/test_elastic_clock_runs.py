@@ -49,13 +49,13 @@ def test_the_clock_is_measured_and_kept(tmp_path: Path) -> None:
     text = f"name: {TIME.name}\nmeasure: [cost]\nquick: true\n"
     (tmp_path / TIME.file).write_text(text)
     runs = tmp_path / "runs"
-    folders, code = running.run(
-        OnlyClock(), VIEWS, quick=True, resume=False, runs=runs, as_json=False
-    )
+    request = running.StudyRequest(quick=True, runs=runs)
+    folders, code = running.run(OnlyClock(), VIEWS, request)
     folder = folders[TIME.name]
     assert (code, (folder / "plan.yaml").read_text()) == (0, text)
     written = (folder / clockfile.FILE).read_bytes()
-    again, _ = running.run(OnlyClock(), VIEWS, quick=True, resume=True, runs=runs, as_json=True)
+    request = running.StudyRequest(quick=True, resume=True, runs=runs, as_json=True)
+    again, _ = running.run(OnlyClock(), VIEWS, request)
     assert again == folders == finding.newest([TIME], runs)
     assert (folder / clockfile.FILE).read_bytes() == written, "what is measured stays"
     assert finding.plan_of(folder) == TIME.name

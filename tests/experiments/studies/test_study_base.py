@@ -69,7 +69,10 @@ def test_a_changed_digit_is_refused(
 
 @ALL
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
-def test_its_plans_can_be_run_and_bear_its_name(study: Study, quick: bool) -> None:
+def test_its_plans_can_be_run_and_bear_its_name(
+    study: Study, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "host_cpus", lambda: 40)  # as there: the widest want 32
     plans = study.plans(quick)
     assert plans
     for plan in plans:

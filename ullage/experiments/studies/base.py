@@ -105,6 +105,10 @@ class StudyPlan(Record):
     """`quick.yaml`"""
     minutes: float
     """That it takes on a quiet 2-core machine, the image apart."""
+    disk_gib: float = 0
+    """That its files take of ullage's data directory, all environments together."""
+    disks: bool = False
+    """It compares disks that the user names; without them it is left out."""
     elastic: bool = False
     """It is for `ullage elastic run`."""
     clock: bool = False

@@ -273,8 +273,9 @@ def _disk_implied(published: Published) -> DerivedTable:
         rows=tuple(row(threads) for (threads,) in published.disk),
         notes=(
             "Each printed ratio times the rate of its machine is the local disk's rate. All "
-            "five of a row agree on one, within what rounding leaves of them, and it rounds to the printed "
-            "one: the 30 ratios of the disk differ from their raw figures by the rounding alone.",
+            "five of a row agree on one, within what rounding leaves of them, and it rounds to the "
+            "printed one: the 30 ratios of the disk differ from their raw figures by the rounding "
+            "alone.",
         ),
     )
 
