@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as elastic_plan
-from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, showing
+from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, running, showing
 from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure, StudyPlan
 from ullage.experiments.studies.registry import REGISTRY
 from ullage.plan import matrix, schema
@@ -70,13 +70,17 @@ def test_a_changed_digit_is_refused(
 @ALL
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
 def test_its_plans_can_be_run_and_bear_its_name(
-    study: Study, quick: bool, monkeypatch: pytest.MonkeyPatch
+    study: Study, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix, "host_cpus", lambda: 40)  # as there: the widest want 32
     plans = study.plans(quick)
     assert plans
     for plan in plans:
         file = study.folder / plan.file
+        if plan.disks:
+            text = running.with_disks(file.read_text(encoding="utf-8"), [Path("/a"), Path("/b")])
+            file = tmp_path / plan.file
+            file.write_text(text, encoding="utf-8")
         assert plan.name.startswith(f"{study.name}-")
         assert plan.name.endswith("-quick" if quick else "-full")
         assert plan.minutes > 0

@@ -134,10 +134,14 @@ def run(study: Study, views: Views, request: StudyRequest) -> tuple[Runs, ExitCo
 
 def _text(study: Study, plan: StudyPlan, disks: Sequence[Path]) -> bytes:
     """A plan as it is run here: with the disks that it is to compare."""
-    lines = (study.folder / plan.file).read_text(encoding="utf-8").splitlines()
-    if plan.disks:
-        lines = [own for line in lines for own in _for_each_disk(line, disks)]
-    return "".join(f"{line}\n" for line in lines).encode()
+    text = (study.folder / plan.file).read_text(encoding="utf-8")
+    return (with_disks(text, disks) if plan.disks else text).encode()
+
+
+def with_disks(text: str, disks: Sequence[Path]) -> str:
+    """The text of a plan with `disks`, for these."""
+    lines = (own for line in text.splitlines() for own in _for_each_disk(line, disks))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _for_each_disk(line: str, disks: Sequence[Path]) -> list[str]:

@@ -85,7 +85,7 @@ class CmuOverhead(Study):
         tables: list[DerivedTable] = []
         for name, path in runs.items():
             run = measured.opened(path)
-            part = "" if len(runs) == 1 else f"-{name.removeprefix(self.name + '-')}"
+            part = measured.part(self, runs, name)
             tables += _of_run(run, derived.Published(self.published), part)
         return tuple(tables)
 
