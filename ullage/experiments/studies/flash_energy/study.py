@@ -202,7 +202,8 @@ def _deadlocks(run: measured.StudiedRun, key: str, published: CsvRows) -> Derive
         rows=tuple(rows),
         notes=(
             "A transaction that is chosen to end a deadlock is begun anew: with many for each, "
-            "locks are measured, and no disk. Rows of there only where the test is the published one.",
+            "locks are measured, and no disk. Rows of there only where the test is the "
+            "published one.",
         ),
     )
 
