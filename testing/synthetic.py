@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -65,6 +65,7 @@ def make_run(
     correction: Correction = "holm",
     blocks_each: int | None = None,
     between_sd: float = 0.0,
+    network: dict[str, Any] | None = None,
 ) -> Path:
     """Write the run folder `path` and return it.
 
@@ -106,6 +107,7 @@ def make_run(
         repeat={"instances": blocks_each, "iterations": 1},
         design=design,
         correction=correction,
+        network=network,
         resources={"cpus": 1, "memory_bytes": 1073741824},
         blocks={
             "min": least,

@@ -111,6 +111,18 @@ def run_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the newest run of each plan.")
     ] = False,
+    plan: Annotated[
+        list[str] | None,
+        typer.Option("--plan", help="Only this plan; may be given again.", show_default=False),
+    ] = None,
+    disk: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--disk",
+            help="A directory on a disk to compare; once for each, the first is the baseline.",
+            show_default=False,
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
@@ -122,9 +134,10 @@ def run_command(
         raise typer.BadParameter(f"say --quick or --full{', not both' if full else ''}")
     study = get(name)
     views = running.Views(RunProgress, ElasticProgress)
-    of_runs, code = running.run(
-        study, views, quick=quick, resume=resume, runs=runs, as_json=as_json
+    request = running.StudyRequest(
+        quick, resume, runs, as_json, tuple(plan or ()), tuple(map(Path.resolve, disk or ()))
     )
+    of_runs, code = running.run(study, views, request)
     if code == ExitCode.INTERRUPTED:
         raise typer.Exit(code)
     view = showing.recompute(study, of_runs)

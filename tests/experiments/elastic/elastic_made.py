@@ -88,6 +88,8 @@ class SyntheticRun:
     why: str = "cut off"
     """What the failed repetitions say."""
     node: str = "10.0.0.1:80"
+    users_time: dict[str, Any] = field(default_factory=dict)
+    """More of it: patience, arrivals."""
     watts: float | None = None
     """What a meter at the wall says all the time; None: there is none."""
 
@@ -165,7 +167,7 @@ def resolved(plan: SyntheticRun, run: str) -> folder.ElasticResolved:
             sha256="0" * 64,
             made_by="tests",
         ),
-        users_time={"length": plan.length_s * plan.time_scale},
+        users_time={"length_s": plan.length_s * plan.time_scale, **plan.users_time},
         resources={"cpus": 1},
         budgets={},
         settings={

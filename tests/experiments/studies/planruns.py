@@ -28,7 +28,8 @@ def make(
     All figures are 1,000 but for noise of 1 % and `truth`: (environment, workload) → how many times
     worse. The second copy of an environment has the truth of the first.
     """
-    cells = matrix.resolve(*plan.load(study.folder / wanted.file))
+    planned, document = plan.load(study.folder / wanted.file)
+    cells = matrix.resolve(planned, document)
     truths = dict(truth or {})
     environments = []
     for environment in cells.environments:
@@ -40,7 +41,10 @@ def make(
                 provider=environment.provider.name,
                 factors=dict(environment.factors),
                 again_of=environment.again_of,
-                nuisances={"cpus": "1", "instances": str(environment.instances)},
+                nuisances={
+                    "cpus": f"{environment.resources.cpus:g}",
+                    "instances": str(environment.instances),
+                },
             )
         )
         if environment.again_of is not None:
@@ -56,6 +60,7 @@ def make(
         failures=failures,
         raw=False,
         name=wanted.name,
+        network=None if planned.network is None else planned.network.model_dump(),
     )
 
 

@@ -15,13 +15,19 @@ from tests.experiments.studies.planruns import figure, fresh, holds, make, print
 from ullage.cli.live.terminal import ElasticProgress, RunProgress
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.experiments.studies import clockfile, finding, get, running
+from ullage.experiments.clock.ntp.experiment import poll_exponent
+from ullage.experiments.elastic.plan import schema as elastic_plan
+from ullage.experiments.elastic.plan.units import Scaled
+from ullage.experiments.studies import clockfile, clockrun, finding, get, running
 from ullage.experiments.studies.base import StudyPlan
 from ullage.experiments.studies.elastic_clock.study import FULL, QUICK, ElasticClock
 
 STUDY = get("elastic-clock")
 TIME, HOST, MOVIE = QUICK
-TIME_FULL, STREAMS, _, MOVIE_FULL = FULL
+FULL_PLANS = {plan.name.removeprefix("elastic-clock-"): plan for plan in FULL}
+TIME_FULL, STREAMS = FULL_PLANS["time-full"], FULL_PLANS["streams-full"]
+MOVIE_FULL = FULL_PLANS["movie-p120-v400-r100-full"]
+MOVIES = [plan for name, plan in FULL_PLANS.items() if name.startswith("movie-")]
 
 
 # --- runs of our own ----------------------------------------------------------------------------
@@ -49,13 +55,13 @@ def test_the_clock_is_measured_and_kept(tmp_path: Path) -> None:
     text = f"name: {TIME.name}\nmeasure: [cost]\nquick: true\n"
     (tmp_path / TIME.file).write_text(text)
     runs = tmp_path / "runs"
-    folders, code = running.run(
-        OnlyClock(), VIEWS, quick=True, resume=False, runs=runs, as_json=False
-    )
+    request = running.StudyRequest(quick=True, runs=runs)
+    folders, code = running.run(OnlyClock(), VIEWS, request)
     folder = folders[TIME.name]
     assert (code, (folder / "plan.yaml").read_text()) == (0, text)
     written = (folder / clockfile.FILE).read_bytes()
-    again, _ = running.run(OnlyClock(), VIEWS, quick=True, resume=True, runs=runs, as_json=True)
+    request = running.StudyRequest(quick=True, resume=True, runs=runs, as_json=True)
+    again, _ = running.run(OnlyClock(), VIEWS, request)
     assert again == folders == finding.newest([TIME], runs)
     assert (folder / clockfile.FILE).read_bytes() == written, "what is measured stays"
     assert finding.plan_of(folder) == TIME.name
@@ -133,32 +139,120 @@ def test_our_streams_beside_the_published(tmp_path: Path) -> None:
     truth = {("vm[instances=1]", "streams"): 4.0}
     table = fresh(STUDY, (STREAMS, make(tmp_path, STUDY, STREAMS, truth)))["streams-fresh"]
     published = {
-        row.label.partition(",")[0]: cell.value
+        row.label.partition(" (")[0].partition(", streams")[0]: cell.value
         for row, of, cell in table.figures()
-        if of.title == "one instance there" and cell.value is not None
+        if of.title == "there" and cell.value is not None
     }
-    assert published["lxc[instances=1]"] == 1
-    assert published["vm[instances=1]"] == pytest.approx(320 / 242)
-    assert "container" not in published, "no such technique was published"
+    assert published == {
+        **{f"lxc[instances={n}]": 1 for n in (1, 2, 4, 8)},
+        "vm[instances=1]": pytest.approx(320 / 242),
+        "vm[instances=2]": pytest.approx(320 / 282),
+        "vm[instances=4]": 1,
+        "vm[instances=8]": 1,
+    }, "as many instances as there, and no OCI container, which was not measured"
 
 
-def movie(tmp_path: Path, **environments: SyntheticEnvironment) -> Path:
+def test_streams_over_another_link_stand_beside_nothing(tmp_path: Path) -> None:
+    run = make(tmp_path, STUDY, STREAMS)
+    resolved = json.loads((run / "resolved.json").read_text())
+    resolved.pop("sum", None)
+    assert resolved["network"]["rate"] == 10**9
+    resolved["network"]["rate"] = 10**10
+    (run / "resolved.json").write_text(json.dumps(resolved))
+    table = fresh(STUDY, (STREAMS, run))["streams-fresh"]
+    assert all(cell.value is None for _, of, cell in table.figures() if of.title == "there")
+
+
+def movie(
+    tmp_path: Path, environments: dict[str, SyntheticEnvironment], cell: StudyPlan = MOVIE_FULL
+) -> Path:
+    """A run with the viewers, patience, film and room of a full plan."""
+    plan, _ = elastic_plan.load(STUDY.folder / cell.file)
     return elastic_made.make(
-        tmp_path, SyntheticRun(name=MOVIE_FULL.name, environments=environments, baseline="lxc")
+        tmp_path,
+        SyntheticRun(
+            name=cell.name,
+            environments=environments,
+            baseline="lxc",
+            room=plan.room,
+            length_s=plan.video.length / plan.time_scale,
+            time_scale=plan.time_scale,
+            users_time=Scaled(plan).users_time(()),
+        ),
     )
+
+
+def test_all_ten_published_cells_are_asked_again() -> None:
+    """Viewers, patience, room, and how long an allocation took; OpenStack's 30 s on top of it."""
+    asked: set[tuple[str, ...]] = set()
+    times = {(row["platform"], row["hypervisor"]): row for row in
+             STUDY.published("elastic2015_allocation")}  # fmt: skip
+    for movie_plan in MOVIES:
+        plan, _ = elastic_plan.load(STUDY.folder / movie_plan.file)
+        assert (plan.repetitions, plan.video.length, plan.video.bitrate) == (10, 1800, 2_698_000)
+        for key, environment in plan.environments.items():
+            if not key.startswith("lxc-as-"):
+                continue
+            platform, hypervisor = key.removeprefix("lxc-as-").split("-")
+            time, own = times[platform, hypervisor], environment.allocation_time
+            more = 30 if platform == "openstack" else 0
+            assert own is not None
+            assert own.mean == pytest.approx(float(time["mean_s"]) + more)
+            assert own.deviation == pytest.approx(float(time["stddev_s"]))
+            assert plan.arrivals.rate is not None
+            asked.add((platform, hypervisor, f"{plan.patience:g}", str(plan.arrivals.viewers),
+                       f"{1 / plan.arrivals.rate:g}", str(plan.room)))  # fmt: skip
+    names = ("platform", "hypervisor", "patience_s", "clients", "interarrival_s", "clients_per_vm")
+    published = STUDY.published("elastic2015_blocking")
+    assert len(published) == 10
+    assert asked == {tuple(row[name] for name in names) for row in published}
+
+
+def test_each_cell_stands_beside_its_own_and_no_other(tmp_path: Path) -> None:
+    keys = [f"lxc-as-{platform}-{hypervisor}" for platform in ("openstack", "opennebula")
+            for hypervisor in ("kvm", "xen")]  # fmt: skip
+    beside: list[str] = []
+    for cell in MOVIES:
+        nodes = {key: SyntheticEnvironment() for key in ("lxc", *keys)}
+        table = fresh(STUDY, (cell, movie(tmp_path, nodes, cell)))["movie-fresh"]
+        beside += [str(figure.value) for _, of, figure in table.figures()
+                   if of.title == "PcBl there" and figure.value is not None]  # fmt: skip
+    printed = [str(float(row["blocked_pct"])) for row in STUDY.published("elastic2015_blocking")]
+    assert sorted(beside) == sorted(printed)
+
+
+def test_other_viewers_stand_beside_nothing(tmp_path: Path) -> None:
+    other = elastic_made.make(
+        tmp_path,
+        SyntheticRun(
+            name=MOVIE_FULL.name,
+            environments={"lxc": SyntheticEnvironment(),
+                          "lxc-as-openstack-kvm": SyntheticEnvironment()},
+        ),
+    )  # fmt: skip
+    table = fresh(STUDY, (MOVIE_FULL, other))["movie-fresh"]
+    assert all(c.value is None for _, of, c in table.figures() if of.title == "PcBl there")
+
+
+def test_a_daemon_s_corrections_stand_beside_no_client_s(tmp_path: Path) -> None:
+    """And 600 s can be reached: chrony polls there at least twenty times."""
+    plan = clockrun.load(STUDY.folder / FULL_PLANS["ntp-full"].file)
+    assert plan.intervals == (600.0,)
+    assert plan.observe_s / 2 ** poll_exponent(600.0) > 20
+    assert set(clockrun.load(STUDY.folder / TIME_FULL.file).intervals) == {0.0, 10.0}
 
 
 def test_our_movie(tmp_path: Path) -> None:
     path = movie(
         tmp_path,
-        **{
+        {
             "lxc": SyntheticEnvironment(tar_s=0.2),
-            "openstack-kvm": SyntheticEnvironment(tar_s=1.5),
+            "lxc-as-openstack-kvm": SyntheticEnvironment(tar_s=1.5),
         },
     )
     tables = fresh(STUDY, (MOVIE_FULL, path))
     table = tables["movie-fresh"]
-    slow = next(row.label for row in table.rows if "openstack-kvm" in row.label)
+    slow = next(row.label for row in table.rows if "lxc-as-openstack-kvm" in row.label)
     quick = next(row.label for row in table.rows if row.label != slow)
     assert holds(figure(table, slow, "TaR"), 1.5)
     assert figure(table, slow, "PcBl there").value == 8.30

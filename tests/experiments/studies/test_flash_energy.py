@@ -19,9 +19,11 @@ from testing.synthetic import make_run
 from tests.analysis.energykit import metered
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
-from ullage.experiments.studies import get, measured, page, showing
+from ullage.experiments.studies import get, measured, page, running, showing
 from ullage.experiments.studies.base import DerivedTable, StudyFigure
 from ullage.experiments.studies.flash_energy import derived
+from ullage.host.storage import HostDisk
+from ullage.plan import matrix, schema
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord, Metric, WorkloadRecord
 
@@ -187,19 +189,37 @@ def test_the_methods_against_the_hard_disk() -> None:
     ]  # fmt: skip
 
 
-def environment(key: str) -> EnvironmentRecord:
-    return EnvironmentRecord(key=key, label=f"VM, {key}", provider="qemu")
+def environment(
+    key: str, turning: str = "", disk_format: str = "qcow2", provider: str = "qemu"
+) -> EnvironmentRecord:
+    """turning: `rotational`, as the run saw the disk."""
+    disk = HostDisk("8:1", "ext4", "/dev/sdb1", {"rotational": True, "not": False}.get(turning))
+    return EnvironmentRecord(
+        key=key,
+        label=f"VM, {key}",
+        provider=provider,
+        options={"disk": {"format": disk_format}},
+        treatments={"data on": f"/mnt/{key}: {disk}"} if turning else {},
+    )
 
 
-def workload(key: str, kind: str, *metrics: tuple[str, str, bool]) -> WorkloadRecord:
+def workload(
+    key: str, kind: str, *metrics: tuple[str, str, bool], **parameters: object
+) -> WorkloadRecord:
     return WorkloadRecord(
         key=key,
         workload=kind,
         resource="disk",
         title=key,
-        parameters={},
+        parameters=parameters,
         metrics=tuple(
-            Metric(name=n, unit=unit, better="higher", description=n, primary=primary)
+            Metric(
+                name=n,
+                unit=unit,
+                better="lower" if n == "deadlocks" else "higher",
+                description=n,
+                primary=primary,
+            )
             for n, unit, primary in metrics
         ),
         duration_s=1.0,
@@ -225,31 +245,134 @@ def run(tmp_path: Path) -> Path:
     )
 
 
-def test_our_own_stands_beside_the_published(run: Path) -> None:
-    (table,) = STUDY.fresh({"flash-energy-quick": run})
-    with_labels = {row.label: row.cells for row in table.rows}
-    assert list(with_labels) == [
+THERE = "SSD for hard disk there"
+MPI_IO = {
+    "peer": "each", "file_system": "nfs", "shared_pointers": False, "memory": 1 << 30,
+    "time_s": 200,
+}  # fmt: skip
+OLTP = {
+    "database": "mariadb", "test": "read_write", "client": "host", "servers": "each",
+    "threads": 400, "events": 1000, "tables": 1, "table_size": 10_000, "index_updates": 25,
+    "distinct_ranges": 25, "sum_ranges": 25,
+}  # fmt: skip
+
+
+def disks_run(path: Path, *environments: EnvironmentRecord) -> Path:
+    """A run with the published tests and others; the first environment is the baseline."""
+    first = environments[0]
+    again = first.model_copy(update={"key": f"{first.key}~again", "again_of": first.key})
+    rates = (("b_eff_io", "B/s", True), ("write", "B/s", False))
+    done = (("transactions_per_second", "1/s", True), ("deadlocks", "1", False))
+    return make_run(
+        path / "20260101T000000-flash-energy-disks-full",
+        environments=(first, again, *environments[1:]),
+        workloads=(
+            *(workload(f"mpi-{n}", "b-eff-io", *rates, **MPI_IO, ranks=n) for n in (2, 3, 4)),
+            workload("mpi-local", "b-eff-io", *rates, **MPI_IO | {"file_system": "local"}, ranks=2),
+            workload("mpi-short", "b-eff-io", *rates, **MPI_IO | {"time_s": 1}, ranks=2),
+            workload("database", "oltp", *done, **OLTP),
+            workload("database-8", "oltp", *done, **OLTP | {"threads": 8}),
+        ),
+        noise_sd=0.02,
+        failures=(),
+        raw=False,
+        name="flash-energy-disks-full",
+    )
+
+
+def beside(path: Path) -> dict[str, float]:
+    """Row → the published figure beside it, where there is one."""
+    table, _ = STUDY.fresh({"flash-energy-disks-full": path})
+    rows = [(row.label, cell) for row, of, cell in table.figures() if of.title == THERE]
+    assert rows
+    return {label: round(cell.value, 4) for label, cell in rows if cell.value is not None}
+
+
+def test_two_disks_stand_beside_the_published_two(tmp_path: Path) -> None:
+    """For as many processes as there, over NFS; for 400 threads; the swap the same in both."""
+    run = disks_run(tmp_path, environment("hdd", "rotational"), environment("ssd", "not"))
+    assert beside(run) == {
+        "VM, ssd, mpi-2": round(3.951 / 5.854, 4),
+        "VM, ssd, mpi-2 (write)": round(1.394 / 4.361, 4),
+        "VM, ssd, mpi-3": round(5.057 / 7.030, 4),
+        "VM, ssd, mpi-3 (write)": round(2.442 / 5.847, 4),
+        "VM, ssd, mpi-4": round(4.978 / 6.460, 4),
+        "VM, ssd, mpi-4 (write)": round(2.692 / 4.992, 4),
+        "VM, ssd, database": round(246.6852 / 251.8258, 4),
+        "VM, ssd, database (deadlocks)": round(18319 / 17452, 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (environment("raw", "rotational", "raw"), environment("qcow2", "rotational")),
+        (environment("ssd", "not"), environment("hdd", "rotational")),
+        (environment("hdd", "rotational"), environment("other", "rotational")),
+        (environment("here"), environment("there")),
+        (environment("hdd", "rotational"), environment("ssd", "not", "qcow2", "native")),
+        (
+            environment("hdd", "rotational"),
+            environment("ssd", "not").model_copy(update={"emulated": True}),
+        ),
+    ],
+    ids=["formats", "turned about", "one kind", "not known", "no VM", "emulated"],
+)
+def test_other_disks_stand_beside_nothing(
+    tmp_path: Path, first: EnvironmentRecord, second: EnvironmentRecord
+) -> None:
+    assert beside(disks_run(tmp_path, first, second)) == {}
+
+
+def test_deadlocks_stand_beside_the_throughput(tmp_path: Path) -> None:
+    run = disks_run(tmp_path, environment("hdd", "rotational"), environment("ssd", "not"))
+    _, table = STUDY.fresh({"flash-energy-disks-full": run})
+    assert [row.label for row in table.rows] == [
+        "VM, hdd, database", "VM, ssd, database", "VM, hdd, database-8", "VM, ssd, database-8",
+        *(f"{disks} there" for disks in (*POINTS, "flash, swap on SSD")),
+    ]  # fmt: skip
+    assert [column.title for column in table.columns] == ["transactions", "deadlocks for each"]
+    assert table.value("SSD, swap on SSD there", "deadlocks for each") == pytest.approx(18.319)
+    assert table.value("SSD, swap on SSD there", "transactions") == pytest.approx(4.054, abs=1e-3)
+    assert table.value("VM, ssd, database", "deadlocks for each") is not None
+
+
+def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:
+    """Four VMs; N processes on N VMs; else nothing published could stand beside them."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for plan in (plan for plan in STUDY.plans(quick=False) if plan.disks):
+        text = (STUDY.folder / plan.file).read_text(encoding="utf-8")
+        file = tmp_path / plan.file
+        file.write_text(running.with_disks(text, [Path("/"), Path("/")]))
+        cells = matrix.resolve(*schema.load(file))
+        for case in cells.cases:
+            parameters = case.parameters.model_dump()
+            name = case.workload.name
+            wanted = {"b-eff-io": MPI_IO, "oltp": OLTP}.get(name)
+            if wanted and wanted.items() <= parameters.items():
+                found.setdefault(name, []).append(
+                    (str(parameters.get("ranks", "")), cells.environments[0].instances)
+                )
+            if case.key == "web":
+                assert {"sessions": 4, "calls": 15, "think_s": 10}.items() <= parameters.items()
+    assert found == {"oltp": [("", 4)], "b-eff-io": [("4", 4), ("2", 2), ("3", 3)]}
+
+
+def test_formats_and_caches_stand_beside_nothing(run: Path) -> None:
+    """The quick plan: qcow2 against raw on one disk is no SSD against a hard disk."""
+    tables = STUDY.fresh({"flash-energy-quick": run})
+    table = tables[0]
+    labels = [row.label for row in table.rows]
+    assert labels == [
         f"VM, {disk}, {work}"
         for disk in ("qcow2", "cached")
         for work in ("mpi-io", "mpi-io (write)", "database")
     ]
-    ours, verdict, ssd, flash = with_labels["VM, qcow2, mpi-io (write)"]
-    assert (
-        isinstance(ours, StudyFigure)
-        and isinstance(ssd, StudyFigure)
-        and isinstance(flash, StudyFigure)
-    )
-    assert ours.low is not None and ours.high is not None
+    ours, verdict = table.rows[1].cells[:2]
+    assert isinstance(ours, StudyFigure) and ours.low is not None and ours.high is not None
     assert ours.low < 1.5 < ours.high
     assert verdict == "no verdict", "it is no primary metric"
-    assert ssd.value == pytest.approx(1.497 / 4.361)
-    assert flash.value == pytest.approx(1.497 / 4.099)
-    database = with_labels["VM, qcow2, database"][2]
-    assert isinstance(database, StudyFigure)
-    assert database.value == pytest.approx(246.6852 / 263.8062)
-    single = with_labels["VM, qcow2, mpi-io"]
-    assert single[1] == "worse"
-    assert isinstance(single[2], StudyFigure) and single[2].value == pytest.approx(4.057 / 5.854)
+    assert all(cell.value is None for _, of, cell in table.figures() if "there" in of.title)
 
 
 def test_the_page_draws_the_energies_as_the_report_does(run: Path, tmp_path: Path) -> None:
@@ -344,6 +467,14 @@ def test_energy_is_shown_by_how_it_is_known(run: Path) -> None:
              zip(row.cells, table.columns, strict=True)]  # fmt: skip
     per_row = len(table.columns)
     assert words[0] == "estimated at the wall"
-    assert words[1:3] == ["300.0 (295.0 to 305.0)", "50.0 (45.0 to 55.0)"]
-    assert words[3:6] == ["–", "–", "no verdict"], "no idle power; the baseline itself"
-    assert words[per_row + 4] == "1.50 (1.30 to 1.70)", "with the meter's own uncertainty"
+    assert words[1:4] == ["300.0 (295.0 to 305.0)", "0.3000 (-4.7000 to 5.3000)",
+                          "50.0 (45.0 to 55.0)"]  # fmt: skip
+    assert words[4:7] == ["–", "–", "no verdict"], "no idle power; the baseline itself"
+    assert words[per_row + 5 :] == ["–", "no verdict"], "an estimate says nothing about disks"
+    assert "a meter can" in " ".join(showing.notes(table))
+    measured_at_the_wall = tuple(e.model_copy(update={"method": "measured"}) for e in energies)
+    analysis = plain.analysis.model_copy(update={"energy": measured_at_the_wall})
+    table = measured.energies(replace(plain, analysis=analysis), "energy", "Energy")
+    assert table is not None
+    times = table.rows[1].cells[5]
+    assert showing.text(times, table.columns[5]) == "1.50 (1.30 to 1.70)", "with its uncertainty"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as elastic_plan
-from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, showing
+from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, running, showing
 from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure, StudyPlan
 from ullage.experiments.studies.registry import REGISTRY
 from ullage.plan import matrix, schema
@@ -50,12 +51,36 @@ def test_its_published_figures_are_those_that_were_transcribed(study: Study) -> 
 
 
 @ALL
+def test_a_changed_digit_is_refused(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every published file; and no file is without its checksum."""
+    folder = shutil.copytree(study.folder, tmp_path / study.folder.name)
+    monkeypatch.setattr(type(study), "folder", folder)
+    for file in sorted((folder / base.PUBLISHED).glob("*.csv")):
+        assert study.published(file.stem)
+        text = file.read_text(encoding="utf-8")
+        digit = next(i for i in reversed(range(len(text))) if text[i].isdigit())
+        file.write_text(text[:digit] + str(9 - int(text[digit])) + text[digit + 1 :], "utf-8")
+        with pytest.raises(UllageError) as raised:
+            study.published(file.stem)
+        assert raised.value.kind is errors.STUDY_CHANGED
+
+
+@ALL
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
-def test_its_plans_can_be_run_and_bear_its_name(study: Study, quick: bool) -> None:
+def test_its_plans_can_be_run_and_bear_its_name(
+    study: Study, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "host_cpus", lambda: 40)  # as there: the widest want 32
     plans = study.plans(quick)
     assert plans
     for plan in plans:
         file = study.folder / plan.file
+        if plan.disks:
+            text = running.with_disks(file.read_text(encoding="utf-8"), [Path("/a"), Path("/b")])
+            file = tmp_path / plan.file
+            file.write_text(text, encoding="utf-8")
         assert plan.name.startswith(f"{study.name}-")
         assert plan.name.endswith("-quick" if quick else "-full")
         assert plan.minutes > 0

@@ -11,7 +11,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,6 +24,7 @@ from tests.support import commandkit
 from tests.support.commandkit import CHECKOUT, Done, Ullage
 from ullage.common import errors
 from ullage.experiments.studies import STUDIES
+from ullage.experiments.studies.base import StudyPlan
 from ullage.runs.reader import RunFolder
 
 DEADLINE_S = 120
@@ -48,7 +51,7 @@ def test_list_says_what_each_asks_and_needs(ullage: Ullage) -> None:
     for study in STUDIES:
         assert study.name in done.stdout
         assert study.question in done.stdout
-    assert "5 min" in done.stdout
+    assert "9 min" in done.stdout
     assert "needs root; the image" in done.stdout
 
 
@@ -71,10 +74,10 @@ def test_show_recomputes_and_marks_what_disagrees(ullage: Ullage) -> None:
 
 
 def test_show_says_when_nothing_is_known_as_printed(ullage: Ullage) -> None:
-    done = ullage("show", "cmu-overhead")
+    done = ullage("show", "network-pipeline")
     assert done.code == 0
     assert "None of them is known as printed" in done.stdout
-    assert "0.0771" in done.stdout
+    assert "17.22" in done.stdout
 
 
 def test_show_in_json(ullage: Ullage) -> None:
@@ -267,7 +270,8 @@ def test_a_study_runs_all_its_plans(tmp_path: Path, agent_binary: Path) -> None:
     assert (first / "report.html").is_file()
     assert (second / "report.html").is_file()
     assert len(shown_json["fresh"]) == 2
-    assert "toy: plan toy-b-quick (2 of 2), about 0.1 minutes" in done.stderr
+    assert done.stderr.startswith("toy, quick: 2 plans, about 12 s on two quiet CPUs\n")
+    assert "toy: plan toy-b-quick (2 of 2), about 6 s" in done.stderr
     assert {RunFolder.open(path).finished.reason for path in (first, second)} == {"blocks"}  # type: ignore[union-attr]
 
 
@@ -285,8 +289,9 @@ def test_cells_without_figures_are_told_by_the_exit_code(
 def test_no_plan_starts_when_one_of_them_cannot_run_here(tmp_path: Path) -> None:
     toy = toystudy.write(tmp_path / "toy", cpus=1000)
     done = finished("run", "toy", "--quick", cwd=tmp_path, toy=toy)
-    assert done.code == errors.HOST_TOO_SMALL.exit_code
-    assert errors.HOST_TOO_SMALL.code in done.stderr
+    assert done.code == errors.STUDY_TOO_LARGE.exit_code
+    assert "1 of 2 plans of toy do not fit this host; toy-b-quick: the plan asks" in done.stderr
+    assert "hint: `ullage study run toy --quick --plan toy-a-quick` runs those" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
@@ -304,6 +309,64 @@ def test_what_was_killed_before_it_said_what_it_is_goes_on(
     assert done.code == 0, done.stderr
     assert len(list((tmp_path / "runs").glob("*-toy-a-quick"))) == 1, "nothing was begun anew"
     assert RunFolder.open(folder).finished is not None
+
+
+def test_a_plan_whose_files_find_no_room_is_refused_before_it_starts(
+    toy: Ullage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = StudyPlan(name="toy-a-full", file="a-full.yaml", minutes=1, disk_gib=1e6)
+    monkeypatch.setattr(toystudy.Toy, "plans", lambda _, quick: (plan,))
+    done = toy("run", "toy", "--full")
+    assert done.code == 2
+    assert errors.HOST_TOO_SMALL.code in done.stderr
+    assert "asks for 1e+06 GiB of disk for the files of toy-a-full" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "words"),
+    [
+        (["--quick", "--plan", "toy-a-quik"], errors.STUDY_UNKNOWN_PLAN, "toy-a-quick?"),
+        (["--quick", "--disk", "/tmp"], errors.STUDY_NO_DISKS, "leave out `--disk`"),
+        (["--full", "--plan", "toy-disks-full"], errors.STUDY_WANTS_DISKS, "--disk /mnt/hdd"),
+        (
+            ["--full", "--plan", "toy-disks-full", "--disk", ".", "--disk", "runs"],
+            errors.DISK_SHARED,
+            "",
+        ),
+    ],
+)
+def test_plans_and_disks_that_cannot_be(
+    toy: Ullage, tmp_path: Path, argv: list[str], kind: errors.ErrorKind, words: str
+) -> None:
+    (tmp_path / "runs").mkdir()
+    done = toy("run", "toy", *argv)
+    assert done.code == 2
+    assert kind.code in done.stderr
+    assert words in done.stderr
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.fixture
+def memory_disk() -> Iterator[Path]:
+    """A directory in memory: another disk than that of the tests' own."""
+    with TemporaryDirectory(dir="/dev/shm", prefix="ullage-test-") as place:
+        yield Path(place)
+
+
+def test_two_disks_in_one_run(tmp_path: Path, memory_disk: Path, agent_binary: Path) -> None:
+    """Interleaved and compared: both in one folder, the first is the baseline."""
+    toy = toystudy.write(tmp_path / "toy")
+    only = ("--plan", "toy-disks-full", "--disk", str(tmp_path), "--disk", str(memory_disk))
+    done = finished("run", "toy", "--full", *only, cwd=tmp_path, toy=toy)
+    assert done.code == 0, done.stderr
+    assert "toy, full: 1 plan, about 1 h 30 min on two quiet CPUs" in done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    resolved = RunFolder.open(folder).resolved
+    assert resolved.baseline == "disk-1"
+    places = {e.key: e.treatments["data on"] for e in resolved.environments if e.again_of is None}
+    assert places["disk-1"].startswith(f"{tmp_path}: ")
+    assert places["disk-2"].startswith(f"{memory_disk}: tmpfs on ")
 
 
 def test_interrupted_and_resumed(tmp_path: Path, agent_binary: Path) -> None:

@@ -35,6 +35,18 @@ workloads:
 blocks: {{min: 2, max: 2}}
 """
 
+DISKS: Final = """\
+name: toy-disks-full
+baseline: disk-1
+image: host
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  disk-NUMBER: {provider: native, disk: {path: PATH}}
+workloads:
+  - {name: command, argv: ['true']}
+blocks: {min: 2, max: 2}
+"""
+
 TABLE: Final = DerivedTable(
     key="printed",
     caption="What was printed",
@@ -65,7 +77,10 @@ class Toy(Study):
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
         """Two short ones, or a single one."""
         if not quick:
-            return (StudyPlan(name="toy-a-full", file="a-full.yaml", minutes=120),)
+            return (
+                StudyPlan(name="toy-a-full", file="a-full.yaml", minutes=120),
+                StudyPlan(name="toy-disks-full", file="disks-full.yaml", minutes=90, disks=True),
+            )
         return (
             StudyPlan(name="toy-a-quick", file="a-quick.yaml", minutes=0.1),
             StudyPlan(name="toy-b-quick", file="b-quick.yaml", minutes=0.1),
@@ -96,6 +111,7 @@ def write(folder: Path, *, second: str = "'true'", cpus: int = 1) -> Path:
     ):
         text = PLAN.format(name=name, argv=argv, cpus=needs)
         (folder / f"{name.removeprefix('toy-')}.yaml").write_text(text)
+    (folder / "disks-full.yaml").write_text(DISKS)
     return folder
 
 

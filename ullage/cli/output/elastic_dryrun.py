@@ -165,12 +165,20 @@ def _treatments(environments: Sequence[NodeEnvironment]) -> dict[str, dict[str, 
                 environment.provider.options.model_dump(mode="json", exclude_defaults=True)
             ),
             "boot_delay": format_seconds(environment.boot_delay),
+            "allocation_time": _allocation(environment),
             "policy": _plain(environment.policy.model_dump(mode="json")),
             "nodes": _plain(nodes),
         }
         for name, how in settings.items():
             treatments.setdefault(name, {})[environment.key] = how
     return {name: of for name, of in treatments.items() if len(set(of.values())) > 1}
+
+
+def _allocation(environment: NodeEnvironment) -> str:
+    own = environment.allocation_time
+    if own is None:
+        return "as long as it takes"
+    return f"{format_seconds(own.mean)} ± {format_seconds(own.deviation)}"
 
 
 def _plain(values: Mapping[str, Any]) -> str:
@@ -188,8 +196,8 @@ def _time(
     name, means_s = _earlier(plan, runs)
     repetition_s = {
         environment.key: means_s.get(
-            (environment.key, scaled.boot_delay_s(environment)),
-            watched_s + scaled.boot_delay_s(environment),
+            (environment.key, scaled.held_s(environment)),
+            watched_s + scaled.held_s(environment),
         )
         for environment in environments
     }
@@ -220,7 +228,10 @@ def _earlier(plan: ElasticPlan, runs: Path) -> tuple[str | None, dict[tuple[str,
             if isinstance(event, RepetitionDone) and event.status == "ok":
                 seconds_by_key.setdefault(event.environment, []).append(event.seconds)
         if seconds_by_key:
-            held_s = {key: setting.boot_delay_s for key, setting in resolved.settings.items()}
+            held_s = {
+                key: own.boot_delay_s if own.allocation is None else own.allocation.mean_s
+                for key, own in resolved.settings.items()
+            }
             return folder.name, {
                 (key, held_s.get(key, 0.0)): fmean(seconds)
                 for key, seconds in seconds_by_key.items()
@@ -287,6 +298,8 @@ def _environment(plan: ElasticPlan, environment: NodeEnvironment) -> str:
     ]
     if environment.boot_delay:
         parts.append(f"held back for {format_seconds(environment.boot_delay)}")
+    if environment.allocation_time is not None:
+        parts.append(f"held back until it took {_allocation(environment)} from its request")
     return ", ".join(parts)
 
 
@@ -325,6 +338,7 @@ def as_dict(outlook: TimeForecast) -> dict[str, Any]:
                 "provider": environment.provider.name,
                 "resources": environment.resources.model_dump(mode="json"),
                 "boot_delay_s": Scaled(plan).boot_delay_s(environment),
+                "allocation_s": Scaled(plan).allocation_s(environment),
                 "machine": Scaled(plan).machine(environment),
                 "policy": environment.policy.model_dump(mode="json"),
             }

@@ -159,6 +159,32 @@ STUDY_OTHER_RUN: Final = ErrorKind(
     "`ullage study run {study}` makes the runs of this study; those of its quick and of its full "
     "form, and two of one plan, are shown apart",
 )
+STUDY_UNKNOWN_PLAN: Final = ErrorKind(
+    "study-unknown-plan",
+    "the study has no plan {found} in this form",
+    "{suggestion}; `ullage study list --json` has all",
+)
+STUDY_TOO_LARGE: Final = ErrorKind(
+    "study-too-large",
+    "{count} of {study} do not fit this host; {first}: {reason}",
+    "{suggestion}",
+)
+STUDY_NO_DISKS: Final = ErrorKind(
+    "study-no-disks",
+    "no plan of {study} that is to run compares disks of the user's choice",
+    "leave out `--disk`; flash-energy has such plans",
+)
+STUDY_WANTS_DISKS: Final = ErrorKind(
+    "study-wants-disks",
+    "the plan compares disks of {study}, and none is named",
+    "`--disk DIRECTORY`, once for each disk: `--disk /mnt/hdd --disk /mnt/ssd`",
+)
+STUDY_CHANGED: Final = ErrorKind(
+    "study-changed",
+    "{path} is not as it was transcribed: its SHA-256 is not the one in {sums}",
+    "install ullage anew, or `git checkout {path}`; a figure that was corrected on purpose wants "
+    "its new checksum there",
+)
 
 
 CLOCK_NOT_BUILT: Final = ErrorKind(

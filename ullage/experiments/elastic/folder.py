@@ -78,11 +78,20 @@ class Video(Record):
     """`ffmpeg 5.1.9 …`, or what made the bytes."""
 
 
+class Allocated(Record):
+    """What nodes are made to take from their request, in real seconds; drawn for each."""
+
+    mean_s: Seconds
+    deviation_s: Seconds
+
+
 class Setting(Record):
     """What an environment has for itself."""
 
     boot_delay_s: Seconds
     """Real seconds that every node was held back after it was there: injected, not measured."""
+    allocation: Allocated | None = None
+    """Nodes were held back until they took so long from their request."""
     machine: dict[str, Any]
     """`config` of the decisions, as the front was given it: room, bounds of nodes, allocation."""
     policy: dict[str, Any]

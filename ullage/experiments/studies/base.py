@@ -7,6 +7,7 @@ which the folder's `__init__.py` names. This is the analysis side: nothing here 
 from __future__ import annotations
 
 import csv
+import hashlib
 import inspect
 import math
 from abc import ABC, abstractmethod
@@ -14,10 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
+from ullage.common.errors import STUDY_CHANGED, UllageError
 from ullage.runs.records import Record
 
 README: Final = "README.md"
 PUBLISHED: Final = "published"
+SUMS: Final = "SHA256SUMS"
+"""Beside the published files, as `sha256sum` writes it."""
 _TIE: Final = 1e-9
 """A half stays a half, though binary fractions miss it."""
 
@@ -101,6 +105,10 @@ class StudyPlan(Record):
     """`quick.yaml`"""
     minutes: float
     """That it takes on a quiet 2-core machine, the image apart."""
+    disk_gib: float = 0
+    """That its files take of ullage's data directory, all environments together."""
+    disks: bool = False
+    """It compares disks that the user names; without them it is left out."""
     elastic: bool = False
     """It is for `ullage elastic run`."""
     clock: bool = False
@@ -155,10 +163,14 @@ class Study(ABC):
         return (self.folder / README).read_text(encoding="utf-8")
 
     def published(self, name: str) -> CsvRows:
-        """The rows of `published/NAME.csv`, as they were transcribed."""
+        """The rows of `published/NAME.csv`, as they were transcribed. STUDY_CHANGED."""
         file = self.folder / PUBLISHED / f"{name}.csv"
-        with file.open(encoding="utf-8", newline="") as rows:
-            return list(csv.DictReader(rows))
+        content = file.read_bytes()
+        checksum = hashlib.sha256(content).hexdigest()
+        sums = file.with_name(SUMS)
+        if f"{checksum}  {file.name}" not in sums.read_text(encoding="ascii").splitlines():
+            raise UllageError(STUDY_CHANGED, path=file, sums=SUMS)
+        return list(csv.DictReader(content.decode().splitlines()))
 
 
 def number(printed: str) -> float:

@@ -40,6 +40,13 @@ class ClockPlan(Fields):
     intervals: Annotated[tuple[PollingInterval, ...], Field(min_length=1)] = Field(
         (0.0,), description="of `ntp`: polling intervals in seconds"
     )
+    observe_s: float = Field(
+        150.0,
+        ge=20,
+        le=14_400,
+        allow_inf_nan=False,
+        description="of `ntp`: seconds at each of them",
+    )
 
 
 def load(file: Path) -> ClockPlan:
@@ -68,7 +75,9 @@ def run(folder: Path) -> None:
             scaling=scaling.measure(bar, quick=plan.quick, processes=None)
             if "scaling" in plan.measure
             else None,
-            ntp=report.measure(bar, NtpOptions(intervals_s=plan.intervals))
+            ntp=report.measure(
+                bar, NtpOptions(intervals_s=plan.intervals, observe_s=plan.observe_s)
+            )
             if "ntp" in plan.measure
             else None,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ullage.analysis import overhead
 from ullage.analysis.comparison import words
-from ullage.analysis.comparison.energy_model import EnergyFigure
+from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute
 from ullage.analysis.comparison.model import Analysis, Comparison
 from ullage.analysis.comparison.rounding import share
@@ -20,6 +20,7 @@ from ullage.experiments.studies.base import (
     DerivedCell,
     DerivedRow,
     DerivedTable,
+    Study,
     StudyFigure,
 )
 from ullage.runs.reader import RunFolder, stamp
@@ -91,6 +92,11 @@ def name(comparison: Comparison) -> str:
     return words.name(label, emulated=comparison.emulated, unequal=comparison.unequal)
 
 
+def part(study: Study, runs: Mapping[str, Path], plan: str) -> str:
+    """What the keys of a run's tables hold where a study has several runs: `-disks-quick`."""
+    return "" if len(runs) == 1 else f"-{plan.removeprefix(study.name + '-')}"
+
+
 RATIO: Final = Column(title="ratio", decimals=3)
 VERDICT: Final = Column(title="verdict")
 
@@ -139,23 +145,11 @@ def energies(run: StudiedRun, key: str, caption: str) -> DerivedTable | None:
     """Energy and power of each cell, by how and of what they were told; None without a meter."""
     if not run.analysis.energy:
         return None
-    rows = tuple(
-        DerivedRow(
-            label=f"{energy.environment_label}, {energy.workload_title}",
-            cells=(
-                energy_words.source(energy.method, energy.scope),
-                _absolute(energy.energy),
-                _absolute(energy.mean_power),
-                _absolute(energy.above_idle),
-                _times(energy.per_unit or energy.energy),
-                str((energy.per_unit or energy.energy).verdict or "no verdict"),
-            ),
-        )
-        for energy in run.analysis.energy
-    )
+    rows = tuple(_energy_row(energy) for energy in run.analysis.energy)
     columns = (
         Column(title="how it is known"),
         Column(title="a trial", unit="J", decimals=1),
+        Column(title="a unit of work", unit="J", decimals=4),
         Column(title="mean power", unit="W", decimals=1),
         Column(title="above idle", unit="J", decimals=1),
         Column(title="for the work, times the baseline", decimals=3),
@@ -167,9 +161,33 @@ def energies(run: StudiedRun, key: str, caption: str) -> DerivedTable | None:
     )
 
 
-def _absolute(figure: EnergyFigure | None) -> StudyFigure:
+def _energy_row(energy: Energy) -> DerivedRow:
+    """An estimate from CPU time says what it says, and compares nobody."""
+    of_work = energy.per_unit or energy.energy
+    estimated = energy.method == "estimated"
+    return DerivedRow(
+        label=f"{energy.environment_label}, {energy.workload_title}",
+        cells=(
+            energy_words.source(energy.method, energy.scope),
+            _absolute(energy.energy, ""),
+            _absolute(energy.per_unit, "the work of a trial is no number of units"),
+            _absolute(energy.mean_power, ""),
+            _absolute(energy.above_idle, "no idle power was measured"),
+            StudyFigure(value=None, why=_ESTIMATED) if estimated else _times(of_work),
+            "no verdict" if estimated else str(of_work.verdict or "no verdict"),
+        ),
+    )
+
+
+_ESTIMATED: Final = (
+    "an estimate knows the CPUs' time alone, so that it cannot say which of two takes less energy: "
+    "a meter can"
+)
+
+
+def _absolute(figure: EnergyFigure | None, missing: str) -> StudyFigure:
     if figure is None:
-        return StudyFigure(value=None, why="no idle power was measured")
+        return StudyFigure(value=None, why=missing)
     return StudyFigure(value=figure.values.median, low=figure.low, high=figure.high)
 
 

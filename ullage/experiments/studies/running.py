@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shlex
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 from ullage.common.console import escape, stderr
-from ullage.common.errors import STUDY_NOT_BEGUN, ExitCode, UllageError
+from ullage.common.errors import (
+    HOST_TOO_SMALL,
+    STUDY_NO_DISKS,
+    STUDY_NOT_BEGUN,
+    STUDY_TOO_LARGE,
+    STUDY_UNKNOWN_PLAN,
+    STUDY_WANTS_DISKS,
+    ExitCode,
+    UllageError,
+)
 from ullage.common.files import put
+from ullage.common.quantities import format_seconds, many
+from ullage.common.text import nearest
 from ullage.engine.progress import Progress
+from ullage.experiments import preflight
 from ullage.experiments import run as ordinary
 from ullage.experiments.elastic.run import run as elastic
 from ullage.experiments.studies import clockrun, finding
 from ullage.experiments.studies.base import Study, StudyPlan
 from ullage.experiments.studies.finding import Runs
+from ullage.host.paths import data_root
 from ullage.plan import matrix, schema
 from ullage.plan.instances import Needs
 from ullage.runs import RUNS, writer
 from ullage.runs.records import PLAN
+
+DISK_NUMBER: Final = "NUMBER"
+DISK_PATH: Final = "PATH"
+"""In a plan with `disks`: a line with both stands once for each of them, counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -34,58 +55,179 @@ class Views:
     elastic: Callable[[int], AbstractContextManager[elastic.ElasticRunProgress]]
 
 
-def run(
-    study: Study, views: Views, *, quick: bool, resume: bool, runs: Path, as_json: bool
-) -> tuple[Runs, ExitCode]:
+@dataclass(frozen=True)
+class StudyRequest:
+    """What `ullage study run` was asked."""
+
+    quick: bool
+    resume: bool = False
+    runs: Path = RUNS
+    as_json: bool = False
+    only: tuple[str, ...] = ()
+    """Names of the plans to run; empty: all."""
+    disks: tuple[Path, ...] = ()
+    """Directories, one on each disk that plans with `disks` compare."""
+
+    def plans(self, study: Study) -> tuple[StudyPlan, ...]:
+        """Those to run, in their order. STUDY_UNKNOWN_PLAN."""
+        plans = study.plans(self.quick)
+        names = [plan.name for plan in plans]
+        for name in self.only:
+            if name not in names:
+                suggestion = nearest(name, names)
+                raise UllageError(STUDY_UNKNOWN_PLAN, found=repr(name), suggestion=suggestion)
+        chosen = tuple(plan for plan in plans if not self.only or plan.name in self.only)
+        if self.disks and not any(plan.disks for plan in chosen):
+            raise UllageError(STUDY_NO_DISKS, study=study.name)
+        if any(plan.disks and plan.name in self.only for plan in chosen) and not self.disks:
+            raise UllageError(STUDY_WANTS_DISKS, study=study.name)
+        return tuple(plan for plan in chosen if self.disks or not plan.disks)
+
+    def command(self, study: Study, only: Sequence[str] = ()) -> list[str]:
+        """As it is typed; `only`: with these plans in place of its own."""
+        command = ["ullage", "study", "run", study.name, "--quick" if self.quick else "--full"]
+        for name in only or self.only:
+            command += ["--plan", name]
+        for disk in self.disks:
+            command += ["--disk", str(disk)]
+        command += ["--runs", str(self.runs)] if self.runs != RUNS else []
+        return [*command, *(["--json"] if self.as_json else [])]
+
+
+def run(study: Study, views: Views, request: StudyRequest) -> tuple[Runs, ExitCode]:
     """Run all plans of a form; the folders, and SOME_CELLS_FAILED where that was said of one.
 
-    All plans are checked against this host before the first of them starts. With `resume` the
-    newest run of each plan goes on; one that has ended stays as it is; STUDY_NOT_BEGUN without any.
-    Ctrl-C ends the whole, as it ends a run: INTERRUPTED. Nothing but a run's JSON would stand on
-    standard output with `as_json`, so what runs say goes to standard error then.
+    All plans are checked against this host before the first of them starts: STUDY_TOO_LARGE says
+    which of them it can hold. With `resume` the newest run of each plan goes on; one that has ended
+    stays as it is; STUDY_NOT_BEGUN without any. Ctrl-C ends the whole, as it ends a run:
+    INTERRUPTED. Nothing but a run's JSON would stand on standard output with `as_json`, so what
+    runs say goes to standard error then.
     """
-    plans = study.plans(quick)
-    command = ["ullage", "study", "run", study.name, "--quick" if quick else "--full"]
-    command += ["--runs", str(runs)] if runs != RUNS else []
-    command += ["--json"] if as_json else []
-    earlier = finding.begun(study, plans, runs) if resume else {}
-    if resume and not earlier:
+    plans = request.plans(study)
+    command = request.command(study)
+    earlier = finding.begun(study, plans, request.runs) if request.resume else {}
+    if request.resume and not earlier:
         allowed = ", ".join(plan.name for plan in plans)
         again = shlex.join(command)
-        raise UllageError(STUDY_NOT_BEGUN, allowed=allowed, runs=runs, command=again)
-    for plan in plans:
-        _check(study.folder / plan.file, plan)
+        raise UllageError(STUDY_NOT_BEGUN, allowed=allowed, runs=request.runs, command=again)
+    texts = {plan.name: _text(study, plan, request.disks) for plan in plans}
+    _check(study, request, plans, texts)
+    _say_length(study, request, plans)
     folders: dict[str, Path] = {}
     code = ExitCode.DONE
-    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+    quiet = request.as_json
+    with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
         for number, plan in enumerate(plans, 1):
             _say(study, plan, number, plans)
-            folder = earlier.get(plan.name) or _begun(study, plan, runs)
+            folder = earlier.get(plan.name) or _begun(plan, request.runs, texts[plan.name])
             folders[plan.name] = folder
             try:
                 code = max(code, _run_one(plan, folder, views))
             except KeyboardInterrupt:
                 code = ExitCode.INTERRUPTED
             if code == ExitCode.INTERRUPTED:
-                _say_how_to_go_on(command, resumes=bool(finding.begun(study, plans, runs)))
+                begun = finding.begun(study, plans, request.runs)
+                _say_how_to_go_on(command, resumes=bool(begun))
                 break
     return folders, code
 
 
-def _check(file: Path, plan: StudyPlan) -> None:
+def _text(study: Study, plan: StudyPlan, disks: Sequence[Path]) -> bytes:
+    """A plan as it is run here: with the disks that it is to compare."""
+    text = (study.folder / plan.file).read_text(encoding="utf-8")
+    return (with_disks(text, disks) if plan.disks else text).encode()
+
+
+def with_disks(text: str, disks: Sequence[Path]) -> str:
+    """The text of a plan with `disks`, for these."""
+    lines = (own for line in text.splitlines() for own in _for_each_disk(line, disks))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _for_each_disk(line: str, disks: Sequence[Path]) -> list[str]:
+    """A line of a plan, as often as there are disks where it is of one."""
+    if DISK_PATH not in line:
+        return [line]
+    return [
+        line.replace(DISK_NUMBER, str(number)).replace(DISK_PATH, json.dumps(str(disk)))
+        for number, disk in enumerate(disks, 1)
+    ]
+
+
+def _check(
+    study: Study,
+    request: StudyRequest,
+    plans: Sequence[StudyPlan],
+    texts: Mapping[str, bytes],
+) -> None:
+    """STUDY_TOO_LARGE, or what the only plan lacks on this host."""
+    lacking: dict[str, UllageError] = {}
+    with TemporaryDirectory(prefix="ullage-study-") as place:
+        for plan in plans:
+            file = Path(place) / plan.file
+            file.write_bytes(texts[plan.name])
+            try:
+                _check_one(file, plan)
+            except UllageError as fault:
+                lacking[plan.name] = fault
+    if not lacking:
+        return
+    first, error = next(iter(lacking.items()))
+    if len(plans) == 1:
+        raise error
+    fitting = [plan.name for plan in plans if plan.name not in lacking]
+    more = shlex.join(request.command(study, fitting)) if fitting else ""
+    raise UllageError(
+        STUDY_TOO_LARGE,
+        count=f"{len(lacking)} of {many(len(plans), 'plan')}",
+        study=study.name,
+        first=first,
+        reason=error.message,
+        suggestion=f"`{more}` runs those that fit; {error.hint}" if more else error.hint,
+    )
+
+
+def _check_one(file: Path, plan: StudyPlan) -> None:
     """Raise what the plan lacks on this host."""
     if plan.clock:
         clockrun.check(file)
     elif plan.elastic:
         asyncio.run(elastic.load(file).check())
     else:
-        Needs(matrix.resolve(*schema.load(file))).check()
+        planned, document = schema.load(file)
+        preflight.refuse(planned, matrix.resolve(planned, document))
+    free = _free_gib()
+    if plan.disk_gib > free:
+        raise UllageError(
+            HOST_TOO_SMALL,
+            asked=f"{plan.disk_gib:g} GiB of disk for the files of {plan.name}",
+            has=f"{free:.0f} GiB free in {data_root()}",
+        )
+
+
+def _free_gib() -> float:
+    """What ullage's data directory has room for."""
+    root = data_root()
+    place = next(path for path in (root, *root.parents) if path.is_dir())
+    return shutil.disk_usage(place).free / (1 << 30)
+
+
+def _say_length(study: Study, request: StudyRequest, plans: Sequence[StudyPlan]) -> None:
+    """How long all of it takes, before anything starts."""
+    seconds = 60 * sum(plan.minutes for plan in plans)
+    form = "quick" if request.quick else "full"
+    length = f"{many(len(plans), 'plan')}, about {format_seconds(seconds)} on two quiet CPUs"
+    stderr.print(escape(f"{study.name}, {form}: {length}"), soft_wrap=True)
+    left_out = [p.name for p in study.plans(request.quick) if p.disks and not request.disks]
+    for name in left_out if not request.only else ():
+        line = f"left out: {name}; `--disk DIRECTORY`, once for each disk, has it compare them"
+        stderr.print(escape(line), soft_wrap=True)
 
 
 def _say(study: Study, plan: StudyPlan, number: int, plans: Sequence[StudyPlan]) -> None:
     where = f" ({number} of {len(plans)})" if len(plans) > 1 else ""
     stderr.print(
-        escape(f"{study.name}: plan {plan.name}{where}, about {plan.minutes:g} minutes"),
+        escape(f"{study.name}: plan {plan.name}{where}, about {format_seconds(60 * plan.minutes)}"),
         soft_wrap=True,
     )
 
@@ -99,10 +241,10 @@ def _say_how_to_go_on(command: list[str], *, resumes: bool) -> None:
     )
 
 
-def _begun(study: Study, plan: StudyPlan, runs: Path) -> Path:
+def _begun(plan: StudyPlan, runs: Path, text: bytes) -> Path:
     """A new folder with its plan, from which a run is taken up that has not begun."""
     folder = writer.new_folder(runs, plan.name)
-    put(folder / PLAN, (study.folder / plan.file).read_bytes())
+    put(folder / PLAN, text)
     return folder
 
 

@@ -41,7 +41,7 @@ class SysbenchMutex(Sysbench[SysbenchMutexParameters]):
     """
 
     name = "sysbench-mutex"
-    resource = "cpu"
+    resource = "other"
     test = "mutex"
     parameters_model = SysbenchMutexParameters
     metrics = (

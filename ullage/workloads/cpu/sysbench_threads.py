@@ -40,7 +40,7 @@ class SysbenchThreads(Sysbench[SysbenchThreadsParameters]):
     """
 
     name = "sysbench-threads"
-    resource = "cpu"
+    resource = "other"
     test = "threads"
     scaling = ("threads",)
     parameters_model = SysbenchThreadsParameters

@@ -65,6 +65,16 @@ def test_it_says_what_would_happen(tmp_path: Path) -> None:
     assert "time runs ×60" in done.stderr
 
 
+def test_a_time_that_allocations_are_made_to_take_is_said(tmp_path: Path) -> None:
+    slow = "allocation_time: {mean: 40s, deviation: 2s}"
+    done = dry(tmp_path, PLAN.replace("boot_delay: 40s", slow))
+    assert "elastic-movie, held back until it took 40 s ± 2 s from its request" in done.stdout
+    assert "compared: allocation_time: lxc: as long as it takes; late: 40 s ± 2 s" in done.stdout
+    forecast = forecast_of(tmp_path, PLAN.replace("boot_delay: 40s", slow))
+    allocations = {e["key"]: e["allocation_s"] for e in forecast["environments"]}
+    assert allocations == {"lxc": None, "late": [pytest.approx(40 / 60), pytest.approx(2 / 60)]}
+
+
 def test_the_time_is_that_of_its_viewers(tmp_path: Path) -> None:
     forecast = forecast_of(tmp_path)
     watched = (20 / 0.0125 + 600) / 60

@@ -59,6 +59,23 @@ def test_what_is_left_out_has_defaults_and_an_environment_may_have_its_own() -> 
     assert settings["policy"]["nodes"] == 1
 
 
+SLOW = "lxc: {provider: lxc, allocation_time: {mean: 120s, deviation: 6s}}"
+
+
+def test_an_allocation_may_be_made_to_take_a_time() -> None:
+    text = GOOD.replace("lxc: {provider: lxc}", SLOW)
+    assert text != GOOD
+    plan, document = schema.loads(f"{text}boot_delay: 9s\n")
+    lxc, vm = schema.resolve(plan, document)
+    scaled = Scaled(plan)
+    assert scaled.allocation_s(lxc) == (2.0, 0.1)
+    assert (scaled.held_s(lxc), lxc.boot_delay) == (2.0, 0), "held in one way, its own"
+    assert scaled.allocation_s(vm) is None
+    assert scaled.held_s(vm) == scaled.boot_delay_s(vm)
+    both = refused(text.replace("provider: lxc, alloc", "provider: lxc, boot_delay: 1s, alloc"))
+    assert "not both" in both.message
+
+
 @given(scale=st.integers(1, 3600), rate=st.integers(1, 1000), patience=st.integers(0, 10_000))
 def test_time_is_divided_and_bitrates_are_not(scale: int, rate: int, patience: int) -> None:
     text = GOOD.replace("time_scale: 60", f"time_scale: {scale}\npatience: {patience}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import statistics
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from ullage.experiments.elastic.folder import (
     Retried,
 )
 from ullage.experiments.elastic.plan.schema import Attempts, Budgets, Releases
-from ullage.experiments.elastic.run.controller import Acts, Controller
+from ullage.experiments.elastic.run.controller import NO_HOLD, Acts, Controller
 from ullage.experiments.elastic.run.front import Restarted, Wish
+from ullage.experiments.elastic.run.hold import Hold
 from ullage.host import clock
 
 LONG = 60.0
@@ -120,16 +122,16 @@ async def hang() -> None:
 class Stage:
     """A controller at work, and its log afterwards."""
 
-    def __init__(self, folder: Path, boot_delay_s: float = 0.0) -> None:
+    def __init__(self, folder: Path, hold: Hold = NO_HOLD) -> None:
         self.folder = folder
         self.front, self.maker = QueueFront(), ShamMaker()
-        self.boot_delay_s = boot_delay_s
+        self.hold = hold
         budgets = Budgets(
             allocate=Attempts(tries=2, limit=LONG), release=Releases(tries=2, limit=LONG)
         )
         self.acts = Acts(folder / folders.CONTROLLER_LOG)
         front: Any = self.front
-        self.controller = Controller(front, self.maker, self.acts, budgets, boot_delay_s)
+        self.controller = Controller(front, self.maker, self.acts, budgets, hold)
 
     async def play(self, script: Callable[[Stage], Coroutine[Any, Any, None]]) -> tuple[Act, ...]:
         with self.acts:
@@ -244,13 +246,41 @@ def test_a_node_is_held_back_and_may_die_meanwhile(tmp_path: Path) -> None:
         stage.front.allocate(0)
         await stage.hears(ready=0)
 
-    _, acts = play(lambda: Stage(tmp_path, boot_delay_s=0.2), script)
+    _, acts = play(lambda: Stage(tmp_path, Hold(0.2)), script)
     request, retried, ready = acts[:3]
     assert (request.event, ready.event) == ("asked", "ready")
     assert (retried.what, retried.instance, retried.attempt) == ("allocate", "n-0-1", 1)
     assert retried.why == "it ended before it was told to the front: at once"
     assert (ready.instance, ready.injected_s) == ("n-0-2", 0.2)
     assert ready.at_ns - ready.serving_ns > 0.1e9
+
+
+def test_a_node_that_is_to_take_a_time_is_held_from_its_request(tmp_path: Path) -> None:
+    """What making it took is a part of that time, and nothing is added to it."""
+
+    async def script(stage: Stage) -> None:
+        stage.maker.making = [lambda: asyncio.sleep(0.15)]
+        stage.front.allocate(0)
+        await stage.hears(ready=0)
+
+    _, acts = play(lambda: Stage(tmp_path, Hold(mean_s=0.5)), script)
+    request, ready = acts[:2]
+    assert (ready.serving_ns - request.at_ns) / 1e9 >= 0.15
+    allocated_s = (ready.serving_ns - request.at_ns) / 1e9 + ready.injected_s
+    assert allocated_s == pytest.approx(0.5, abs=1e-6)
+    assert (ready.at_ns - request.at_ns) / 1e9 >= 0.5
+
+
+def test_draws_have_the_mean_and_the_deviation_and_are_the_same_again() -> None:
+    hold = Hold(mean_s=10.729, deviation_s=1.439, seed="15:kvm:1")
+    drawn = [hold.until_ns(node, 0, 0) / 1e9 for node in range(2000)]
+    assert statistics.fmean(drawn) == pytest.approx(10.729, abs=4 * 1.439 / 2000**0.5)
+    assert statistics.stdev(drawn) == pytest.approx(1.439, rel=0.1)
+    assert drawn[:3] == [hold.until_ns(node, 0, 0) / 1e9 for node in range(3)]
+    other = Hold(mean_s=10.729, deviation_s=1.439, seed="15:kvm:2")
+    assert other.until_ns(0, 0, 0) / 1e9 != drawn[0]
+    assert hold.until_ns(0, 0, 60 * 10**9) == 60 * 10**9, "who is later is not held"
+    assert max(drawn) < hold.longest_s
 
 
 @pytest.mark.parametrize("hanging", ["making", "ready"])

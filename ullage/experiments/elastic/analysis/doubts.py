@@ -343,6 +343,12 @@ def _injected(run: ElasticRun) -> Iterator[ElasticDoubt]:
         for key, setting in run.resolved.settings.items()
         if setting.boot_delay_s > 0
     ]
+    delays += [
+        f"{clean(run.label(key), 60)} to {quantity(own.mean_s, 's')} ± "
+        f"{quantity(own.deviation_s, 's')} from its request"
+        for key, setting in run.resolved.settings.items()
+        if (own := setting.allocation) is not None
+    ]
     if delays:
         yield ElasticDoubt(
             code="boot-delay",

@@ -218,10 +218,17 @@ def _check_resolved(path: Path, r: ElasticResolved) -> None:
         raise ELASTIC.bad(path, "the video is shorter than an instant")
     if set(r.settings) != set(keys):
         raise ELASTIC.bad(path, "its settings are not those of its environments")
-    if not all(0 <= s.boot_delay_s < math.inf for s in r.settings.values()):
+    if not all(0 <= s < math.inf for own in r.settings.values() for s in _held(own)):
         raise ELASTIC.bad(path, "a boot delay is out of range")
     if r.video.length_s * 1e9 >= LONGEST_NS:
         raise ELASTIC.bad(path, "the video is longer than a run can be")
+
+
+def _held(own: folder.Setting) -> tuple[float, ...]:
+    """Seconds that an environment's nodes are held back by."""
+    allocation = own.allocation
+    drawn = () if allocation is None else (allocation.mean_s, allocation.deviation_s)
+    return (own.boot_delay_s, *drawn)
 
 
 def _done(

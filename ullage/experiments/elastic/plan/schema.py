@@ -253,12 +253,30 @@ class GeneratorsPlan(ProviderPlan):
     resources: NodeResources = Field(NodeResources(), description="of each")
 
 
+class AllocationTime(Fields):
+    """How long nodes take from their request, whatever makes them."""
+
+    mean: Delay = Field(gt=0, description="users' time")
+    deviation: Delay = Field(0, description="users' time: each node has a draw of its own")
+
+
 class ElasticEnvironment(ProviderPlan):
     provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
     resources: NodeResources | None = Field(None, description="of a node, other than the plan's")
     boot_delay: Delay | None = Field(None, description="other than the plan's")
+    allocation_time: AllocationTime | None = Field(
+        None,
+        description="`{mean: 40s, deviation: 2s}`: nodes are held back until they took so long "
+        "from their request; in place of `boot_delay`",
+    )
     policy: Policy | None = Field(None, description="other than the plan's")
     nodes: Nodes | None = Field(None, description="other than the plan's")
+
+    @model_validator(mode="after")
+    def _held_in_one_way(self) -> ElasticEnvironment:
+        if self.boot_delay is not None and self.allocation_time is not None:
+            raise ValueError("boot_delay or allocation_time, not both: each holds a node back")
+        return self
 
 
 class ElasticPlan(Fields):
@@ -328,6 +346,7 @@ class NodeEnvironment:
     resources: Resources
     boot_delay: float
     """In the users' time."""
+    allocation_time: AllocationTime | None
     policy: Policy
     nodes: Nodes
     again_of: str | None = None
@@ -410,10 +429,18 @@ def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> NodeEnviro
         key=name,
         provider=_made_by(plan, document, path, entry, ALLOCATABLE),
         resources=_resources(plan, entry),
-        boot_delay=plan.boot_delay if entry.boot_delay is None else entry.boot_delay,
+        boot_delay=_boot_delay(plan, entry),
+        allocation_time=entry.allocation_time,
         policy=entry.policy or plan.policy,
         nodes=entry.nodes or plan.nodes,
     )
+
+
+def _boot_delay(plan: ElasticPlan, entry: ElasticEnvironment) -> float:
+    """The plan's, unless the environment holds its nodes in a way of its own."""
+    if entry.allocation_time is not None:
+        return 0.0
+    return plan.boot_delay if entry.boot_delay is None else entry.boot_delay
 
 
 def _resources(plan: ElasticPlan, entry: ElasticEnvironment) -> NodeResources:

@@ -76,6 +76,16 @@ class Scaled:
         """Real seconds that its nodes are held back."""
         return environment.boot_delay / self.plan.time_scale
 
+    def allocation_s(self, environment: NodeEnvironment) -> tuple[float, float] | None:
+        """Mean and deviation of what its nodes are made to take; None: what they take."""
+        own, scale = environment.allocation_time, self.plan.time_scale
+        return None if own is None else (own.mean / scale, own.deviation / scale)
+
+    def held_s(self, environment: NodeEnvironment) -> float:
+        """What a node is held back, about, in real seconds."""
+        allocation = self.allocation_s(environment)
+        return self.boot_delay_s(environment) if allocation is None else allocation[0]
+
     def machine(self, environment: NodeEnvironment) -> dict[str, Any]:
         """`config` of the decisions."""
         nodes = environment.nodes

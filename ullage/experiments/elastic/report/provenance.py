@@ -11,6 +11,7 @@ from ullage.common.text import clean
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis import reading
 from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.experiments.elastic.folder import Setting
 from ullage.experiments.elastic.plan import words
 from ullage.report.charts.text import duration
 from ullage.report.views import Table, cells, heads
@@ -96,12 +97,19 @@ def environments(run: ElasticRun) -> Table:
                 clean(_plain(e.options), 300),
                 clean(words.policy(own.policy), 300),
                 clean(_plain(words.nodes(own.machine)), 300),
-                duration(own.boot_delay_s) if own.boot_delay_s else "–",
+                _held_back(own),
                 clean(_plain(e.treatments), 300),
             )
         )
     names = ("environment", "provider", "options", "policy", "nodes", "held back", "treatment")
     return Table("Environments of this run", heads(*names), tuple(rows))
+
+
+def _held_back(own: Setting) -> str:
+    if own.allocation is not None:
+        mean, deviation = duration(own.allocation.mean_s), duration(own.allocation.deviation_s)
+        return f"until {mean} ± {deviation} from its request"
+    return duration(own.boot_delay_s) if own.boot_delay_s else "–"
 
 
 def _plain(values: Mapping[str, Any]) -> str:

@@ -132,6 +132,12 @@ def _own(run: ElasticResolved, side: EnvironmentSide) -> dict[str, str]:
         "policy": words.policy(setting.policy),
         **{f"nodes: {name}": value for name, value in words.nodes(setting.machine).items()},
         "boot delay": words.duration(setting.boot_delay_s * run.time_scale),
+        "allocation made to take": "no more than it does"
+        if setting.allocation is None
+        else " ± ".join(
+            words.duration(seconds * run.time_scale)
+            for seconds in (setting.allocation.mean_s, setting.allocation.deviation_s)
+        ),
     }
 
 

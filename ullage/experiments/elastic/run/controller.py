@@ -30,6 +30,7 @@ from ullage.experiments.elastic.folder import (
 )
 from ullage.experiments.elastic.plan.schema import Budgets
 from ullage.experiments.elastic.run.front import Front, Restarted, Wish
+from ullage.experiments.elastic.run.hold import Hold
 from ullage.host import clock
 
 
@@ -117,12 +118,15 @@ class _Node:
     task: asyncio.Task[None] | None = None
 
 
+NO_HOLD: Final = Hold()
+
+
 class Controller:
     def __init__(
-        self, front: Front, maker: Maker, acts: Acts, budgets: Budgets, boot_delay_s: float = 0.0
+        self, front: Front, maker: Maker, acts: Acts, budgets: Budgets, hold: Hold = NO_HOLD
     ) -> None:
         self.front, self.maker, self.acts = front, maker, acts
-        self.budgets, self.boot_delay_s = budgets, boot_delay_s
+        self.budgets, self.hold = budgets, hold
         self.lost = 0
         """Nodes that ended while they streamed."""
         self.failed = 0
@@ -229,7 +233,9 @@ class Controller:
                 why = _why(error)
                 self._add(Retried, node, what="allocate", attempt=attempt, why=why)
                 continue
-            why = await self._hold(node)
+            serving_ns = serving.serving_ns
+            until_ns = self.hold.until_ns(node.number, began, serving_ns)
+            why = await self._hold(node, until_ns)
             if not why:
                 node.phase = "ready"
                 self._add(
@@ -238,9 +244,9 @@ class Controller:
                     address=serving.address,
                     asked_ns=asked_ns,
                     made_ns=serving.made_ns,
-                    serving_ns=serving.serving_ns,
+                    serving_ns=serving_ns,
                     attempts=attempt,
-                    injected_s=self.boot_delay_s,
+                    injected_s=(until_ns - serving_ns) / 1e9,
                     stages=serving.stages,
                     steps=serving.steps,
                 )
@@ -255,11 +261,10 @@ class Controller:
         self._tell(node, failed=node.number, why=why)
         return False
 
-    async def _hold(self, node: _Node) -> str:
-        """Hold it back as long as the plan says, from when it served; why it died then, if so."""
+    async def _hold(self, node: _Node, until_ns: int) -> str:
+        """Hold it back until that instant; why it died before, if it did."""
         assert node.serving is not None
-        until = node.serving.serving_ns + round(self.boot_delay_s * 1e9)
-        left_s = (until - clock.ordered_ns()) / 1e9
+        left_s = (until_ns - clock.ordered_ns()) / 1e9
         if left_s <= 0:
             return ""
         try:

@@ -34,6 +34,7 @@ from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
 from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
+from ullage.experiments.elastic.run.hold import Hold
 from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
@@ -177,15 +178,13 @@ class RunningRepetition:
 
     async def _served(self) -> ViewersOutcome:
         """The viewers' word, with a front and nodes for them."""
-        setting, scaled = self.setting, self.setting.scaled
+        setting = self.setting
         budgets = setting.plan.budgets
         self.front = Front(self._front_settings(), self.folder, setting.tag, budgets.front)
         await self.front.start()
         maker = self.maker or setting.maker(self.environment, self.number)
         with Acts(self.folder / CONTROLLER_LOG) as acts:
-            self.controller = Controller(
-                self.front, maker, acts, budgets, scaled.boot_delay_s(self.environment)
-            )
+            self.controller = Controller(self.front, maker, acts, budgets, self._hold)
             control = asyncio.create_task(self.controller.run())
             try:
                 summary = await self._heard(control)
@@ -235,7 +234,7 @@ class RunningRepetition:
 
     async def _settle(self, control: asyncio.Task[None]) -> bool:
         """Wait until no node comes or goes, as the front sees it. False: one still does."""
-        until = time.monotonic() + _SETTLE_S + self.setting.scaled.boot_delay_s(self.environment)
+        until = time.monotonic() + _SETTLE_S + self._hold.longest_s
         while time.monotonic() < until and not control.done():
             idle = asyncio.create_task(self.controller.idle())
             await asyncio.wait({idle, control}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
@@ -244,6 +243,17 @@ class RunningRepetition:
                 return True
             await asyncio.sleep(_LOOK_S)
         return control.done()
+
+    @property
+    def _hold(self) -> Hold:
+        """What the plan holds this environment's nodes back by, in this repetition."""
+        setting, environment = self.setting, self.environment
+        allocation = setting.scaled.allocation_s(environment)
+        if allocation is None:
+            return Hold(setting.scaled.boot_delay_s(environment))
+        mean_s, deviation_s = allocation
+        seed = f"{setting.seed}:{environment.key}:{self.number}"
+        return Hold(0.0, mean_s, deviation_s, seed)
 
     def _front_settings(self) -> dict[str, Any]:
         setting, environment = self.setting, self.environment

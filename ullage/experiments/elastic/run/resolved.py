@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage import __version__
 from ullage.common.files import sha256_of
-from ullage.experiments.elastic.folder import ElasticResolved, Setting, Video
+from ullage.experiments.elastic.folder import Allocated, ElasticResolved, Setting, Video
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.repetition import TRACE, arrivals_settings
@@ -61,6 +61,7 @@ def resolved(
         settings={
             environment.key: Setting(
                 boot_delay_s=scaled.boot_delay_s(environment),
+                allocation=_allocated(scaled, environment),
                 machine=scaled.machine(environment),
                 policy=environment.policy.model_dump(mode="json"),
             )
@@ -73,6 +74,14 @@ def resolved(
         programs=dict(programs),
         host=facts.facts(),
     )
+
+
+def _allocated(scaled: Scaled, environment: NodeEnvironment) -> Allocated | None:
+    allocation = scaled.allocation_s(environment)
+    if allocation is None:
+        return None
+    mean_s, deviation_s = allocation
+    return Allocated(mean_s=mean_s, deviation_s=deviation_s)
 
 
 def _arrivals(plan: ElasticPlan, run: Path) -> dict[str, Any]:

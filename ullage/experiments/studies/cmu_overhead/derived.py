@@ -20,6 +20,8 @@ from ullage.experiments.studies.base import (
     DerivedTable,
     Read,
     StudyFigure,
+    decimals,
+    number,
 )
 from ullage.runs.records import Resource
 from ullage.stats.weighted import weighted_sum
@@ -31,12 +33,20 @@ LOCAL, SMB, LINK = "physical_local", "physical_smb", "link"
 
 
 _COLUMNS: Final = tuple(Column(title=guest) for guest in GUESTS)
+_PLACES: Final = {"cpu": 4, "memory": 2, "network_local": 2, "network_remote": 2}
+"""Decimals with which the document prints a derived ratio; the disk's have as many as they need."""
+_ROUNDED_RATE: Final = 0.005
+"""MiB/s: half a unit of the last printed place of the disk's raw rates."""
 
 
 class Published:
-    """The raw figures, and the ratios that follow from them."""
+    """The raw figures, the ratios that follow from them, and those that the document prints."""
 
     def __init__(self, read: Read) -> None:
+        self.printed = {
+            (row["resource"], row["machine"], row["threads"], row["block_KiB"]): _as_printed(row)
+            for row in read("cmu2015_derived")
+        }
         self.cpu_s = _by(read("cmu2015_cpu"), ("threads",), "total_time_s")
         self.memory = _by(read("cmu2015_memory"), ("threads", "block_KiB"), "rate_MiBps")
         self.disk = _by(read("cmu2015_disk"), ("threads",), "rate_MiBps")
@@ -67,6 +77,22 @@ class Published:
         of = self.network[placement,]
         return of[LINK] / of[guest]
 
+    def implied_local(self, threads: str) -> tuple[float, float]:
+        """Between which values the local disk's rate lies, that gives all printed ratios.
+
+        Each ratio × the rate that it was divided by is that rate; both are rounded, and so is the
+        rate as it is printed itself.
+        """
+        rate = self.disk[threads,][LOCAL]
+        low, high = rate - _ROUNDED_RATE, rate + _ROUNDED_RATE
+        for machine in (*GUESTS, SMB):
+            printed = self.printed["disk", machine, threads, ""]
+            half = 0.5 * 10.0 ** -decimals(printed)
+            under = self.disk[threads,][machine]
+            low = max(low, (number(printed) - half) * (under - _ROUNDED_RATE))
+            high = min(high, (number(printed) + half) * (under + _ROUNDED_RATE))
+        return low, high
+
     def ratios(self, guest: str) -> dict[Resource, float]:
         """Of each resource with one thread, the network locally, the disk against the local one."""
         return {
@@ -84,6 +110,12 @@ class Published:
         """O_node,r of a node that holds one of each guest, with a quarter each (S2.3)."""
         share_of_one = WEIGHTS[resource] / len(GUESTS)
         return _sum((self.ratios(guest)[resource], share_of_one) for guest in GUESTS)
+
+
+def _as_printed(row: dict[str, str]) -> str:
+    """`0.2` of the memory is `0.20` in the document: the transcription has no last zeros."""
+    places = _PLACES.get(row["resource"])
+    return row["overhead"] if places is None else f"{float(row['overhead']):.{places}f}"
 
 
 def _by(
@@ -109,6 +141,7 @@ def tables(read: Read) -> tuple[DerivedTable, ...]:
         _cpu(published),
         _memory(published),
         _disk(published, LOCAL),
+        _disk_implied(published),
         _disk(published, SMB),
         _network(published),
         _machine(published),
@@ -116,13 +149,26 @@ def tables(read: Read) -> tuple[DerivedTable, ...]:
     )
 
 
-def _row(label: str, of: Callable[[str], float]) -> DerivedRow:
-    return DerivedRow(label=label, cells=tuple(StudyFigure(value=of(guest)) for guest in GUESTS))
+def _row(
+    label: str,
+    of: Callable[[str], float],
+    printed: Callable[[str], str | None] = lambda _: None,
+    machines: tuple[str, ...] = GUESTS,
+    why: str = "",
+) -> DerivedRow:
+    """A ratio for each machine, held against the printed one; `why` is said of what differs."""
+    figures = (StudyFigure(value=of(m), printed=printed(m)) for m in machines)
+    cells = tuple(f.model_copy(update={"why": why}) if f.agrees is False else f for f in figures)
+    return DerivedRow(label=label, cells=cells)
 
 
 def _cpu(published: Published) -> DerivedTable:
     def row(threads: str) -> DerivedRow:
-        return _row(threads, lambda guest: published.cpu_ratio(guest, threads))
+        return _row(
+            threads,
+            lambda guest: published.cpu_ratio(guest, threads),
+            lambda guest: published.printed["cpu", guest, threads, ""],
+        )
 
     return DerivedTable(
         key="cpu-ratios",
@@ -140,7 +186,9 @@ def _cpu(published: Published) -> DerivedTable:
 def _memory(published: Published) -> DerivedTable:
     def row(threads: str, block: str) -> DerivedRow:
         return _row(
-            f"{threads}, {block} KiB", lambda guest: published.memory_ratio(guest, threads, block)
+            f"{threads}, {block} KiB",
+            lambda guest: published.memory_ratio(guest, threads, block),
+            lambda guest: published.printed["memory", guest, threads, block],
         )
 
     return DerivedTable(
@@ -160,14 +208,24 @@ def _memory(published: Published) -> DerivedTable:
 def _disk(published: Published, baseline: str) -> DerivedTable:
     where = {LOCAL: "the local disk", SMB: "the disks behind SMB (RAID 5)"}[baseline]
 
+    local = baseline == LOCAL
+    machines = (*GUESTS, SMB) if local else GUESTS
+    places = 9 if local else 4  # those of the other baseline are not printed
+
     def row(threads: str) -> DerivedRow:
-        return _row(threads, lambda guest: published.disk_ratio(guest, threads, baseline))
+        return _row(
+            threads,
+            lambda machine: published.disk_ratio(machine, threads, baseline),
+            lambda machine: published.printed["disk", machine, threads, ""] if local else None,
+            machines,
+            _DISK_ROUNDED,
+        )
 
     return DerivedTable(
         key={LOCAL: "disk-ratios", SMB: "disk-ratios-smb"}[baseline],
         caption=f"Disk: rate of {where} over rate in the VM",
         of="threads",
-        columns=_COLUMNS,
+        columns=tuple(Column(title=machine, decimals=places) for machine in machines),
         rows=tuple(row(threads) for (threads,) in published.disk),
         notes=(_DISK_NOTES[baseline],),
     )
@@ -181,9 +239,54 @@ _DISK_NOTES: Final = {
 }
 
 
+_DISK_ROUNDED: Final = (
+    "the document divided rates that it had not rounded, and prints them to 0.01 MiB/s only; the "
+    "next table has the rate of the local disk that each of these follows from"
+)
+
+
+def _disk_implied(published: Published) -> DerivedTable:
+    """The unrounded baseline that the document must have divided by."""
+
+    def row(threads: str) -> DerivedRow:
+        low, high = published.implied_local(threads)
+        rate = published.disk[threads,][LOCAL]
+        apart = max(
+            abs(published.disk_ratio(machine, threads) / number(printed) - 1)
+            for machine in (*GUESTS, SMB)
+            for printed in [published.printed["disk", machine, threads, ""]]
+        )
+        implied = StudyFigure(value=(low + high) / 2, low=low, high=high)
+        return DerivedRow(
+            label=threads, cells=(StudyFigure(value=rate), implied, StudyFigure(value=1e6 * apart))
+        )
+
+    return DerivedTable(
+        key="disk-implied",
+        caption="Disk: the rate of the local disk that the printed ratios follow from",
+        of="threads",
+        columns=(
+            Column(title="as printed", unit="MiB/s", decimals=2),
+            Column(title="implied", unit="MiB/s", decimals=4),
+            Column(title="ratios differ by at most", unit="millionths", decimals=1),
+        ),
+        rows=tuple(row(threads) for (threads,) in published.disk),
+        notes=(
+            "Each printed ratio times the rate of its machine is the local disk's rate. All "
+            "five of a row agree on one, within what rounding leaves of them, and it rounds to the "
+            "printed one: the 30 ratios of the disk differ from their raw figures by the rounding "
+            "alone.",
+        ),
+    )
+
+
 def _network(published: Published) -> DerivedTable:
     def row(placement: str) -> DerivedRow:
-        return _row(placement, lambda guest: published.network_ratio(guest, placement))
+        return _row(
+            placement,
+            lambda guest: published.network_ratio(guest, placement),
+            lambda guest: published.printed[f"network_{placement}", guest, "", ""],
+        )
 
     return DerivedTable(
         key="network-ratios",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ullage.analysis.comparison import words
 from ullage.analysis.comparison.model import Comparison
@@ -26,19 +26,39 @@ from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
 from ullage.runs.reader import typed
 from ullage.runs.records import Resource
 
-QUICK: Final = StudyPlan(name="cmu-overhead-quick", file="quick.yaml", minutes=5)
-FULL: Final = StudyPlan(name="cmu-overhead-full", file="full.yaml", minutes=460)
+QUICK: Final = StudyPlan(name="cmu-overhead-quick", file="quick.yaml", minutes=9)
+FULL: Final = StudyPlan(name="cmu-overhead-full", file="full.yaml", minutes=1700, disk_gib=600)
+MORE: Final = tuple(
+    StudyPlan(name=f"cmu-overhead-x{x}-full", file=f"full-x{x}.yaml", minutes=m, disk_gib=disk)
+    for x, m, disk in (
+        (2, 1100, 600),
+        (3, 400, 1),
+        (4, 900, 600),
+        (8, 500, 600),
+        (16, 500, 600),
+        (32, 700, 600),
+    )
+)
+"""With more CPUs: x threads in VMs of x CPUs, as many at once as fit."""
 THERE: Final = ("debian7_x64", "debian7_x86")
 """The published guests that stand beside ours: those with an operating system like ours."""
+VIRTUAL: Final = ("qemu",)
+"""Providers of VMs: what was published is of those, and not of containers."""
 _CAPTIONS: Final[Mapping[Resource, str]] = {
-    "cpu": "CPU, with what was published for as many threads",
-    "memory": "Memory, with what was published for the same block and as many threads",
-    "disk": "Disk, with what was published for as many threads",
-    "network": "Network, with what was published for the same placement",
+    "cpu": "CPU, with what was published for as many threads on as many CPUs",
+    "memory": "Memory, with what was published for the same block, threads and CPUs",
+    "disk": "Disk, with what was published where the files and requests are those",
+    "network": "Network",
     "other": "Switching threads and locks, of which nothing was published",
 }
-_PLACEMENTS: Final[Mapping[object, str]] = {"second": "local", "away": "remote"}
-"""Where the other end stands → what they called it."""
+_RULE: Final = (
+    "Both by one rule: one thread, memory by the geometric mean over its block sizes, the disk "
+    "against the local one in the mode rndrw, the network between two on one node."
+)
+_NOMINAL: Final = (
+    "Of the network nothing is beside ours: there 10 Gbit/s, the name of a link, stands for the "
+    "physical machine. In O it counts as it was published"
+)
 
 
 class CmuOverhead(Study):
@@ -57,78 +77,124 @@ class CmuOverhead(Study):
         return derived.tables(self.published)
 
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
-        """One: everything is compared within its blocks."""
-        return (QUICK if quick else FULL,)
+        """One; in full one for each number of threads, which is that of a VM's CPUs."""
+        return (QUICK,) if quick else (FULL, *MORE)
 
     def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """A table for each resource, then machines and nodes with the study's weights."""
-        path = next(iter(runs.values()))
-        run = measured.opened(path)
-        published = self._published_columns(run)
-        by_resource = (
-            measured.ratios(
-                run,
-                [c for c in run.analysis.primary() if c.resource == resource],
-                f"{resource}-fresh",
-                caption,
-                published if resource != "other" else None,
-            )
-            for resource, caption in _CAPTIONS.items()
+        tables: list[DerivedTable] = []
+        for name, path in runs.items():
+            run = measured.opened(path)
+            part = measured.part(self, runs, name)
+            tables += _of_run(run, derived.Published(self.published), part)
+        return tuple(tables)
+
+
+def _of_run(
+    run: measured.StudiedRun, published: derived.Published, part: str
+) -> tuple[DerivedTable, ...]:
+    """part: of the tables' keys, where a study has several runs."""
+    by_resource = (
+        measured.ratios(
+            run,
+            [c for c in run.analysis.primary() if c.resource == resource],
+            f"{resource}{part}-fresh",
+            caption,
+            _published_columns(run, published) if resource in _SETTINGS else None,
         )
-        return (
-            *(table for table in by_resource if table is not None),
-            *_weighed(run, self._published),
-        )
-
-    @property
-    def _published(self) -> derived.Published:
-        return derived.Published(self.published)
-
-    def _published_columns(self, run: measured.StudiedRun) -> measured.PublishedColumns:
-        """The published ratios of their Debian guests for the same setting; – where there is none.
-
-        Their settings are ours in threads, block size and placement, and in nothing else.
-        """
-        published = self._published
-
-        def cells(c: Comparison) -> tuple[DerivedCell, ...]:
-            parameters = run.parameters(c)
-            return tuple(_of(published, guest, c.resource, parameters) for guest in THERE)
-
-        return measured.PublishedColumns(
-            tuple(Column(title=f"{guest} there") for guest in THERE), cells
-        )
+        for resource, caption in _CAPTIONS.items()
+    )
+    weighed = _weighed(run, published, part)
+    return (*(table for table in by_resource if table is not None), *weighed)
 
 
-def _of(
-    published: derived.Published, guest: str, resource: Resource, parameters: Mapping[str, Any]
+def _published_columns(
+    run: measured.StudiedRun, published: derived.Published
+) -> measured.PublishedColumns:
+    """The published ratios of their Debian guests for the same setting; – where there is none."""
+
+    def cells(c: Comparison) -> tuple[DerivedCell, ...]:
+        return tuple(counterpart(run, c, published, guest) for guest in THERE)
+
+    return measured.PublishedColumns(
+        tuple(Column(title=f"{guest} there") for guest in THERE), cells
+    )
+
+
+_GIB, _MIB, _KIB = 1 << 30, 1 << 20, 1 << 10
+_SETTINGS: Final[Mapping[Resource, Mapping[str, object]]] = {
+    "cpu": {},
+    "memory": {"operation": "write", "access": "seq", "scope": "global"},
+    "disk": {
+        "mode": "rndrw",
+        "files": 128,
+        "total_size": 100 * _GIB,
+        "block_size": 400 * _MIB,
+        "events": 100,
+        "io_mode": "sync",
+        "direct": False,
+        "fsync_freq": 100,
+        "fsync_all": False,
+        "fsync_end": True,
+    },
+}
+"""What was published of a resource holds for these parameters, beside its threads. How long the
+work of `cpu` and `memory` is done is none of them: all its events are alike, and the figure is a
+rate or a time of so many."""
+
+
+def counterpart(
+    run: measured.StudiedRun, c: Comparison, published: derived.Published, guest: str
 ) -> StudyFigure:
-    """What was published for a setting."""
+    """What was published for the very setting of a comparison."""
+    parameters = run.parameters(c)
     threads = str(parameters.get("threads"))
-    try:
-        if resource == "cpu":
-            return StudyFigure(value=published.cpu_ratio(guest, threads))
-        if resource == "memory":
-            block = str(int(parameters["block_size"]) // 1024)
-            return StudyFigure(value=published.memory_ratio(guest, threads, block))
-        if resource == "disk":
-            return StudyFigure(value=published.disk_ratio(guest, threads))
-        return StudyFigure(value=published.network_ratio(guest, _PLACEMENTS[parameters["peer"]]))
-    except KeyError:
-        return StudyFigure(value=None, why="nothing was published for this setting")
+    machine = next(e for e in run.folder.resolved.environments if e.key == c.environment)
+    settings = _SETTINGS[c.resource]
+    alike = all(parameters.get(name) == value for name, value in settings.items())
+    virtual = machine.provider in VIRTUAL and not machine.emulated
+    if alike and virtual and machine.nuisances.get("cpus") == threads:
+        try:
+            if c.resource == "memory":
+                block = str(int(parameters["block_size"]) // _KIB)
+                return StudyFigure(value=published.memory_ratio(guest, threads, block))
+            if c.resource == "disk":
+                return StudyFigure(value=published.disk_ratio(guest, threads))
+            if parameters["prime"] == 50_000 + 30_000 * int(threads):
+                return StudyFigure(value=published.cpu_ratio(guest, threads))
+        except KeyError:
+            pass  # so many threads, or such a block, were not measured there
+    return StudyFigure(value=None, why="nothing was published for this setting")
 
 
-def _weighed(run: measured.StudiedRun, published: derived.Published) -> tuple[DerivedTable, ...]:
+def _weighed(
+    run: measured.StudiedRun, published: derived.Published, part: str
+) -> tuple[DerivedTable, ...]:
     """Machines, and nodes of several instances, with the study's weights."""
+    alike = tuple(c for c in run.analysis.comparisons if _counts(run, c))
+    if not any(c.resource == "cpu" for c in alike):
+        return ()  # a run of several threads
+    analysis = run.analysis.model_copy(update={"comparisons": alike})
     try:
-        weighing = weigh(run.folder, run.analysis, WeighRequest(WEIGHTS))
+        weighing = weigh(run.folder, analysis, WeighRequest(WEIGHTS))
     except UllageError as error:
-        return (_unweighed(error),)
-    nodes = (_nodes(weighing),) if weighing.nodes else ()
-    return (_machines(weighing, published, run.folder.path), *nodes)
+        return (_unweighed(error, part),)
+    nodes = (_nodes(weighing, part),) if weighing.nodes else ()
+    return (_machines(weighing, published, run.folder.path, part), *nodes)
 
 
-def _machines(weighing: Weighing, published: derived.Published, run: Path) -> DerivedTable:
+def _counts(run: measured.StudiedRun, c: Comparison) -> bool:
+    """Is it of the setting that O is made of, here and there?"""
+    parameters = run.parameters(c)
+    if c.resource == "network":
+        return bool(parameters.get("peer") == "second")
+    mode = parameters.get("mode", "rndrw")
+    return parameters.get("threads") == 1 and mode == "rndrw"
+
+
+def _machines(
+    weighing: Weighing, published: derived.Published, run: Path, part: str
+) -> DerivedTable:
     rows = [_machine(machine) for machine in weighing.machines]
     rows += [
         DerivedRow(
@@ -141,7 +207,7 @@ def _machines(weighing: Weighing, published: derived.Published, run: Path) -> De
         for guest in GUESTS
     ]
     return DerivedTable(
-        key="machine-fresh",
+        key=f"machine{part}-fresh",
         caption="A machine, O = Σ weight · ratio, ours and theirs",
         of="machine",
         columns=(
@@ -150,7 +216,10 @@ def _machines(weighing: Weighing, published: derived.Published, run: Path) -> De
         ),
         rows=tuple(rows),
         notes=(
-            f"Weights: {derived.weights()}. `ullage weigh {typed(run)} --weights …` takes others.",
+            f"Weights: {derived.weights()}. `ullage weigh {typed(run)} --weights …` takes others, "
+            "and all that was measured.",
+            _RULE,
+            f"{_NOMINAL}.",
         ),
     )
 
@@ -163,9 +232,9 @@ def _machine(machine: WeighedMachine) -> DerivedRow:
     )
 
 
-def _nodes(weighing: Weighing) -> DerivedTable:
+def _nodes(weighing: Weighing, part: str) -> DerivedTable:
     return DerivedTable(
-        key="node-fresh",
+        key=f"node{part}-fresh",
         caption="Nodes: all instances that fit, at work together",
         of="node",
         columns=(
@@ -192,9 +261,9 @@ def _total(total: Total) -> StudyFigure:
     return StudyFigure(value=total.overhead, low=total.interval.low, high=total.interval.high)
 
 
-def _unweighed(error: UllageError) -> DerivedTable:
+def _unweighed(error: UllageError, part: str) -> DerivedTable:
     return DerivedTable(
-        key="machine-fresh",
+        key=f"machine{part}-fresh",
         caption="A machine, O = Σ weight · ratio",
         of="machine",
         columns=(),

@@ -61,21 +61,32 @@ def _telling_metrics(run: measured.StudiedRun, c: Comparison) -> tuple[str, ...]
 
 
 def _published_columns(run: measured.StudiedRun, read: Read) -> measured.PublishedColumns:
-    """Published clients of the same technique with one instance, as a ratio to the native ones."""
+    """Published clients of the same technique and number of instances, over the native ones.
+
+    Only of streams of that rate over a link of that rate: there all of them went over one of
+    1 Gbit/s.
+    """
     clients = {
-        row["technique"]: float(row["clients_total"])
+        (row["technique"], int(row["vms"])): float(row["clients_total"])
         for row in read("elastic2015_streaming")
-        if row["vms"] == "1"
     }
-    providers = {e.key: e.provider for e in run.folder.resolved.environments}
+    environments = {e.key: e for e in run.folder.resolved.environments}
+    network = run.folder.resolved.network or {}
 
     def cells(c: Comparison) -> tuple[DerivedCell, ...]:
-        technique = _THERE.get(providers[c.environment])
-        if c.metric != "viewers" or technique is None:
-            return (StudyFigure(value=None, why="nothing was published that could be compared"),)
-        return (StudyFigure(value=clients["native"] / clients[technique]),)
+        of = environments[c.environment]
+        technique = "" if of.emulated else _THERE.get(of.provider, "")
+        instances = int(of.nuisances.get("instances", "1"))
+        alike = network.get("rate") == LINK_BPS and run.parameters(c)["bitrate"] == STREAM_BPS
+        if c.metric == "viewers" and alike and (technique, instances) in clients:
+            return (StudyFigure(value=clients["native", 1] / clients[technique, instances]),)
+        return (StudyFigure(value=None, why="nothing was published for this setting"),)
 
-    return measured.PublishedColumns((Column(title="one instance there", decimals=3),), cells)
+    return measured.PublishedColumns((Column(title="there", decimals=3),), cells)
+
+
+LINK_BPS: Final = 1_000_000_000
+STREAM_BPS: Final = 2_800_000
 
 
 def _parts(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import DerivedTable, Study, StudyPlan
 from ullage.experiments.studies.elastic_clock import (
     derived_clock,
@@ -21,11 +22,31 @@ QUICK: Final = (
     StudyPlan(name="elastic-clock-quick", file="quick.yaml", minutes=2.5, elastic=True),
 )
 FULL: Final = (
-    StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=12, clock=True),
+    StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=25, clock=True),
+    StudyPlan(name="elastic-clock-ntp-full", file="full-ntp.yaml", minutes=242, clock=True),
     StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
     StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
-    StudyPlan(name="elastic-clock-full", file="full.yaml", minutes=90, elastic=True),
+    *(
+        StudyPlan(
+            name=f"elastic-clock-movie-{cell}-full",
+            file=f"full-movie-{cell}.yaml",
+            minutes=minutes,
+            elastic=True,
+        )
+        for cell, minutes in (
+            ("p60-v200-r100", 50),
+            ("p60-v400-r100", 50),
+            ("p120-v200-r100", 75),
+            ("p120-v400-r100", 100),
+            ("p120-v200-r40", 75),
+            ("p120-v400-r40", 75),
+        )
+    ),
+    StudyPlan(name="elastic-clock-real-full", file="full-real.yaml", minutes=160, elastic=True),
 )
+
+
+_ELASTIC: Final = frozenset(plan.name for plan in (*QUICK, *FULL) if plan.elastic)
 
 
 class ElasticClock(Study):
@@ -58,7 +79,9 @@ class ElasticClock(Study):
             if plan.clock:
                 tables += fresh_clock.tables(path, self.published)
             elif plan.elastic:
-                tables += fresh_elastic.tables(path, self.published)
+                of_its_kind = {name: runs[name] for name in runs if name in _ELASTIC}
+                part = measured.part(self, of_its_kind, plan.name)
+                tables += fresh_elastic.tables(path, self.published, part)
             else:
                 tables += fresh_host.tables(path, self.published)
         return tuple(table for table in tables if table is not None)

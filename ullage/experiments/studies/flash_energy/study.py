@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ullage.analysis.comparison.model import Comparison
 from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import (
     Column,
+    CsvRows,
     DerivedCell,
+    DerivedRow,
     DerivedTable,
+    Read,
     Study,
     StudyFigure,
     StudyPlan,
 )
 from ullage.experiments.studies.flash_energy import derived
+from ullage.runs.records import EnvironmentRecord
 
-QUICK: Final = StudyPlan(name="flash-energy-quick", file="quick.yaml", minutes=10)
-FULL: Final = StudyPlan(name="flash-energy-full", file="full.yaml", minutes=155)
-THERE: Final = (("ssd", "SSD"), ("iodrive", "flash"))
-"""The published disks, against the hard disk, that stand beside ours."""
+QUICK: Final = (
+    StudyPlan(name="flash-energy-quick", file="quick.yaml", minutes=10),
+    StudyPlan(name="flash-energy-disks-quick", file="disks-quick.yaml", minutes=9, disks=True),
+)
+FULL: Final = (
+    StudyPlan(name="flash-energy-full", file="full.yaml", minutes=155),
+    StudyPlan(name="flash-energy-disks-full", file="disks-full.yaml", minutes=900, disks=True),
+    *(
+        StudyPlan(
+            name=f"flash-energy-disks-mpi{processes}-full",
+            file=f"disks-mpi{processes}-full.yaml",
+            minutes=200,
+            disks=True,
+        )
+        for processes in (2, 3)
+    ),
+)
 
 
 class FlashEnergy(Study):
@@ -33,60 +50,36 @@ class FlashEnergy(Study):
         "What does the disk under a VM, its format and its cache cost in time, watts and joules?"
     )
     source = "a study of flash storage under four KVM guests, 2012"
-    needs = ("root", "the image", "1 CPU and 1 GiB for each of 4 VMs")
+    needs = ("root", "the image", "1 CPU and 1 GiB for each of 4 VMs", "two disks, for `--disk`")
 
     def tables(self) -> tuple[DerivedTable, ...]:
         """Power and energy, with what cannot be recovered of them; then each test's own figures."""
         return derived.tables(self.published)
 
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
-        """One: everything is compared within its blocks."""
-        return (QUICK if quick else FULL,)
+        """Formats and caches on one disk; the disks that are named with `--disk`."""
+        return QUICK if quick else FULL
 
     def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
-        """Ratios of the work to the raw disk without cache, with the published ones beside."""
-        run = measured.opened(next(iter(runs.values())))
-        comparisons = [c for c in run.analysis.comparisons if c.primary or c.metric in _SHOWN]
-        table = measured.ratios(
-            run,
-            comparisons,
-            "disks-fresh",
-            "Disks under a VM, with the published ratios of SSD and flash to the hard disk",
-            self._published_columns(run),
-        )
-        energy = measured.energies(
-            run, "energy-fresh", "Energy and power over exactly each trial's window"
-        )
-        return tuple(filter(None, (table, energy)))
-
-    def _published_columns(self, run: measured.StudiedRun) -> measured.PublishedColumns:
-        """Published ratios of the same test, hard disk = 1, above 1 worse; two processes."""
-        rates = {
-            (row["image_disk"], row["swap_disk"]): row
-            for row in self.published("flash2012_beffio")
-            if row["processes"] == "2"
-        }
-        times = {
-            (row["image_disk"], row["swap_disk"]): float(row["total_time_s"])
-            for row in self.published("flash2012_oltp")
-        }
-
-        def published_ratio(c: Comparison, disk: str) -> StudyFigure:
-            base, compared = ("hdd", "hdd"), (disk, "ssd")
-            if c.metric in _RATES:
-                column = _RATES[c.metric]
-                return StudyFigure(
-                    value=float(rates[base][column]) / float(rates[compared][column])
-                )
-            if c.metric == "transactions_per_second":
-                return StudyFigure(value=times[compared] / times[base])
-            return StudyFigure(value=None, why="nothing was published that could be compared")
-
-        def cells(c: Comparison) -> tuple[DerivedCell, ...]:
-            return tuple(published_ratio(c, disk) for disk, _ in THERE)
-
-        columns = tuple(Column(title=f"{label} there", decimals=3) for _, label in THERE)
-        return measured.PublishedColumns(columns, cells)
+        """Ratios of the work, deadlocks beside it, and energy; the published where it is alike."""
+        tables: list[DerivedTable | None] = []
+        for name, path in runs.items():
+            run = measured.opened(path)
+            part = measured.part(self, runs, name)
+            tables += [
+                measured.ratios(
+                    run,
+                    [c for c in run.analysis.comparisons if c.primary or c.metric in _SHOWN],
+                    f"disks{part}-fresh",
+                    "Disks under a VM",
+                    _published_columns(run, self.published),
+                ),
+                _deadlocks(run, f"deadlocks{part}-fresh", self.published("flash2012_oltp")),
+                measured.energies(
+                    run, f"energy{part}-fresh", "Energy and power over exactly each trial's window"
+                ),
+            ]
+        return tuple(table for table in tables if table is not None)
 
 
 _RATES: Final = {
@@ -95,5 +88,140 @@ _RATES: Final = {
     "rewrite": "rewrite_MBps",
     "read": "read_MBps",
 }
-_SHOWN: Final = frozenset(_RATES)
-"""Shown beside the other primary metrics."""
+_SHOWN: Final = frozenset({*_RATES, "deadlocks"})
+"""Shown beside the primary metrics."""
+_MPI_IO: Final[Mapping[str, Any]] = {
+    "peer": "each",
+    "file_system": "nfs",
+    "shared_pointers": False,
+    "memory": 1 << 30,
+    "time_s": 200,
+}
+_OLTP: Final[Mapping[str, Any]] = {
+    "database": "mariadb",
+    "test": "read_write",
+    "client": "host",
+    "servers": "each",
+    "threads": 400,
+    "events": 1000,
+    "tables": 1,
+    "table_size": 10_000,
+    "index_updates": 25,
+    "distinct_ranges": 25,
+    "sum_ranges": 25,
+}
+_HDD, _SSD = ("hdd", "ssd"), ("ssd", "ssd")
+"""The published image and swap disks that two disks of ours can be beside: the swap is the same."""
+
+
+def _published_columns(run: measured.StudiedRun, read: Read) -> measured.PublishedColumns:
+    """SSD against hard disk, for the very same test; nothing beside formats and caches."""
+    environments = {e.key: e for e in run.folder.resolved.environments}
+
+    def cells(c: Comparison) -> tuple[DerivedCell, ...]:
+        pair = (_disk(environments[c.baseline]), _disk(environments[c.environment]))
+        value = None
+        if pair == ("hdd", "ssd"):
+            value = _published(c, run.kind(c), run.parameters(c), read)
+        why = "" if value is not None else "nothing was published for this setting"
+        return (StudyFigure(value=value, why=why),)
+
+    return measured.PublishedColumns((Column(title="SSD for hard disk there", decimals=3),), cells)
+
+
+def _disk(environment: EnvironmentRecord) -> str:
+    """`hdd` or `ssd` of a VM with a qcow2 image on it; empty for all else."""
+    disk = environment.options.get("disk")
+    if environment.provider != "qemu" or environment.emulated or not isinstance(disk, dict):
+        return ""
+    if disk.get("format") != "qcow2":
+        return ""
+    return _turning(environment.treatments.get("data on", ""))
+
+
+def _turning(treatment: str) -> str:
+    """By what the run saw of the disk: `/mnt/ssd: ext4 on /dev/sdb1, not rotational`."""
+    if treatment.endswith(", not rotational"):
+        return "ssd"
+    return "hdd" if treatment.endswith(", rotational") else ""
+
+
+def _published(c: Comparison, kind: str, parameters: Mapping[str, Any], read: Read) -> float | None:
+    """SSD over hard disk, above 1 worse, of the same test; None where it was not made so."""
+    if kind == "b-eff-io" and c.metric in _RATES and _MPI_IO.items() <= parameters.items():
+        of = _by_disks(read("flash2012_beffio"), str(parameters["ranks"]))
+        return float(of[_HDD][_RATES[c.metric]]) / float(of[_SSD][_RATES[c.metric]])
+    if kind == "oltp" and _OLTP.items() <= parameters.items():
+        of = _by_disks(read("flash2012_oltp"))
+        if c.metric == "transactions_per_second":
+            return float(of[_SSD]["total_time_s"]) / float(of[_HDD]["total_time_s"])
+        if c.metric == "deadlocks":
+            return float(of[_SSD]["deadlocks"]) / float(of[_HDD]["deadlocks"])
+    return None
+
+
+def _by_disks(rows: CsvRows, processes: str | None = None) -> dict[tuple[str, str], dict[str, str]]:
+    return {
+        (row["image_disk"], row["swap_disk"]): row
+        for row in rows
+        if row.get("processes") == processes
+    }
+
+
+def _deadlocks(run: measured.StudiedRun, key: str, published: CsvRows) -> DerivedTable | None:
+    """Transactions, and what each cost in vain: a throughput alone hides who waits for whom."""
+    of = {
+        (c.environment, c.workload, c.metric): c
+        for c in run.analysis.comparisons
+        if run.kind(c) == "oltp" and not c.again
+    }
+    rows: list[DerivedRow] = []
+    for workload in dict.fromkeys(workload for _, workload, _ in of):
+        places = [key for key, own, _ in of if own == workload]
+        for number, environment in enumerate([places[0], *dict.fromkeys(places)]):
+            pair = [of.get((environment, workload, m)) for m in (_DONE, "deadlocks")]
+            rows.append(_deadlock_row(run, pair, baseline=number == 0))
+    if not rows:
+        return None
+    rows += [
+        DerivedRow(
+            label=f"{derived.disks(row['image_disk'], row['swap_disk'])} there",
+            cells=tuple(StudyFigure(value=value) for value in _in_vain(row)),
+        )
+        for row in published
+        if any(_OLTP.items() <= w.parameters.items() for w in run.folder.resolved.workloads)
+    ]
+    return DerivedTable(
+        key=key,
+        caption="Database: transactions, and deadlocks for each of them",
+        of="environment and work",
+        columns=(
+            Column(title="transactions", unit="1/s", decimals=2),
+            Column(title="deadlocks for each", decimals=3),
+        ),
+        rows=tuple(rows),
+        notes=(
+            "A transaction that is chosen to end a deadlock is begun anew: with many for each, "
+            "locks are measured, and no disk. Rows of there only where the test is the "
+            "published one.",
+        ),
+    )
+
+
+_DONE: Final = "transactions_per_second"
+
+
+def _deadlock_row(
+    run: measured.StudiedRun, pair: list[Comparison | None], *, baseline: bool
+) -> DerivedRow:
+    shown = measured.baseline if baseline else measured.environment
+    first = next(c for c in pair if c is not None)
+    label = first.baseline_label if baseline else measured.name(first)
+    missing = StudyFigure(value=None, why="no trial gave a figure")
+    cells = tuple(missing if c is None else shown(c) for c in pair)
+    return DerivedRow(label=f"{label}, {first.workload_title}", cells=cells)
+
+
+def _in_vain(row: dict[str, str]) -> tuple[float, float]:
+    done = float(row["transactions"])
+    return done / float(row["total_time_s"]), float(row["deadlocks"]) / done
