@@ -221,6 +221,16 @@ def test_several_instances_start_together(tmp_path: Path) -> None:
         assert trial.metrics["seconds"] == pytest.approx(sum(values) / 3)  # type: ignore[arg-type]
 
 
+def test_who_starts_alone_waits_for_no_instant(tmp_path: Path) -> None:
+    alone = ['name: command, argv: ["true"]']
+    _, folder = run(tmp_path, alone, other=", instances: 2", extra="allow: [instances]\n")
+    late = {"native": set[bool](), "other": set[bool]()}
+    for trial in folder.trials:
+        late[trial.environment.partition("~")[0]] |= {role.late_ns > 0 for role in trial.roles}
+    assert late["native"] == {False}
+    assert True in late["other"], "two cannot both be there at the very nanosecond"
+
+
 def test_the_journal_is_json_lines(tmp_path: Path) -> None:
     _, folder = run(tmp_path, ['name: command, argv: ["true"]'], blocks=1)
     lines = (folder.path / JOURNAL).read_text().splitlines()

@@ -91,13 +91,17 @@ class Attempt:
         self._killed = await self._memory_kills()
         await _together(self._start_service(part) for part in self._now(service=True))
 
-    async def work(self, instant_ns: int) -> None:
-        """Start everybody else at the agreed instant, and wait for all."""
+    async def work(self, instant_ns: int, together: bool) -> None:
+        """Start everybody else at the agreed instant, and wait for all.
+
+        together: there are others; who is alone starts when it hears of it.
+        """
         if isinstance(self.case.workload, Conducted):
             await self._conduct(self.case.workload)
             return
         workers = self._now(service=False)
-        await _together(self._spawn(part, at_ns=instant_ns) for part in workers)
+        at_ns = instant_ns if together else None
+        await _together(self._spawn(part, at_ns=at_ns) for part in workers)
         await _together(self._finish(part) for part in workers)
 
     async def end(self, instant_ns: int) -> None:
@@ -209,6 +213,10 @@ class Attempt:
         """Latest minus earliest start, of the iteration where that was most; None: all alone."""
         starts = [[d.start_ns for d in done] for done in self._finished_work() if len(done) > 1]
         return max((max(instants) - min(instants) for instants in starts), default=None)
+
+    def starters(self) -> int:
+        """How many programs start at the agreed instant."""
+        return len(self._now(service=False))
 
     def rtt_ns(self) -> int:
         """Of the slowest instance that has work to start."""

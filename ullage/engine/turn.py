@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ullage.plan.schedule import Turn
 
 LEAD_NS: Final = 2_000_000
-"""The agreed instant lies so far ahead, plus ten round trips of the slowest instance."""
+"""The agreed instant lies so far ahead, plus ten round trips of the slowest instance. Who starts
+alone has nobody to agree with."""
 
 
 LEAST_OVERLAP: Final = 0.9
@@ -117,9 +118,9 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
                 for guest in guests:
                     guest.begin()
                 readings = meters.enter_context(metered(scene=_scene(*attempts)))
-            instant = clock.ordered_ns() + LEAD_NS
-            instant += 10 * max(attempt.rtt_ns() for attempt in attempts)
-            await _all_at_once(attempts, Attempt.work, instant)
+            together = sum(attempt.starters() for attempt in attempts) > 1
+            instant = clock.ordered_ns() + (_lead_ns(attempts) if together else 0)
+            await _all_at_once(attempts, Attempt.work, instant, together)
             if number == iterations - 1:
                 meters.close()
                 await _ask(guests, attempts)
@@ -129,6 +130,11 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
         {**readings, **({Guest.name: counters} if (counters := guest.end()) else {})}
         for guest in guests
     ]
+
+
+def _lead_ns(attempts: Sequence[Attempt]) -> int:
+    """So far ahead an instant has to lie that all of them hear of in time."""
+    return LEAD_NS + 10 * max(attempt.rtt_ns() for attempt in attempts)
 
 
 async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:
