@@ -1,8 +1,10 @@
 """Time and memory of `ullage compare` over ten million samples, reading the Parquet file included.
 
-Three shapes of the same size: one comparison of many pairs, a hundred, a thousand. Beside it
-DuckDB, which reads the same file, pairs it and computes mean and standard deviation of the
-log-ratios and nothing else: the least that any analysis must do.
+Three shapes of the same size: one comparison of many pairs, a hundred, a thousand; and a thousand
+environments of five hundred pairs, where the answer is long. Beside it DuckDB, which reads the same
+file, pairs it and computes mean and standard deviation of the log-ratios and nothing else: the
+least that any analysis must do. CPU time, of all processes together, is what a busy machine does
+not stretch.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,19 +26,45 @@ import pyarrow.parquet as pq
 from benchmarks.figures import Figure, main, median_interval
 
 SAMPLES = 10_000_000
-SHAPES = (1, 100, 1000)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a table: so many environments beside the baseline, in each of the workloads."""
+
+    workloads: int
+    environments: int
+    pairs: int
+    """Of each environment and workload."""
+
+    @property
+    def name(self) -> str:
+        """`100 × 50,000 pairs`."""
+        if self.environments > 1:
+            return f"{self.environments:,} environments × {self.pairs:,} pairs"
+        return f"{self.workloads} × {self.pairs:,} pairs"
+
+    def shortened(self, factor: int) -> Shape:
+        """With so many times fewer pairs."""
+        return replace(self, pairs=self.pairs // factor)
+
+
+SHAPES = (
+    *(Shape(workloads, 1, SAMPLES // 2 // workloads) for workloads in (1, 100, 1000)),
+    Shape(1, 1000, 500),
+)
 MOST_S = 5.0
 MOST_BYTES = 1e9
 
 _PEER = """
 import sys, duckdb
 duckdb.sql(f'''
-    select e.workload, avg(e.x - b.x), stddev_samp(e.x - b.x), count(*)
-    from (select workload, block, ln(value) as x from '{sys.argv[1]}'
-          where environment = 'vm') e
+    select e.environment, e.workload, avg(e.x - b.x), stddev_samp(e.x - b.x), count(*)
+    from (select environment, workload, block, ln(value) as x from '{sys.argv[1]}'
+          where environment <> 'native') e
     join (select workload, block, ln(value) as x from '{sys.argv[1]}'
           where environment = 'native') b using (workload, block)
-    group by e.workload
+    group by e.environment, e.workload
 ''').fetchall()
 """
 
@@ -43,38 +72,38 @@ duckdb.sql(f'''
 def measure(quick: bool) -> Iterator[Figure]:
     """Seconds and peak memory of each shape, in turn with the peer."""
     repeats = 2 if quick else 6
-    samples = SAMPLES // 10 if quick else SAMPLES
     with TemporaryDirectory() as folder:
-        for comparisons in SHAPES:
-            file = Path(folder) / f"{comparisons}.parquet"
-            write(file, comparisons, samples)
+        for whole in SHAPES:
+            shape = whole.shortened(10) if quick else whole
+            file = Path(folder) / "table.parquet"
+            write(file, shape)
             ours, theirs = [*_OURS, str(file), *_OPTIONS], [sys.executable, "-c", _PEER, str(file)]
-            seconds: tuple[list[float], list[float]] = ([], [])
+            times: tuple[list[Times], list[Times]] = ([], [])
             for _ in range(repeats):
-                for argv, times in zip((ours, theirs), seconds, strict=True):
-                    times.append(seconds_of(argv))
-            shape = f"{comparisons} × {samples // 2 // comparisons:,} pairs"
-            yield from _figures(shape, seconds, (peak_of(ours), peak_of(theirs)))
+                for argv, of in zip((ours, theirs), times, strict=True):
+                    of.append(times_of(argv))
+            yield from _figures(shape.name, times, (peak_of(ours), peak_of(theirs)))
 
 
 _OURS = (sys.executable, "-m", "ullage", "compare")
 _OPTIONS = ("--baseline", "native", "--better", "lower")
 
 
-def write(file: Path, comparisons: int, samples: int) -> None:
+def write(file: Path, table: Shape) -> None:
     """A row for each environment and block, in the order of measuring, 5 % noise and 2 % slower."""
-    blocks = samples // 2 // comparisons
-    rng = np.random.default_rng(comparisons)
-    shape = (blocks, comparisons, 2)
-    with_block = np.broadcast_to(np.arange(blocks)[:, None, None], shape)
-    workload = np.broadcast_to(np.arange(comparisons)[None, :, None], shape)
-    environment = np.broadcast_to(np.arange(2)[None, None, :], shape)
-    value = rng.lognormal(0, 0.05, shape) * np.array([1.0, 1.02])
-    names = pa.array([f"work-{number}" for number in range(comparisons)])
+    rng = np.random.default_rng(table.workloads)
+    shape = (table.pairs, table.workloads, 1 + table.environments)
+    with_block = np.broadcast_to(np.arange(table.pairs)[:, None, None], shape)
+    workload = np.broadcast_to(np.arange(table.workloads)[None, :, None], shape)
+    environment = np.broadcast_to(np.arange(1 + table.environments)[None, None, :], shape)
+    value = rng.lognormal(0, 0.05, shape)
+    value[..., 1:] *= 1.02
+    names = pa.array([f"work-{number}" for number in range(table.workloads)])
+    environments = pa.array(["native", *(f"vm-{n}" for n in range(table.environments))])
     pq.write_table(
         pa.table(
             {
-                "environment": _named(environment, pa.array(["native", "vm"])),
+                "environment": _named(environment, environments),
                 "workload": _named(workload, names),
                 "block": with_block.reshape(-1),
                 "value": value.reshape(-1),
@@ -89,11 +118,28 @@ def _named(codes: np.ndarray, names: pa.Array) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes.reshape(-1).astype(np.int32)), names)
 
 
-def seconds_of(argv: list[str]) -> float:
-    """Time of a process from its start to its end; what it prints is thrown away."""
+@dataclass(frozen=True)
+class Times:
+    """Of a process, with the children that it waited for."""
+
+    elapsed_s: float
+    cpu_s: float
+
+
+def times_of(argv: list[str]) -> Times:
+    """From its start to its end; what it prints is thrown away."""
     begin = time.perf_counter()
-    subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - begin
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    elapsed_s = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    _require(argv, process.returncode)
+    return Times(elapsed_s, usage.ru_utime + usage.ru_stime)
+
+
+def _require(argv: list[str], returncode: int) -> None:
+    if returncode != 0:
+        raise RuntimeError(f"{' '.join(argv[:4])} ended with {returncode}")
 
 
 def peak_of(argv: list[str]) -> int:
@@ -108,8 +154,7 @@ def peak_of(argv: list[str]) -> int:
         together = max(together, _proportional(process.pid))
         time.sleep(0.02)
     process.returncode = os.waitstatus_to_exitcode(ended[1])
-    if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(argv[:4])} ended with {process.returncode}")
+    _require(argv, process.returncode)
     return max(together, 1024 * ended[2].ru_maxrss)
 
 
@@ -126,9 +171,10 @@ def _proportional(pid: int) -> int:
 
 
 def _figures(
-    shape: str, seconds: tuple[list[float], list[float]], peaks: tuple[int, int]
+    shape: str, times: tuple[list[Times], list[Times]], peaks: tuple[int, int]
 ) -> list[Figure]:
-    ours, theirs = map(median_interval, seconds)
+    ours, theirs = (median_interval([t.elapsed_s for t in of]) for of in times)
+    cpu, cpu_theirs = (median_interval([t.cpu_s for t in of]) for of in times)
     peer = "DuckDB: mean and sd only"
     return [
         Figure(
@@ -141,6 +187,15 @@ def _figures(
             peer_value=theirs.estimate,
             reach=f"at most {MOST_S:g} s",
             holds=ours.estimate <= MOST_S,
+        ),
+        Figure(
+            name=f"CPU time, {shape}",
+            value=cpu.estimate,
+            unit="s",
+            low=cpu.low,
+            high=cpu.high,
+            peer=peer,
+            peer_value=cpu_theirs.estimate,
         ),
         Figure(
             name=f"peak memory, {shape}",

@@ -21,8 +21,9 @@ from benchmarks.statistics import (
     trial_length,
 )
 from benchmarks.statistics.aa_traces import Null
-from benchmarks.statistics.attacks import counts
+from benchmarks.statistics.attacks import counts, limits
 from benchmarks.statistics.attacks.counts import Struck
+from benchmarks.statistics.attacks.limits import Limit
 from benchmarks.statistics.attacks.regimes import ATTACKS, Attack
 from benchmarks.statistics.attacks.totals import TIMES, Bills, Paid
 from benchmarks.statistics.campaign import Outcome
@@ -77,6 +78,7 @@ class Results:
     paid: list[Paid] = field(default_factory=list)
     races: list[racing.Result] = field(default_factory=list)
     lengths: list[trial_length.Row] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
 
 
 def comparable(regime: Regime) -> bool:
@@ -100,6 +102,7 @@ def run(size: Size, jobs: int) -> Results:
             for part in doc_claims.PARTS
         ),
         *((attack.name, _Strike(attack, size.attacks)) for attack in ATTACKS),
+        ("limits of memory", partial(limits.limits, size.doc_claims, SEED + 4)),
         *(
             (f"totals, {times.name}", Bills(i, size.bills, SEED + 5))
             for i, times in enumerate(TIMES)
@@ -121,6 +124,7 @@ def run(size: Size, jobs: int) -> Results:
             results.sample_sizes += [row for row in result if isinstance(row, Row)]
             results.doc_claims += [claim for claim in result if isinstance(claim, DocClaim)]
             results.paid += [paid for paid in result if isinstance(paid, Paid)]
+            results.limits += [row for row in result if isinstance(row, Limit)]
             results.lengths += [row for row in result if isinstance(row, trial_length.Row)]
     return results
 

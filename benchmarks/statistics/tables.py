@@ -8,6 +8,7 @@ from benchmarks.figures import Figure
 from benchmarks.statistics import campaign, peers, racing, trial_length
 from benchmarks.statistics.aims import CHANCE, HIGH, LOW, RATE, figures, inside
 from benchmarks.statistics.attacks import figures as attack_figures
+from benchmarks.statistics.attacks import limits
 from benchmarks.statistics.attacks import tables as hurting
 from benchmarks.statistics.campaign import COUNTS, MAIN, TRUTHS, Outcome
 from benchmarks.statistics.design import Plan
@@ -22,6 +23,7 @@ def tables(results: Results) -> list[Table]:
         hurting.attacked(results.struck),
         hurting.unheard(results.struck),
         hurting.doubts(results.struck),
+        *([limits.table(results.limits)] if results.limits else []),
         hurting.totals(results.paid),
         coverage(results),
         false_claims(results),

@@ -132,7 +132,7 @@ def test_what_will_hardly_get_a_verdict_leaves_and_says_what_it_said(
                 assert final[cell].pairs == blocks
 
 
-def test_it_takes_no_claim_away_that_waiting_would_have_made(
+def test_it_makes_no_claim_that_waiting_would_not_have_made(
     hasty: RunFolder, tmp_path: Path
 ) -> None:
     patient = raced(tmp_path / "run", LOOKS, **NOISY)

@@ -228,6 +228,8 @@ def test_a_race_says_when_it_looks_and_what_each_look_can_find(dry_run: DryRun) 
     assert forecast["level"] == pytest.approx(0.05 / 2)
     assert [reach["units"] for reach in forecast["assumed"][0]["reaches"]] == [6, 12, 48]
     assert "race:" not in dry_run.text()
+    likely = dry_run.text(RACE.replace("all", "likely"))
+    assert "48 blocks; what is decided, or unlikely to be, leaves the run" in likely
 
 
 def test_a_pilot_tells_how_long_a_race_takes(dry_run: DryRun) -> None:

@@ -19,6 +19,7 @@ from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
 from ullage.report.workloads import on_one_line
 from ullage.runs.reader import RunFolder
+from ullage.runs.leaving import absent
 from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord
 
 MOST_TEXTS: Final = 6
@@ -28,7 +29,7 @@ _UNITS: Final = {"power": "W", "energy": "J"}
 
 ENDS: Final = {
     "precision": "every primary interval was narrow enough",
-    "verdicts": "every primary comparison had its verdict, or hardly a chance of one",
+    "verdicts": "every primary comparison had its verdict",
     "budget": "the time budget was spent",
     "blocks": "all blocks were done",
     "interrupted": "it was interrupted",
@@ -103,11 +104,10 @@ def environments(folder: RunFolder) -> Table:
 def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
     """Facts about the run and the machine."""
     r = folder.resolved
-    end = folder.finished
     facts = [
         ("run", r.run),
         ("started", _instant(analysis.started_epoch_ns)),
-        ("ended because", ENDS[end.reason] if end else "it has no end: interrupted or running"),
+        ("ended because", _end(folder)),
         ("sessions", str(len(folder.sessions))),
         ("blocks", f"{analysis.blocks} complete; asked for: {_plain(r.blocks)}"),
         ("trials", f"{analysis.trials}, {analysis.failed} without figures"),
@@ -137,15 +137,33 @@ def _image(image: ImageRecord) -> str:
     return f"{image.kind}{name}, {image.digest}"
 
 
+def _end(folder: RunFolder) -> str:
+    """Why there are no more blocks."""
+    end = folder.finished
+    if end is None:
+        return "it has no end: interrupted or running"
+    hardly = (
+        ", or hardly a chance of one" if end.reason == "verdicts" and _undecided(folder) else ""
+    )
+    return f"{ENDS[end.reason]}{hardly}"
+
+
+def _undecided(folder: RunFolder) -> bool:
+    """Has anything left without a verdict, that did not come back?"""
+    begun = 1 + max((trial.block for trial in folder.trials), default=-1)
+    return any(cell.undecided for cell in absent(folder.moves, begun).values())
+
+
 def _race(folder: RunFolder) -> list[tuple[str, str]]:
     """When comparisons could leave, and what became of their intervals."""
     if not folder.judged:
         return []
     looks = ", ".join(str(look.blocks) for look in folder.judged)
+    who = "what was decided, or unlikely to be," if _undecided(folder) else "what was decided"
     return [
         (
             "judged",
-            f"after {looks} blocks; what was decided left, each at its look's level, so that all "
+            f"after {looks} blocks; {who} left, each at its look's level, so that all "
             f"looks together have {rounding.share(folder.resolved.confidence)}",
         )
     ]

@@ -23,6 +23,8 @@ QUIET, NOISY = 0.02, 0.04
 """White noise of a trial."""
 E0 = 2
 """Place of the environment under attack."""
+STATE = 0.04
+"""Of an environment that switches between two, either way."""
 BIAS = math.log(1.03)
 Figures = tuple[Floats, Bools | None]
 """Times, and which trials were lost."""
@@ -73,7 +75,7 @@ def switching(rng: Rng, layout: Layout, last: int = 8) -> Figures:
     logs = noise(rng, layout)
     begins = rng.random((layout.workloads, 1)) < 0.5
     turns = (rng.random((layout.workloads, layout.blocks)) < 1 / last).cumsum(axis=1) % 2
-    logs[E0] += 0.04 * np.where(turns ^ begins, 1, -1)
+    logs[E0] += STATE * np.where(turns ^ begins, 1, -1)
     return np.exp(logs), None
 
 

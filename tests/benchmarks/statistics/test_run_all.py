@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from benchmarks.statistics import aa_traces, campaign, doc_claims, run_all, sample_size
-from benchmarks.statistics.attacks import counts
+from benchmarks.statistics.attacks import counts, limits
 from benchmarks.statistics.attacks.counts import Struck
 from benchmarks.statistics.attacks.regimes import ATTACKS
 from benchmarks.statistics.attacks.totals import COUNTS, TIMES
@@ -44,6 +44,9 @@ def test_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [struck.attack for struck in results.struck] == list(ATTACKS)
     assert {(paid.times, paid.blocks) for paid in results.paid} == {
         (times.name, blocks) for times in TIMES for blocks in COUNTS
+    }
+    assert {of.attack for of in results.limits} == {
+        attack.name for attack in ATTACKS if limits.memory_of(attack) is not None
     }
     traces = all_traces()
     names = [*SYNTHETIC, *(regime for trace in traces for regime in recorded(trace))]
