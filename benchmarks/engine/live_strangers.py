@@ -1,8 +1,8 @@
-"""What a run with a live page loses to 10,000 connections of a user who has not the secret.
+"""What a run with a live page loses to the connections of a user who has not the secret.
 
-Pairs of runs, one quiet and one flooded, in turn first: the ratio of the seconds of their blocks.
-And what the controller's threads beside the first take more, as a share of one CPU: of that a busy
-host changes little.
+One run, whose blocks are in turn quiet and flooded (quiet, flooded, flooded, quiet): the ratio of
+the seconds of neighbours, so that what the host does meanwhile cancels. And what the controller's
+threads beside the first take more, as a share of one CPU: of that a busy host changes little.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, mean_interval
 
 CONNECTIONS = 10_000
 MOST_SLOWER = 1.02
@@ -33,85 +33,137 @@ environments: {native: {provider: native}, other: {provider: native}}
 workloads: [{name: command, argv: [sh, -c, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"]}]
 """
 FLOOD = """
-import socket, sys, time
-port, most = int(sys.argv[1]), int(sys.argv[2])
-held, done = [], 0
-while done < most:
-    one = socket.socket()
-    one.setblocking(False)
-    one.connect_ex(("127.0.0.1", port))
-    held.append(one)
-    done += 1
-    if len(held) == 800:
-        time.sleep(0.2)
-        for other in held[:400]:
-            other.close()
-        del held[:400]
-print(done, flush=True)
-time.sleep(600)
+import select, socket, sys
+port, held, made, on = int(sys.argv[1]), [], 0, False
+while True:
+    if select.select([sys.stdin], [], [], 0 if on else None)[0]:
+        word = sys.stdin.readline()
+        if not word:
+            break
+        on = word == "on\\n"
+        print(made, flush=True)
+    while on and len(held) < 100:
+        one = socket.socket()
+        one.setblocking(False)
+        one.connect_ex(("127.0.0.1", port))
+        held.append(one)
+        made += 1
+    if on:
+        select.select([sys.stdin], [], [], 0.1)
+    while held:
+        held.pop().close()
 """
 
 
+@dataclass
+class Shares:
+    """CPU time of the threads beside the first, and the time, when flooded and when not."""
+
+    cpu_s: dict[bool, float] = field(default_factory=lambda: {False: 0.0, True: 0.0})
+    all_s: dict[bool, float] = field(default_factory=lambda: {False: 0.0, True: 0.0})
+
+    @property
+    def difference(self) -> float:
+        """Of one CPU."""
+        quiet, flooded = (self.cpu_s[of] / self.all_s[of] for of in (False, True))
+        return flooded - quiet
+
+
 def measure(quick: bool) -> list[Figure]:
-    """`quick`: two pairs of runs."""
-    pairs, ratios, shares = 2 if quick else 8, [], []
-    for index in range(pairs):
-        seconds: dict[bool, float] = {}
-        share: dict[bool, float] = {}
-        for flooded in (False, True) if index % 2 else (True, False):
-            seconds[flooded], share[flooded] = _run(flooded, 6 if quick else 20)
-        shares.append(share[True] - share[False])
-        ratios.append(seconds[True] / seconds[False])
-    ratio = float(np.exp(np.mean(np.log(ratios))))
-    spread = float(np.std(np.log(ratios), ddof=1) / np.sqrt(pairs))
+    """`quick`: forty blocks."""
+    seconds, made, shares = _run(40 if quick else 400)
+    pairs = zip(seconds[::2], seconds[1::2], strict=False)
+    ratios = [
+        np.log(b / a) if _is_flooded(2 * number + 1) else np.log(a / b)
+        for number, (a, b) in enumerate(pairs)
+    ]
+    ratio, low, high = (None if x is None else float(np.exp(x)) for x in mean_interval(ratios))
+    assert ratio is not None
     return [
         Figure(
-            f"live: blocks under {CONNECTIONS:,} strangers, to without",
+            "live: blocks that strangers crowd, to without",
             ratio,
             "1",
+            low,
+            high,
             reach="at most 1.02",
-            holds=ratio <= MOST_SLOWER,
+            holds=_holds(low, high),
+            note=f"{len(ratios)} pairs",
         ),
-        Figure("live: standard error of its logarithm", spread, "1"),
-        Figure("live: CPU time that answering them takes, of one CPU", float(np.mean(shares)), "1"),
+        Figure(
+            "live: connections without the secret",
+            made,
+            "1",
+            reach=f"at least {CONNECTIONS:,}",
+            holds=made >= CONNECTIONS,
+        ),
+        Figure("live: CPU time that answering them takes, of one CPU", shares.difference, "1"),
     ]
 
 
-def _run(flooded: bool, blocks: int) -> tuple[float, float]:
-    """Seconds of the blocks of a run, and the share of a CPU that its live thread took."""
+def _holds(low: float | None, high: float | None) -> bool | None:
+    """None: the interval has room for both."""
+    if low is None or high is None or low <= MOST_SLOWER < high:
+        return None
+    return high <= MOST_SLOWER
+
+
+def _is_flooded(block: int) -> bool:
+    return block % 4 in (1, 2)
+
+
+def _run(blocks: int) -> tuple[list[float], int, Shares]:
+    """Seconds of each block; how many strangers came; what they took."""
     with tempfile.TemporaryDirectory(prefix="ullage-bench-") as work:
-        plan, stderr = Path(work, "plan.yaml"), Path(work, "stderr")
+        plan, stderr, shares = Path(work, "plan.yaml"), Path(work, "stderr"), Shares()
         plan.write_text(f"{PLAN}blocks: {{min: {blocks}, max: {blocks}}}\n")
-        argv = [
-            sys.executable,
-            "-m",
-            "ullage",
-            "run",
-            str(plan),
-            "--live",
-            "--runs",
-            f"{work}/runs",
-        ]
+        argv = [sys.executable, "-m", "ullage", "run", str(plan)]
+        argv += ["--live", "--runs", f"{work}/runs"]
         with (
             stderr.open("w") as messages,
             subprocess.Popen(argv, stderr=messages, stdout=messages) as run,
         ):
-            port = _port(stderr, run)
-            began = time.monotonic()
-            with _strangers(port) if flooded else contextlib.nullcontext():
-                taken = 0.0
-                while run.poll() is None:
-                    taken = max(taken, _beside_s(run.pid))
-                    time.sleep(0.2)
-        elapsed_s = time.monotonic() - began
+            made = _crowd(run, _port(stderr, run), Path(work, "runs"), shares)
         if run.returncode not in (0, 3):
             raise RuntimeError(stderr.read_text()[-2000:])
-        (folder,) = Path(work, "runs").iterdir()
-        lines = (folder / "journal.jsonl").read_text().splitlines()
-        events = [json.loads(line) for line in lines]
-        return sum(
-            event["seconds"] for event in events if event["event"] == "block"
-        ), taken / elapsed_s
+        return _blocks(Path(work, "runs")), made, shares
+
+
+def _blocks(runs: Path) -> list[float]:
+    """Seconds of those that are done."""
+    texts = [file.read_text() for file in runs.glob("*/journal.jsonl")]
+    lines = [line for text in texts for line in text.splitlines(keepends=True)]
+    return [
+        json.loads(line)["seconds"]
+        for line in lines
+        if line.startswith('{"event":"block"') and line.endswith("\n")
+    ]
+
+
+def _crowd(run: subprocess.Popen[bytes], port: int, runs: Path, shares: Shares) -> int:
+    """Strangers come in the blocks that are theirs; how many came."""
+    with _strangers(port) as flood:
+        made, flooded, done = 0, False, 0
+        at_s, cpu_s = time.monotonic(), _beside_s(run.pid)
+        while run.poll() is None:
+            time.sleep(0.01)
+            done = len(_blocks(runs))
+            if _is_flooded(done) == flooded:
+                continue
+            now_s, used_s = time.monotonic(), _beside_s(run.pid)
+            shares.cpu_s[flooded] += max(0.0, used_s - cpu_s)
+            shares.all_s[flooded] += now_s - at_s
+            at_s, cpu_s, flooded = now_s, used_s, not flooded
+            made = _turned(flood, flooded)
+        return made
+
+
+def _turned(flood: subprocess.Popen[str], on: bool) -> int:
+    """Let them come, or not; how many have come so far."""
+    assert flood.stdin is not None and flood.stdout is not None
+    flood.stdin.write("on\n" if on else "off\n")
+    flood.stdin.flush()
+    return int(flood.stdout.readline())
 
 
 def _port(stderr: Path, run: subprocess.Popen[bytes]) -> int:
@@ -123,13 +175,14 @@ def _port(stderr: Path, run: subprocess.Popen[bytes]) -> int:
 
 
 @contextlib.contextmanager
-def _strangers(port: int) -> Iterator[None]:
-    argv = [sys.executable, "-c", FLOOD, str(port), str(CONNECTIONS)]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as flood:
+def _strangers(port: int) -> Iterator[subprocess.Popen[str]]:
+    argv = [sys.executable, "-c", FLOOD, str(port)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as flood:
         try:
-            yield
+            yield flood
         finally:
-            flood.send_signal(signal.SIGKILL)
+            flood.kill()
 
 
 def _beside_s(pid: int) -> float:

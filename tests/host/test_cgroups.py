@@ -105,6 +105,11 @@ def stands_still(pid: int) -> bool:
     return cpu_ticks(pid) == before
 
 
+def moves(pid: int) -> bool:
+    """It uses CPU time, once the others let it."""
+    return any(not stands_still(pid) for _ in range(100))
+
+
 @pytest.fixture
 def spinning(group: Group) -> Iterator[int]:
     """The process id of a member that uses all the CPU time that it gets."""
@@ -121,12 +126,12 @@ def test_without_descriptors_nobody_is_frozen_who_cannot_be_thawed(
         runner.get_loop()
         with no_descriptors(), pytest.raises(UllageError):
             runner.run(group.freeze())
-        assert not stands_still(spinning)
+        assert moves(spinning)
         runner.run(group.freeze())
         assert stands_still(spinning)
         with no_descriptors():
             runner.run(group.thaw())
-        assert not stands_still(spinning)
+        assert moves(spinning)
 
 
 @pytest.mark.root
@@ -142,7 +147,7 @@ def test_a_freeze_that_fails_in_the_middle_is_undone(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(group.freeze())
     monkeypatch.undo()
-    assert not stands_still(spinning)
+    assert moves(spinning)
 
 
 @pytest.mark.root

@@ -41,7 +41,10 @@ _OPENS: Final = 16
 
 
 def _cases(seed: int) -> Iterable[str]:
-    """`native/write/8`: calls 9 to 16. Of files that are only read, which are thousands, a part."""
+    """`native/write/8`: calls 9 to 16. Of files that are only read, which are thousands, a part.
+
+    Those come last, and a kind of run after another: what was reached is whole kinds.
+    """
     names = [
         f"{kind}/{call}/{first}"
         for kind in _KINDS
@@ -49,7 +52,7 @@ def _cases(seed: int) -> Iterable[str]:
         for first in range(0, count, _LUMP * (_OPENS if call == "open" else 1))
     ]
     random.Random(seed).shuffle(names)
-    return names
+    return sorted(names, key=lambda name: ("/open/" in name, _KINDS.index(name.partition("/")[0])))
 
 
 def _faults(case: Case) -> Iterable[Fault]:

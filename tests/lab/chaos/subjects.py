@@ -33,9 +33,11 @@ environments:
   native: {{provider: native}}
 {others}workloads:
   - {{name: command, argv: [sh, -c, "sleep {sleep}; echo {word}"], expect_output: "{word}"}}
-  - {{name: command, as: child, argv: [sh, -c, "sleep {sleep} & wait; echo {word}"]}}
-blocks: {{min: {blocks}, max: {blocks}}}
+{second}blocks: {{min: {blocks}, max: {blocks}}}
 seed: 3
+"""
+_SECOND: Final = """\
+  - {{name: command, as: child, argv: [sh, -c, "sleep {sleep} & wait; echo {word}"]}}
 """
 _ELASTIC: Final = """\
 name: chaos
@@ -69,17 +71,21 @@ class Subject:
     """How long a controller is worth killing, roughly."""
 
 
-def _ordinary(name: str, provider: str = "", *, blocks: int = 4, **fields: Any) -> Subject:
+def _ordinary(
+    name: str, provider: str = "", *, blocks: int = 4, workloads: int = 2, **fields: Any
+) -> Subject:
     """Native beside a provider; without one, native alone, on the host's own root."""
+    second = _SECOND.format(sleep=SLEEP_S, word=WORD) if workloads == 2 else ""
     plan = _ORDINARY.format(
         image="" if provider else "image: host\n",
         others=f"  other: {{provider: {provider}}}\n" if provider else "",
         sleep=SLEEP_S,
         word=WORD,
+        second=second,
         blocks=blocks,
     )
     environments = 3 if provider else 2  # native stands twice
-    return Subject(name, plan, finished=blocks * environments * 2, **fields)
+    return Subject(name, plan, finished=blocks * environments * workloads, **fields)
 
 
 SUBJECTS: Final = {
@@ -99,9 +105,9 @@ CROWDED: Final = _ordinary("live", blocks=40, options=("--live",), usual_s=20.0)
 """Of a live page that strangers crowd."""
 
 SMALL: Final = {
-    "native": _ordinary("native", blocks=1),
-    "oci": _ordinary("oci", "oci", blocks=1),
-    "lxc": _ordinary("lxc", "lxc", blocks=1),
+    "native": _ordinary("native", blocks=1, workloads=1),
+    "oci": _ordinary("oci", "oci", blocks=1, workloads=1),
+    "lxc": _ordinary("lxc", "lxc", blocks=1, workloads=1),
     "elastic": SUBJECTS["elastic"],
 }
 """As small as it can be: each of its system calls is attacked."""
