@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.studies import curves, measured
-from ullage.experiments.studies.base import DerivedTable, Study, StudyPlan
+from ullage.experiments.studies.base import Coverage, DerivedTable, Study, StudyPlan
 from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.network_pipeline import creating, derived, files, pipelines
 
@@ -46,6 +46,19 @@ class NetworkPipeline(Study):
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
         """The network; pipelines; making instances; in full also Hadoop's files."""
         return QUICK if quick else FULL
+
+    def coverage(self) -> tuple[Coverage, ...]:
+        """Of TestDFSIO over one link."""
+        return (
+            Coverage(
+                of="making instances", file="network2017_create", columns=("create_s",), fresh=0,
+                missing="OpenStack, CloudStack",
+            ),
+            Coverage(
+                of="TestDFSIO", file="network2017_testdfsio", columns=("time_s",), fresh=3,
+                missing="a switch that speaks LACP, for 802.3ad",
+            ),
+        )  # fmt: skip
 
     def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """S5.1, S5.2, S5.4, S5.6 and S5.8, of those that were run."""
