@@ -255,7 +255,7 @@ def test_every_cell_of_the_full_plans_finds_its_published_one(tmp_path: Path) ->
                 name = key.partition("-")[0]
                 beside[name] = beside.get(name, 0) + row.label.startswith("vm,")
     assert beside == {"cpu": 6, "memory": 28, "disk": 6}
-    fresh_figures = {kind.of.partition(",")[0]: kind.fresh for kind in STUDY.coverage()}
+    fresh_figures = {kind.of.partition(",")[0].lower(): kind.fresh for kind in STUDY.coverage()}
     # A ratio is made of two published figures: of the physical machine and of the guest.
     assert fresh_figures == {name: 2 * number for name, number in beside.items()} | {"network": 0}
 

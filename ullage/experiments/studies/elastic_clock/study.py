@@ -110,7 +110,8 @@ class ElasticClock(Study):
             elif plan.elastic:
                 of_its_kind = {name: runs[name] for name in runs if name in _ELASTIC}
                 part = measured.part(self, of_its_kind, plan.name)
-                tables += fresh_elastic.tables(path, self.published, part)
+                others = [other for other in of_its_kind.values() if other != path]
+                tables += fresh_elastic.tables(path, self.published, part, others)
             else:
                 tables += fresh_host.tables(path, self.published)
         return tuple(table for table in tables if table is not None)
