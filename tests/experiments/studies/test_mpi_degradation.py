@@ -40,7 +40,7 @@ def test_the_network_card_is_a_factor(name: str) -> None:
 
 
 def test_the_full_plan_has_the_published_settings() -> None:
-    cells = matrix.resolve(*schema.load(STUDY.folder / FULL.file))
+    cells = matrix.resolve(*schema.load(STUDY.folder / FULL[0].file))
     cases = {case.key: case.parameters.model_dump() for case in cells.cases}
     messages, pings = cases["messages"], cases["round-trips"]
     assert (messages["min_size"], messages["max_size"]) == (1, 1 << 30)
@@ -50,6 +50,37 @@ def test_the_full_plan_has_the_published_settings() -> None:
         parameters["kernel"] for key, parameters in cases.items() if key.startswith("kernels[")
     }
     assert kernels == {"ep", "cg", "mg", "ft", "is"}
+    exact = matrix.resolve(*schema.load(STUDY.folder / FULL[1].file)).cases[0]
+    parameters = exact.parameters.model_dump()
+    assert (parameters["warmups"], parameters["repetitions"]) == (30, 100)
+    assert (parameters["max_size"], parameters["bytes_per_size"]) == (1 << 30, None)
+    large = matrix.resolve(*schema.load(STUDY.folder / FULL[2].file))
+    classes = {case.parameters.model_dump(by_alias=True)["class"] for case in large.cases}
+    assert classes == {"S", "W", "A", "B"}
+
+
+@pytest.mark.parametrize(
+    ("slower", "words"),
+    [
+        (VIRTIO, "the conclusion holds here"),
+        (E1000, "the conclusion does not hold at all sizes here"),
+    ],
+)
+def test_the_paper_s_own_conclusion_is_asked(tmp_path: Path, slower: str, words: str) -> None:
+    """e1000 degrades less than virtio: at every size, by bounds that hold along all of them."""
+    run = make(tmp_path, STUDY, QUICK, {(slower, "messages"): 3.0})
+    table = fresh(STUDY, (QUICK, run))["conclusion-fresh"]
+    assert len(table.rows) >= 3
+    for row in table.rows:
+        truth = 1 / 3 if slower == VIRTIO else 3.0
+        assert holds(figure(table, row.label, "time of e1000 over virtio"), truth)
+    assert words in table.notes[0]
+
+
+def test_all_full_runs_together(tmp_path: Path) -> None:
+    runs = [(plan, make(tmp_path, STUDY, plan, blocks=2)) for plan in FULL]
+    tables = STUDY.fresh({plan.name: path for plan, path in runs})
+    assert len({table.key for table in tables}) == len(tables)
 
 
 @pytest.mark.parametrize("name", ["quick.yaml", "full.yaml"])

@@ -18,7 +18,7 @@ from ullage.plan import matrix, schema
 STUDY = get("network-pipeline")
 TABLES = {table.key: table for table in STUDY.tables()}
 NETWORK, PIPELINES, CREATE = QUICK
-FILES = FULL[3]
+FILES = next(plan for plan in FULL if plan.name == "network-pipeline-files-full")
 
 
 def test_the_ratio_of_create_times() -> None:
@@ -69,8 +69,13 @@ def test_the_full_plans_have_the_published_series() -> None:
     assert [case.parameters.model_dump()["count"] for case in create.cases] == [2, 4, 8, 16]
     pipelines, _ = schema.load(STUDY.folder / "full-pipelines.yaml")
     assert pipelines.blocks.min == 10
-    files = matrix.resolve(*schema.load(STUDY.folder / "full-files.yaml"))
-    assert sorted({environment.instances for environment in files.environments}) == [1, 2, 3]
+    seconds = [p["time_s"] for key, p in parameters_by_key.items() if key.startswith("connections")]
+    assert set(seconds) == {90}
+    planned, document = schema.load(STUDY.folder / "full-files.yaml")
+    files = matrix.resolve(planned, document)
+    assert {environment.instances for environment in files.environments} == {1}, "two, with a peer"
+    assert [case.parameters.model_dump()["jobs"] for case in files.cases] == [1, 2, 3]
+    assert planned.network is not None and planned.network.rate == 10**9
     bonded = yaml.safe_load((STUDY.folder / "full-files.yaml").read_text())["environments"][
         "bonded"
     ]
@@ -96,9 +101,7 @@ def test_our_making_of_instances(tmp_path: Path) -> None:
     assert [column.title for column in times.columns] == ["2", "4", "8", "16"]
     assert holds(figure(times, "lxc, make", "8"), 2000)
     assert holds(figure(times, "native, remove", "8"), 1000)
-    assert figure(times, "cloudstack there, make", "2").value == 17.22
-    nothing = figure(times, "cloudstack there, make", "16")
-    assert nothing.value is None and nothing.why
+    assert not any("there" in row.label for row in times.rows), "a cloud is another setting"
     ratios = tables["network-pipeline-create-quick-create-ratios-fresh"]
     assert holds(figure(ratios, "lxc, create, count 8", "ratio"), 2.0)
     assert len(ratios.rows) == 2 * 4 * 2
@@ -160,11 +163,28 @@ def test_one_block_has_no_interval(tmp_path: Path) -> None:
 
 
 def test_our_files_beside_the_published(tmp_path: Path) -> None:
-    truth = {("vm[instances=3]", "files"): 2.0}
-    table = fresh(STUDY, (FILES, make(tmp_path, STUDY, FILES, truth)))["files-fresh"]
-    row = next(row.label for row in table.rows if row.label.startswith("vm[instances=3]"))
-    assert holds(figure(table, row, "ratio"), 2.0)
-    assert figure(table, "single link there, 3 at once", "ratio").value == pytest.approx(2.4)
+    """Copies of the application in fixed instances; t(n) / t(1), for LXC over one link as there."""
+    truth = {("vm", "files[jobs=3]"): 2.0}
+    tables = fresh(STUDY, (FILES, make(tmp_path, STUDY, FILES, truth)))
+    table = tables["files-together-fresh"]
+    assert holds(figure(table, "vm", "3 copies"), 2.0)
+    assert holds(figure(table, "lxc", "2 copies"), 1.0)
+    assert figure(table, "lxc", "2 copies there").value == pytest.approx(507 / 315)
+    assert figure(table, "lxc", "3 copies there").value == pytest.approx(756 / 315)
+    others = [figure(table, row, "3 copies there") for row in ("native", "vm", "bonded")]
+    assert all(cell.value is None and cell.why for cell in others), "it was LXC, on one link"
+    row = next(
+        r.label for r in tables["files-fresh"].rows if r.label.startswith("vm, files, jobs 3")
+    )
+    assert holds(figure(tables["files-fresh"], row, "ratio"), 2.0)
+
+
+def test_all_full_runs_together(tmp_path: Path) -> None:
+    runs = [(plan, make(tmp_path, STUDY, plan, blocks=2)) for plan in FULL]
+    tables = STUDY.fresh({plan.name: path for plan, path in runs})
+    assert len({table.key for table in tables}) == len(tables)
+    (streams,) = (table for table in tables if table.key.startswith("streams"))
+    assert len(streams.rows) == 2 * 4
 
 
 def test_all_quick_runs_together(tmp_path: Path) -> None:

@@ -123,6 +123,24 @@ def test_whatever_disagrees_or_is_missing_says_why(study: Study) -> None:
 
 
 @ALL
+def test_what_has_no_counterpart_is_named(study: Study) -> None:
+    """Every published file is counted; what is missing is said, and what is not missing is not."""
+    kinds = study.coverage()
+    files = {file.stem for file in (study.folder / base.PUBLISHED).glob("*.csv")}
+    derived = {"cmu2015_derived"}  # recomputed, and nothing that a run could have a counterpart of
+    assert {kind.file for kind in kinds} == files - derived
+    for kind in kinds:
+        published = showing.published_count(study, kind)
+        assert 0 <= kind.fresh <= published
+        assert bool(kind.missing) == (kind.fresh < published), kind.of
+    table = showing.coverage_table(study)
+    assert (table is None) == (not files)
+    if table is not None:
+        assert table.rows[-1].label == "all"
+        assert table.value("all", "fresh") == sum(kind.fresh for kind in kinds)
+
+
+@ALL
 def test_without_runs_nothing_is_fresh(study: Study) -> None:
     report = showing.recompute(study, {})
     assert report.fresh == ()

@@ -115,6 +115,21 @@ class StudyPlan(Record):
     """It says what `ullage clock` is to measure (`studies.clockrun`)."""
 
 
+class Coverage(Record):
+    """How many published figures of one kind the full plans have a counterpart of."""
+
+    of: str
+    """What they are, in a few words."""
+    file: str
+    """`published/FILE.csv`, in which they stand."""
+    columns: tuple[str, ...]
+    """Each cell of these that is not empty is one figure."""
+    fresh: int
+    """So many have one of the same setting."""
+    missing: str = ""
+    """What the others want."""
+
+
 CsvRows = list[dict[str, str]]
 Read = Callable[[str], CsvRows]
 """`published/NAME.csv` as rows."""
@@ -153,6 +168,10 @@ class Study(ABC):
         `runs`: name of a plan → run folder, all of one form (quick or full). A plan may be missing:
         then what would rest on it is left out. Raises what opening a run folder raises.
         """
+
+    def coverage(self) -> tuple[Coverage, ...]:
+        """What of the published figures a full run here has a counterpart of, a kind each."""
+        return ()
 
     @property
     def folder(self) -> Path:

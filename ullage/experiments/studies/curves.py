@@ -36,7 +36,7 @@ def table(
     assert of is not None  # a curve has one
     by_place = [{p.coordinate: p for p in c.curve} for c in sound]
     places = sorted(set().union(*by_place))
-    place_label = _size if of.unit == "B" else _plain
+    place_label = size if of.unit == "B" else _plain
     name, scale = unit
     return DerivedTable(
         key=key,
@@ -79,7 +79,7 @@ def _ratio(point: CurvePoint | None) -> StudyFigure:
     return StudyFigure(value=point.ratio, low=point.low, high=point.high)
 
 
-def _size(value: float) -> str:
+def size(value: float) -> str:
     """`64 KiB`; a size that is no whole number of them in bytes."""
     for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if value >= factor and value % factor == 0:

@@ -94,7 +94,7 @@ def name(comparison: Comparison) -> str:
 
 def part(study: Study, runs: Mapping[str, Path], plan: str) -> str:
     """What the keys of a run's tables hold where a study has several runs: `-disks-quick`."""
-    return "" if len(runs) == 1 else f"-{plan.removeprefix(study.name + '-')}"
+    return "" if len(runs) <= 1 else f"-{plan.removeprefix(study.name + '-')}"
 
 
 RATIO: Final = Column(title="ratio", decimals=3)

@@ -11,7 +11,15 @@ from ullage.analysis.comparison import rounding
 from ullage.common.console import CleanConsole, escape
 from ullage.common.quantities import many
 from ullage.common.text import clean
-from ullage.experiments.studies.base import Column, DerivedCell, DerivedTable, Study, StudyFigure
+from ullage.experiments.studies.base import (
+    Column,
+    Coverage,
+    DerivedCell,
+    DerivedRow,
+    DerivedTable,
+    Study,
+    StudyFigure,
+)
 from ullage.experiments.studies.finding import Runs
 from ullage.report import views
 from ullage.report.charts.text import unbroken
@@ -31,12 +39,47 @@ class StudyReport:
     """Recomputed from the published figures."""
     fresh: tuple[DerivedTable, ...]
     """From our own runs."""
+    coverage: DerivedTable | None
+    """What of the published figures our full runs have a counterpart of."""
     runs: Runs
 
 
 def recompute(study: Study, runs: Runs) -> StudyReport:
     """Recompute the published tables, and answer the same from runs where there are some."""
-    return StudyReport(study, study.tables(), study.fresh(runs) if runs else (), runs)
+    fresh = study.fresh(runs) if runs else ()
+    return StudyReport(study, study.tables(), fresh, coverage_table(study), runs)
+
+
+def published_count(study: Study, coverage: Coverage) -> int:
+    """How many figures of that kind are published."""
+    rows = study.published(coverage.file)
+    return sum(bool(row[column]) for row in rows for column in coverage.columns)
+
+
+def coverage_table(study: Study) -> DerivedTable | None:
+    """A row for each kind of published figure; None of a study that has none."""
+    kinds = [(coverage, published_count(study, coverage)) for coverage in study.coverage()]
+    if not kinds:
+        return None
+    total, fresh = (sum(of) for of in ([n for _, n in kinds], [c.fresh for c, _ in kinds]))
+    rows = [(c.of, c.fresh, number, c.missing or "–") for c, number in kinds]
+    return DerivedTable(
+        key="coverage",
+        caption="Published figures that a full run here has a counterpart of, of the same setting",
+        of="figures",
+        columns=(
+            Column(title="fresh", decimals=0),
+            Column(title="published", decimals=0),
+            Column(title="what the others want"),
+        ),
+        rows=tuple(
+            DerivedRow(
+                label=label,
+                cells=(StudyFigure(value=float(some)), StudyFigure(value=float(all_)), missing),
+            )
+            for label, some, all_, missing in (*rows, ("all", fresh, total, f"{fresh / total:.0%}"))
+        ),
+    )
 
 
 def dumped(report: StudyReport) -> dict[str, Any]:
@@ -48,6 +91,7 @@ def dumped(report: StudyReport) -> dict[str, Any]:
         "published": [_dumped(table) for table in report.tables],
         "runs": {name: str(path) for name, path in report.runs.items()},
         "fresh": [_dumped(table) for table in report.fresh],
+        "coverage": report.coverage and _dumped(report.coverage),
     }
 
 
@@ -174,6 +218,8 @@ def show(report: StudyReport, console: CleanConsole) -> None:
     if report.runs:
         console.print(f"\n[bold]Our own runs: {escape(_listed(report.runs.values()))}[/]")
         _print(report.fresh, console)
+    if report.coverage is not None:
+        _print([report.coverage], console)
 
 
 def _listed(paths: Iterable[Path]) -> str:

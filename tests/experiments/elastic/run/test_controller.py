@@ -23,10 +23,10 @@ from ullage.experiments.elastic.folder import (
     Release,
     Retried,
 )
+from ullage.experiments.elastic.plan.hold import Hold
 from ullage.experiments.elastic.plan.schema import Attempts, Budgets, Releases
 from ullage.experiments.elastic.run.controller import NO_HOLD, Acts, Controller
 from ullage.experiments.elastic.run.front import Restarted, Wish
-from ullage.experiments.elastic.run.hold import Hold
 from ullage.host import clock
 
 LONG = 60.0

@@ -28,9 +28,9 @@ from ullage.experiments.elastic.folder import (
     Retried,
     TakenBack,
 )
+from ullage.experiments.elastic.plan.hold import Hold
 from ullage.experiments.elastic.plan.schema import Budgets
 from ullage.experiments.elastic.run.front import Front, Restarted, Wish
-from ullage.experiments.elastic.run.hold import Hold
 from ullage.host import clock
 
 

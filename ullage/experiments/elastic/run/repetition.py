@@ -29,12 +29,12 @@ from ullage.experiments.elastic.folder import (
     repetition_folder,
 )
 from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan.hold import Hold
 from ullage.experiments.elastic.plan.schema import COMING, ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
 from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
-from ullage.experiments.elastic.run.hold import Hold
 from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock

@@ -24,6 +24,10 @@ from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio
 _OVER: Final[tuple[ClockReader, ...]] = ("counter", "monotonic")
 _THERE: Final = {"counter": "tsc", "monotonic": "monotonic", "rvec": "rvec"}
 """Ours → theirs."""
+_KERNEL_CLOCK: Final = "hpet"
+_OTHER_SOURCE: Final = (
+    "there the kernel's clock was read from HPET, outside the processor, and here it is not"
+)
 _NODES: Final = (10, 1_000, 100_000, 1_000_000)
 
 
@@ -52,6 +56,8 @@ def _cost(report: CostReport, published: CsvRows) -> DerivedTable:
     def published_ratio(clock: ClockReader, over: ClockReader) -> StudyFigure:
         if clock not in _THERE:
             return StudyFigure(value=None, why="no such clock was published")
+        if over == "monotonic" and report.measured.machine.clocksource != _KERNEL_CLOCK:
+            return StudyFigure(value=None, why=_OTHER_SOURCE)
         return StudyFigure(value=cost_ratio(published, _THERE[clock], _THERE[over]))
 
     def cells(cost: ReadCost) -> tuple[DerivedCell, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from ullage.experiments.elastic.analysis.definitions import BY_NAME
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary, summarise
 from ullage.experiments.elastic.report.answer import undecided
+from ullage.experiments.elastic.simulator.prediction import Prediction, predictions
 from ullage.experiments.studies.base import (
     Column,
     CsvRows,
@@ -33,14 +35,104 @@ SHOWN: Final = (
 """Metric, what it is multiplied with, and its column."""
 
 
-def tables(path: Path, read: Read, part: str) -> list[DerivedTable | None]:
-    """Of an elastic run; part: of the tables' keys, where there are several."""
+def tables(
+    path: Path, read: Read, part: str, others: Iterable[Path] = ()
+) -> list[DerivedTable | None]:
+    """Of an elastic run; part: of the tables' keys, where there are several.
+
+    others: runs of the study with other viewers, patience or room, for what is predicted by load.
+    """
     run = ElasticRun.open(path)
     summary = summarise(run, sides(run))
     return [
         _metrics(run, summary, _published_blocked(run, read("elastic2015_blocking")), part),
         _contrasts(summary, part),
+        _predicted(run, [ElasticRun.open(other) for other in others], part),
+        _hosts(run, summary, part),
     ]
+
+
+def _predicted(run: ElasticRun, others: list[ElasticRun], part: str) -> DerivedTable | None:
+    """The simulator against repetitions that it was not fitted on."""
+    made = predictions(run, others)
+    if not made:
+        return None
+    return DerivedTable(
+        key=f"predicted{part}-fresh",
+        caption="Predicted: PcBl by the simulator, fitted on other repetitions",
+        of="environment, what is held out",
+        columns=(
+            Column(title="real", unit="%", decimals=1),
+            Column(title="predicted", unit="%", decimals=1),
+            Column(title="error", unit="points", decimals=1),
+        ),
+        rows=tuple(_prediction_row(run, prediction) for prediction in made),
+        notes=(
+            "Fitted is what nodes take by themselves: on the other repetitions of an environment "
+            "(its seed is held out), on environments that are held back by something else (delay), "
+            "on other runs of the study (load). Given are when viewers ask, the film, the hold.",
+            "The report's twin replays a repetition with its own latencies, so that it is equal by "
+            "construction: that is a consistency check of the decisions, and no prediction.",
+        ),
+    )
+
+
+def _prediction_row(run: ElasticRun, made: Prediction) -> DerivedRow:
+    bounded = made.low is not None and made.high is not None
+    error = StudyFigure(
+        value=100 * made.error,
+        low=100 * made.low if bounded and made.low is not None else None,
+        high=100 * made.high if bounded and made.high is not None else None,
+        why=made.why,
+    )
+    shown = (StudyFigure(value=100 * share_) for share_ in (made.real, made.predicted))
+    return DerivedRow(
+        label=f"{run.label(made.environment)}, {made.held_out}", cells=(*shown, error)
+    )
+
+
+IDLE_W: Final = 123.375
+"""Of a host of theirs that was on and had nothing to do, as printed."""
+
+
+def _hosts(run: ElasticRun, summary: Summary, part: str) -> DerivedTable | None:
+    """Energy of hosts for being on, a node each: from a node's request to its removal."""
+    scale = run.resolved.time_scale
+    estimates = [(e, e.estimate("node_seconds")) for e in summary.environments]
+    rows = tuple(
+        DerivedRow(
+            label=environment.label,
+            cells=(
+                StudyFigure(value=scale * seconds.estimate / 3600),
+                StudyFigure(
+                    value=IDLE_W * scale * seconds.estimate / 1e3,
+                    low=None if seconds.low is None else IDLE_W * scale * seconds.low / 1e3,
+                    high=None if seconds.high is None else IDLE_W * scale * seconds.high / 1e3,
+                    why=seconds.why,
+                ),
+            ),
+        )
+        for environment, seconds in estimates
+        if seconds is not None
+    )
+    if not rows:
+        return None
+    return DerivedTable(
+        key=f"hosts{part}-fresh",
+        caption="Energy of hosts for being on, if each node were one",
+        of="environment",
+        columns=(
+            Column(title="hosts on", unit="host·h", decimals=3),
+            Column(title="idle energy", unit="kJ", decimals=1),
+        ),
+        rows=rows,
+        notes=(
+            f"In the viewers' time: a host is on from its node's request to its removal, its boot "
+            f"included, and draws {IDLE_W:g} W for that, as an idle one of theirs did. What the "
+            "work takes beside it is the same wherever the streams come from. It is reckoned, and "
+            "no meter's figure; switching a host on again may cost more than its boot.",
+        ),
+    )
 
 
 def _published_blocked(run: ElasticRun, rows: CsvRows) -> dict[str, float]:

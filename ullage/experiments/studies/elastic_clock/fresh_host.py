@@ -16,7 +16,6 @@ from ullage.experiments.studies.base import (
     Read,
     StudyFigure,
 )
-from ullage.experiments.studies.elastic_clock.derived_elastic import mean_of
 
 STREAMS: Final = ("viewers", "rate", "server_cpu_per_stream")
 PARTS: Final = (
@@ -52,7 +51,7 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
         "allocation-ratios-fresh",
         "Making an instance, and taking it away",
     )
-    return [streams, _parts(run, of["provisioning"], read), allocations]
+    return [streams, _parts(run, of["provisioning"]), allocations]
 
 
 def _telling_metrics(run: measured.StudiedRun, c: Comparison) -> tuple[str, ...]:
@@ -89,9 +88,7 @@ LINK_BPS: Final = 1_000_000_000
 STREAM_BPS: Final = 2_800_000
 
 
-def _parts(
-    run: measured.StudiedRun, comparisons: list[Comparison], read: Read
-) -> DerivedTable | None:
+def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTable | None:
     """S4.2 with its parts, which were defined there and never reported: medians, in seconds."""
     if not comparisons:
         return None
@@ -109,15 +106,15 @@ def _parts(
         caption="The parts of an allocation, TaR = TeF + TcI + TiI, and the release TlR",
         of="environment",
         columns=tuple(Column(title=symbol, unit="s", decimals=4) for _, symbol in PARTS),
-        rows=(*rows, *(_published(row) for row in read("elastic2015_allocation"))),
+        rows=tuple(rows),
         notes=(
             "TeF: choosing a host; TcI: copying the image; TiI: booting; of several at once TaR is "
             "until the last is up, and the parts are means over them. Medians, with intervals of "
-            f"{share(run.analysis.confidence)} from six blocks on; those there are means of 20, "
-            "and the parts were not reported.",
-            "Here the image is a directory or a disk on the same host, there it was a disk of "
-            "2.8 GB behind a cloud's own storage: only the parts can be set side by side, and the "
-            "order in which they matter.",
+            f"{share(run.analysis.confidence)} from six blocks on. The parts were "
+            "not reported there.",
+            "Nothing stands beside: there the image was a disk of 2.8 GB behind a cloud's own "
+            "storage, here it is a directory or a disk on the same host. The published times have "
+            "their own table.",
         ),
     )
 
@@ -133,9 +130,3 @@ def _row(
         for metric, _ in PARTS
     )
     return DerivedRow(label=label, cells=tuple(cells))
-
-
-def _published(row: dict[str, str]) -> DerivedRow:
-    gone = StudyFigure(value=None, why="defined there, never reported")
-    label = f"{row['hypervisor']} on {row['platform']} there"
-    return DerivedRow(label=label, cells=(mean_of(row), gone, gone, gone, gone))

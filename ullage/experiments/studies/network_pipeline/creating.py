@@ -9,11 +9,8 @@ from ullage.analysis.comparison.rounding import share
 from ullage.experiments.studies import measured
 from ullage.experiments.studies.base import (
     Column,
-    CsvRows,
-    DerivedCell,
     DerivedRow,
     DerivedTable,
-    Read,
     StudyFigure,
 )
 from ullage.experiments.studies.measured import StudiedRun
@@ -22,7 +19,7 @@ CREATE, DELETE = "allocation_time", "release_time"
 _WORDS: Final = {CREATE: "make", DELETE: "remove"}
 
 
-def tables(run: StudiedRun, plan: str, read: Read) -> list[DerivedTable | None]:
+def tables(run: StudiedRun, plan: str) -> list[DerivedTable | None]:
     """Times by number of instances, then how each compares with the baseline.
 
     Two plans of the study make instances, so the name of the plan is a part of the tables' keys.
@@ -31,7 +28,7 @@ def tables(run: StudiedRun, plan: str, read: Read) -> list[DerivedTable | None]:
     if not comparisons:
         return []
     return [
-        _times(run, comparisons, f"{plan}-create-fresh", read("network2017_create")),
+        _times(run, comparisons, f"{plan}-create-fresh"),
         measured.ratios(
             run,
             [c for c in comparisons if c.metric in _WORDS],
@@ -41,9 +38,7 @@ def tables(run: StudiedRun, plan: str, read: Read) -> list[DerivedTable | None]:
     ]
 
 
-def _times(
-    run: StudiedRun, comparisons: list[Comparison], key: str, published: CsvRows
-) -> DerivedTable:
+def _times(run: StudiedRun, comparisons: list[Comparison], key: str) -> DerivedTable:
     """Medians, in seconds; a column for each number of instances."""
     of = {(c.environment, _count(run, c), c.metric): c for c in comparisons}
     counts = sorted({count for _, count, _ in of})
@@ -66,7 +61,6 @@ def _times(
             )
             for metric, word in _WORDS.items()
         ]
-    rows += [_published(row, counts) for row in published]
     return DerivedTable(
         key=key,
         caption="Instances made and removed at once: from the request until the last one is done",
@@ -74,9 +68,9 @@ def _times(
         columns=tuple(Column(title=str(count), unit="s", decimals=3) for count in counts),
         rows=tuple(rows),
         notes=(
-            f"Medians with {share(run.analysis.confidence)} intervals, from six blocks on. Those "
-            "there were made through a cloud's own interface, on several hosts; here the provider "
-            "is asked directly, on one.",
+            f"Medians with {share(run.analysis.confidence)} intervals, from six blocks on. The "
+            "published times are those of two clouds, asked through their own interface, on "
+            "several hosts; here the provider is asked directly, on one: nothing stands beside.",
         ),
     )
 
@@ -89,12 +83,3 @@ def _figure(c: Comparison | None, *, own: bool) -> StudyFigure:
     if c is None:
         return StudyFigure(value=None, why="not in this run")
     return measured.environment(c) if own else measured.baseline(c)
-
-
-def _published(row: dict[str, str], counts: list[int]) -> DerivedRow:
-    def cell(count: int) -> DerivedCell:
-        if str(count) == row["instances"]:
-            return StudyFigure(value=float(row["create_s"]))
-        return StudyFigure(value=None, why="not among the published figures")
-
-    return DerivedRow(label=f"{row['platform']} there, make", cells=tuple(map(cell, counts)))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.studies import curves, measured
-from ullage.experiments.studies.base import DerivedRow, DerivedTable, Study, StudyFigure, StudyPlan
+from ullage.experiments.studies.base import Coverage, DerivedTable, Study, StudyPlan
 from ullage.experiments.studies.measured import StudiedRun
-from ullage.experiments.studies.network_pipeline import creating, derived, pipelines
+from ullage.experiments.studies.network_pipeline import creating, derived, files, pipelines
 
 QUICK: Final = (
     StudyPlan(name="network-pipeline-quick", file="quick.yaml", minutes=4),
@@ -17,10 +17,13 @@ QUICK: Final = (
     StudyPlan(name="network-pipeline-create-quick", file="quick-create.yaml", minutes=1),
 )
 FULL: Final = (
-    StudyPlan(name="network-pipeline-full", file="full.yaml", minutes=200),
-    StudyPlan(name="network-pipeline-pipelines-full", file="full-pipelines.yaml", minutes=100),
+    StudyPlan(name="network-pipeline-full", file="full.yaml", minutes=330),
+    StudyPlan(name="network-pipeline-links-full", file="full-links.yaml", minutes=60),
+    StudyPlan(name="network-pipeline-vhost-full", file="full-vhost.yaml", minutes=270),
+    StudyPlan(name="network-pipeline-pipelines-full", file="full-pipelines.yaml", minutes=150),
     StudyPlan(name="network-pipeline-create-full", file="full-create.yaml", minutes=90),
-    StudyPlan(name="network-pipeline-files-full", file="full-files.yaml", minutes=90),
+    StudyPlan(name="network-pipeline-files-full", file="full-files.yaml", minutes=150, disk_gib=60),
+    StudyPlan(name="network-pipeline-yarn-full", file="full-yarn.yaml", minutes=60, disk_gib=30),
 )
 
 
@@ -44,40 +47,68 @@ class NetworkPipeline(Study):
         """The network; pipelines; making instances; in full also Hadoop's files."""
         return QUICK if quick else FULL
 
+    def coverage(self) -> tuple[Coverage, ...]:
+        """Of TestDFSIO over one link."""
+        return (
+            Coverage(
+                of="making instances", file="network2017_create", columns=("create_s",), fresh=0,
+                missing="OpenStack, CloudStack",
+            ),
+            Coverage(
+                of="TestDFSIO", file="network2017_testdfsio", columns=("time_s",), fresh=3,
+                missing="a switch that speaks LACP, for 802.3ad",
+            ),
+        )  # fmt: skip
+
     def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """S5.1, S5.2, S5.4, S5.6 and S5.8, of those that were run."""
         tables: list[DerivedTable | None] = []
         for name, path in runs.items():
             run = measured.opened(path)
-            tables += [*_network(run), *_pipelines(run)]
-            tables += creating.tables(run, name, self.published)
-            tables.append(_files(run, derived.times(self.published)))
+            tables += [*_network(run, self._part(runs, name, _NETWORK)), *_pipelines(run)]
+            tables += creating.tables(run, name)
+            single_link = derived.times(self.published)[derived.SINGLE]
+            tables += files.tables(run, self._part(runs, name, _FILES), single_link)
         return tuple(table for table in tables if table is not None)
 
+    def _part(self, runs: Mapping[str, Path], name: str, of: frozenset[str]) -> str:
+        """Of the keys of tables that several of these plans have."""
+        return measured.part(self, {plan: runs[plan] for plan in runs if plan in of}, name)
 
-def _network(run: StudiedRun) -> list[DerivedTable | None]:
-    """S5.1 and S5.2."""
+
+_NETWORK: Final = frozenset(f"network-pipeline{part}-full" for part in ("", "-links", "-vhost"))
+_FILES: Final = frozenset(f"network-pipeline-{part}-full" for part in ("files", "yarn"))
+
+
+def _network(run: StudiedRun, part: str) -> list[DerivedTable | None]:
+    """S5.1 to S5.3, and streams over several links (S5.7)."""
     netpipe = [c for c in run.analysis.comparisons if run.kind(c) == "netpipe"]
     return [
         curves.table(
             run,
             [c for c in netpipe if c.metric == "throughput"],
-            "throughput-fresh",
+            f"throughput{part}-fresh",
             "NetPIPE: throughput of TCP, by the size of a message",
             ("Mbit/s", 1e6),
         ),
         curves.table(
             run,
             [c for c in netpipe if c.metric == "latency"],
-            "latency-fresh",
+            f"latency{part}-fresh",
             "NetPIPE: latency of TCP, by the size of a message",
             ("µs", 1e-6),
         ),
         measured.ratios(
             run,
             [c for c in run.analysis.primary() if run.kind(c) == "connections"],
-            "connections-fresh",
+            f"connections{part}-fresh",
             "TCP connections made and ended in a second",
+        ),
+        measured.ratios(
+            run,
+            [c for c in run.analysis.primary() if run.kind(c) == "iperf3"],
+            f"streams{part}-fresh",
+            "TCP in one stream and in several, over one link and over several that are one",
         ),
     ]
 
@@ -94,25 +125,3 @@ def _pipelines(run: StudiedRun) -> list[DerivedTable | None]:
         pipelines.speedups(run),
         pipelines.bound(run),
     ]
-
-
-def _files(run: StudiedRun, there_s: dict[str, dict[int, float]]) -> DerivedTable | None:
-    """S5.8 without bonding: how much more several instances do at once than one."""
-    comparisons = [c for c in run.analysis.primary() if run.kind(c) == "testdfsio"]
-    table = measured.ratios(
-        run, comparisons, "files-fresh", "TestDFSIO in several instances at once"
-    )
-    if table is None:
-        return None
-    single_link = there_s[derived.SINGLE]
-    published = tuple(
-        DerivedRow(
-            label=f"single link there, {count} at once",
-            cells=(StudyFigure(value=t / single_link[1]), "–"),
-        )
-        for count, t in single_link.items()
-    )
-    note = "There: the time of so many at once over that of one, on a single link."
-    return table.model_copy(
-        update={"rows": (*table.rows, *published), "notes": (*table.notes, note)}
-    )
