@@ -10,10 +10,17 @@ from typing import ClassVar, Final, Literal
 
 from ullage.common.cleanup import Undo
 from ullage.common.commands import needed
-from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, UllageError
+from ullage.common.errors import (
+    HOST_MISSING,
+    HOST_NEEDS_ROOT,
+    VM_NO_KVM,
+    VM_NO_NESTING,
+    UllageError,
+)
 from ullage.common.quantities import format_bytes
 from ullage.environments.agent.client import AgentError, binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
+from ullage.environments.qemu import cpus, memory
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, Accelerator
 from ullage.environments.qemu.options import QemuOptions
@@ -73,6 +80,7 @@ class Qemu(Provider):
             raise UllageError(HOST_NEEDS_ROOT, what="a VM on a tap", otherwise=otherwise)
         if options.vhost and not _VHOST.exists():
             raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
+        memory.check_host(options.backing)
         self._version = await qemu_version()
 
     async def check(self) -> None:
@@ -87,6 +95,8 @@ class Qemu(Provider):
         )
         self._kernel = await guest_kernel(binary(), more)
         self._accelerator = await self._choose(self._kernel)
+        if options.nested and self._accelerator == "kvm" and (reason := cpus.no_nesting()):
+            raise UllageError(VM_NO_NESTING, reason=reason)
 
     async def _choose(self, kernel: GuestKernel) -> Accelerator:
         if self._options.accel == "tcg":
@@ -135,7 +145,9 @@ class Qemu(Provider):
     @property
     def cpu_model(self) -> str:
         """QEMU's `-cpu`."""
-        return self._options.cpu_model or _CPU_MODELS[self.accelerator]
+        model = self._options.cpu_model or _CPU_MODELS[self.accelerator]
+        nested = self._options.nested
+        return model if nested is None else f"{model},{cpus.nesting(self.accelerator, nested)}"
 
     def label(self) -> str:
         """`qemu-kvm`, or `qemu-tcg (emulated)`."""
@@ -149,6 +161,7 @@ class Qemu(Provider):
         more += f", {options.queues} queues" if options.queues > 1 else ""
         more += "" if options.offloads else ", no offloads"
         aio = f", {disk.aio}" if disk.aio else ""
+        thread = ", a thread of its own" if options.io_thread else ""
         many = options.aggregation
         count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
@@ -157,9 +170,11 @@ class Qemu(Provider):
             "hypervisor": f"QEMU {self._version}",
             "machine": options.machine,
             "cpu model": self.cpu_model,
+            **({} if options.vcpus == "floating" else {"vCPUs": "each pinned to one CPU"}),
+            **({} if options.backing.is_default else {"memory": str(options.backing)}),
             "guest kernel": self.kernel.package,
             "nic": f"{count}{NIC_DEVICES[options.nic]}{more}{bond}",
-            "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{aio}",
+            "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{aio}{thread}",
             "boot": options.boot,
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
             "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
