@@ -201,7 +201,7 @@ def test_kvm_that_was_asked_for_is_not_replaced(
 def test_what_is_missing_is_named(
     fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("ullage.environments.qemu.provider._VHOST", tmp_path / "vhost-net")
+    monkeypatch.setattr("ullage.environments.qemu.provider.VHOST", tmp_path / "vhost-net")
     with pytest.raises(UllageError) as caught:
         asyncio.run(Qemu(options(vhost=True)).check())
     assert caught.value.kind is errors.HOST_MISSING

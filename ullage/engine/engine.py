@@ -20,7 +20,7 @@ from ullage.engine.resolved import programs
 from ullage.engine.session import Session
 from ullage.engine.turn import run as run_turn
 from ullage.environments.agent.client import binary
-from ullage.host import facts, image
+from ullage.host import facts, image, storage
 from ullage.host.paths import data_dir
 from ullage.meters.energy import metering
 from ullage.plan import schedule
@@ -103,8 +103,8 @@ class Engine(Session):
 
     def _watch_disks(self) -> None:
         """Those of `/data`: what is low now, when all is prepared, is said."""
-        paths = [environment.provider.data_path for environment in self.matrix.environments]
-        chosen = [path for path in paths if path is not None]
+        paths = [cell.provider.data_request.path for cell in self.matrix.environments]
+        chosen = [storage.base(self.tag, path) for path in paths if path is not None]
         for error in self.room.watch(filter(Path.is_dir, [*chosen, data_dir(self.tag)])):
             free, path = error.facts["free"], error.facts["path"]
             self._warn(

@@ -55,7 +55,7 @@ DISK_NOT_MADE: Final = ErrorKind(
 DISK_UNUSABLE: Final = ErrorKind(
     "disk-unusable",
     "no data can stand in {path}: {reason}",
-    "`disk: path` is a directory that you may write to, on a file system that is mounted",
+    "`disk: path` is a directory that you may write to, or an empty block device that nobody uses",
 )
 DISK_SHARED: Final = ErrorKind(
     "disk-shared",

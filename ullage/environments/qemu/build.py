@@ -143,7 +143,7 @@ class Builder:
         for file in {path, raw}:
             undo.callback(file.unlink, missing_ok=True)
         label = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.spec.tag}/{self.spec.name}"))
-        await disks.ext4(raw, size, uuid=label)
+        await disks.empty(raw, size, disk.file_system or "ext4", uuid=label)
         if disk.format == "qcow2":
             await disks.convert(raw, path)
             raw.unlink()
@@ -216,6 +216,7 @@ class Builder:
                 *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ()),
                 *(() if self._writable else ("ullage.ro",)),
                 f"ullage.data={DATA_NODES[options.disk.bus]}",
+                *((f"ullage.data-type={kind}",) if (kind := options.disk.file_system) else ()),
                 f"ullage.hostname={spec.name}",
                 *self.words,
             ),

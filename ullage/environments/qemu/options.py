@@ -23,7 +23,7 @@ _DIRECT: Final = frozenset({"none", "directsync"})
 class Disk(DataDisk):
     """The data disk, `/data` inside."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"path", "aio", "bus"})
+    later: ClassVar[frozenset[str]] = DataDisk.later | {"aio", "bus"}
 
     format: DiskFormat = Field("raw", description="format of the disk's file on the host")
     cache: Cache = Field("none", description="QEMU's cache mode; `none` goes past the host's")

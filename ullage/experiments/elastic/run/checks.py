@@ -32,7 +32,7 @@ from ullage.experiments.elastic.plan import units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
-from ullage.host import binaries, image, storage
+from ullage.host import binaries, devices, image
 
 # What a plan may ask of the front and the viewers, in real time: told before anything starts.
 #
@@ -198,10 +198,9 @@ def _film_has_room(plan: ElasticPlan) -> None:
 
 def _disks(environments: Sequence[NodeEnvironment], generators: Generators | None) -> None:
     """DISK_UNUSABLE, and DISK_SHARED where nodes that differ in their disk do not."""
-    paths = {environment.key: environment.provider.data_path for environment in environments}
-    storage.check({key: path for key, path in paths.items() if path is not None})
-    if generators is not None and (path := generators.provider.data_path) is not None:
-        storage.check({"generators": path})
+    devices.check({cell.key: cell.provider.data_request for cell in environments})
+    if generators is not None:
+        devices.check({"generators": generators.provider.data_request})
 
 
 def _fits(machines: NodeEnvironment | Generators, name: str) -> None:
