@@ -166,6 +166,32 @@ def test_too_large_for_this_host(tmp_path: Path) -> None:
         assert caught.value.kind is errors.HOST_TOO_SMALL
 
 
+def test_a_disk_of_data_that_others_fill_stops_the_run(tmp_path: Path) -> None:
+    """It is not the run folder's: nobody looked at it."""
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)], check=True)
+    fill = f'"head -c 4000000 /dev/zero > {small}/others || true"'
+    try:
+        checked, cells, folder = prepare(
+            tmp_path,
+            [f'name: command, argv: ["sh", "-c", {fill}]'],
+            other=f", disk: {{path: {small}}}",
+            blocks=3,
+        )
+        with pytest.raises(UllageError) as caught:
+            asyncio.run(Engine(checked, cells, folder, Quiet()).run())
+        assert caught.value.kind is errors.RUN_DISK_LOW
+        assert str(small) in caught.value.message
+        assert [path.name for path in small.iterdir()] == ["others"]
+        (small / "others").write_bytes(bytes(4_100_000))
+        free = Engine(checked, cells, folder, Quiet(), resume=True)
+        asyncio.run(free.run())
+        assert "disk-low" in {warned.code for warned in RunFolder.open(folder).warnings}
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
 def test_a_full_disk_stops_the_run_and_it_can_be_resumed(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import struct
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ullage.common import errors
+from ullage.common.cleanup import Undo
+from ullage.common.errors import UllageError
+from ullage.environments.base import InstanceSpec
+from ullage.environments.qemu.build import Builder
 from ullage.environments.qemu.command_line import VirtualMachine
 from ullage.environments.qemu.options import QemuOptions
 from ullage.host.guest_kernel import GuestKernel
+from ullage.host.image import Image
 
 MIB = 1 << 20
 
@@ -53,3 +62,39 @@ def machine(folder: Path, **changes: Any) -> VirtualMachine:
 
 def pairs(argv: list[str]) -> list[tuple[str, str]]:
     return list(itertools.pairwise(argv))
+
+
+def spec_for(tmp_path: Path, tag: str, built: Image | None, agent: Path) -> InstanceSpec:
+    for name in ("state-0", "data-0"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    return InstanceSpec(
+        tag=tag,
+        name="vm-0",
+        cpu_ids=(0,),
+        cpu_quota=None,
+        memory_bytes=256 * MIB,
+        image=built,
+        agent=agent,
+        state_dir=tmp_path / "state-0",
+        data_dir=tmp_path / "data-0",
+        network=None,
+    )
+
+
+def refused(builder: Builder) -> errors.ErrorKind:
+    """Why it builds no VM; what it had made is undone."""
+
+    async def boot() -> None:
+        async with Undo() as undo:
+            await builder.build(undo)
+
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(boot())
+    return caught.value.kind
+
+
+def tiny_image(tmp_path: Path) -> Image:
+    """A directory that passes for an image, good enough for a kernel that never looks at it."""
+    root = tmp_path / "image/root"
+    root.mkdir(parents=True)
+    return Image("sha256:0", root, root.parent / "rootfs.tar", {}, root.parent)

@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments.qemukit import MIB, hanging_kernel, machine, options
+from tests.environments.qemukit import (
+    MIB,
+    hanging_kernel,
+    machine,
+    options,
+    refused,
+    spec_for,
+    tiny_image,
+)
 from ullage.common import errors
 from ullage.common.cleanup import Undo
 from ullage.common.errors import UllageError
 from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.agent.frames import CREDIT
-from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.base import Instance
 from ullage.environments.qemu import build, guest
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder
 from ullage.environments.qemu.command_line import Accelerator
@@ -27,7 +35,6 @@ from ullage.environments.qemu.provider import Qemu
 from ullage.host import clock, image
 from ullage.host.cgroups import Group
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.image import Image
 
 
 def test_what_qemu_says_is_told(tmp_path: Path) -> None:
@@ -194,7 +201,7 @@ def test_kvm_that_was_asked_for_is_not_replaced(
 def test_what_is_missing_is_named(
     fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("ullage.environments.qemu.provider._VHOST", tmp_path / "vhost-net")
+    monkeypatch.setattr("ullage.environments.qemu.provider.VHOST", tmp_path / "vhost-net")
     with pytest.raises(UllageError) as caught:
         asyncio.run(Qemu(options(vhost=True)).check())
     assert caught.value.kind is errors.HOST_MISSING
@@ -202,42 +209,6 @@ def test_what_is_missing_is_named(
     with pytest.raises(UllageError) as caught:
         asyncio.run(Qemu(options(network="tap")).check())
     assert caught.value.kind is errors.HOST_NEEDS_ROOT
-
-
-def spec_for(tmp_path: Path, tag: str, built: Image | None, agent: Path) -> InstanceSpec:
-    for name in ("state-0", "data-0"):
-        (tmp_path / name).mkdir(exist_ok=True)
-    return InstanceSpec(
-        tag=tag,
-        name="vm-0",
-        cpu_ids=(0,),
-        cpu_quota=None,
-        memory_bytes=256 * MIB,
-        image=built,
-        agent=agent,
-        state_dir=tmp_path / "state-0",
-        data_dir=tmp_path / "data-0",
-        network=None,
-    )
-
-
-def refused(builder: Builder) -> errors.ErrorKind:
-    """Why it builds no VM; what it had made is undone."""
-
-    async def boot() -> None:
-        async with Undo() as undo:
-            await builder.build(undo)
-
-    with pytest.raises(UllageError) as caught:
-        asyncio.run(boot())
-    return caught.value.kind
-
-
-def tiny_image(tmp_path: Path) -> Image:
-    """A directory that passes for an image, good enough for a kernel that never looks at it."""
-    root = tmp_path / "image/root"
-    root.mkdir(parents=True)
-    return Image("sha256:0", root, root.parent / "rootfs.tar", {}, root.parent)
 
 
 @pytest.mark.root

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.host import leftovers, paths, storage
+from ullage.host import devices, leftovers, paths, storage
+from ullage.host.storage import DiskRequest
 
 TAG = "u00d15c5"
 
@@ -55,9 +56,9 @@ def test_two_directories_of_one_disk_are_no_comparison(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
-    storage.check({"a": first, "b": first})
+    devices.check({"a": DiskRequest(first), "b": DiskRequest(first)})
     with pytest.raises(UllageError, match="a and b have different") as caught:
-        storage.check({"a": first, "b": second})
+        devices.check({"a": DiskRequest(first), "b": DiskRequest(second)})
     assert caught.value.kind is errors.DISK_SHARED
 
 
@@ -67,7 +68,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path, kind: str) -> None:
     if kind == "file":
         path.write_bytes(b"")
     with pytest.raises(UllageError) as caught:
-        storage.check({"a": path})
+        devices.check({"a": DiskRequest(path)})
     assert caught.value.kind is errors.DISK_UNUSABLE
 
 

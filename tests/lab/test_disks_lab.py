@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.dockerkit import daemon
 from tests.lab.runkit import ran
 from tests.lab.traces import left_by
 from ullage.host import storage
@@ -104,3 +105,107 @@ def test_a_disk_that_fills_fails_the_trials_and_halts_nobody(
         assert (trial.status == "ok") == trial.environment.startswith("native"), trial.reason
     assert left_by(folder.path.parent) == []
     assert [entry.name for entry in small.iterdir()] == ["lost+found"]
+
+
+DEVICES = """\
+name: devices
+baseline: first
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+  first: {{provider: native, disk: {{path: {first}, file_system: xfs}}}}
+  crun: {{provider: oci, disk: {{path: {first}, file_system: xfs}}}}
+  lxc: {{provider: lxc, disk: {{path: {second}}}}}
+workloads:
+  - {{name: sysbench-fileio, time_s: 1, total_size: 16MiB, files: 1}}
+blocks: {{min: 1, max: 1}}
+"""
+
+
+@pytest.fixture
+def loops(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """Two empty block devices."""
+    devices = []
+    try:
+        for name in ("first", "second"):
+            image = tmp_path / f"{name}.img"
+            with image.open("xb") as file:
+                file.truncate(3 << 30)
+            argv = ["losetup", "--find", "--show", str(image)]
+            done = subprocess.run(argv, check=True, capture_output=True, text=True)
+            devices.append(Path(done.stdout.strip()))
+        yield devices[0], devices[1]
+    finally:
+        for device in devices:
+            subprocess.run(["losetup", "--detach", str(device)], check=True)
+
+
+def test_block_devices_and_file_systems(tmp_path: Path, loops: tuple[Path, Path]) -> None:
+    first, second = loops
+    folder = ran(tmp_path, DEVICES.format(first=first, second=second))
+    assert [(t.trial, t.environment, t.reason) for t in folder.trials if t.status != "ok"] == []
+    treatments = {e.key: e.treatments for e in folder.resolved.environments}
+    assert treatments["first"]["data on"].startswith(f"xfs on {first}")
+    assert treatments["lxc"]["data on"].startswith(f"ext4 on {second}")
+    assert left_by(folder.path.parent) == []
+    mounted = Path("/proc/mounts").read_text()
+    assert str(first) not in mounted and str(second) not in mounted
+
+
+INSIDE = """\
+name: inside
+baseline: vm
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+  vm:
+    provider: qemu
+    accel: tcg
+    boot_deadline_s: 400
+    disk: {{path: {device}, size: 1GiB, file_system: {kind}}}
+workloads:
+  - {{name: sysbench-fileio, time_s: 1, total_size: 16MiB, files: 1}}
+blocks: {{min: 1, max: 1}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["xfs", "btrfs"])
+def test_a_vm_has_the_file_system_inside(
+    tmp_path: Path, loops: tuple[Path, Path], kind: str
+) -> None:
+    """And the file of its disk stands on one of the same kind."""
+    device, _ = loops
+    folder = ran(tmp_path, INSIDE.format(device=device, kind=kind))
+    assert [(t.trial, t.environment, t.reason) for t in folder.trials if t.status != "ok"] == []
+    (vm, *_) = folder.resolved.environments
+    assert vm.treatments["disk"].endswith(f"{kind} inside")
+    assert vm.treatments["data on"].startswith(f"{kind} on {device}")
+    assert left_by(folder.path.parent) == []
+
+
+ENGINES = """\
+name: engines
+baseline: native
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+  native: {{provider: native, disk: {{path: {first}}}}}
+  docker: {{provider: oci, runtime: docker, disk: {{path: {second}}}}}
+  podman: {{provider: oci, runtime: podman, disk: {{path: {second}}}}}
+workloads:
+  - {{name: sysbench-fileio, time_s: 1, total_size: 16MiB, files: 1}}
+blocks: {{min: 1, max: 1}}
+"""
+
+
+def test_docker_and_podman_stand_on_a_disk_of_choice(
+    tmp_path: Path, disks: tuple[Path, Path]
+) -> None:
+    first, second = disks
+    place = tmp_path / "docker"
+    place.mkdir()
+    with daemon(place):
+        folder = ran(tmp_path, ENGINES.format(first=first, second=second))
+    assert [(t.trial, t.environment, t.reason) for t in folder.trials if t.status != "ok"] == []
+    for key in ("docker", "podman"):
+        (record,) = [e for e in folder.resolved.environments if e.key == key]
+        assert record.treatments["data on"] == f"{second}: {storage.disk(second)}"
+    assert left_by(folder.path.parent) == []
+    assert [entry.name for entry in second.iterdir()] == ["lost+found"]

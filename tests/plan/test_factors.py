@@ -112,3 +112,30 @@ def test_the_matrix_tells_what_an_environment_is() -> None:
     assert (vm.key, vm.name) == ("vm[nic=e1000,resources.cpus=1]", "vm")
     assert (copy.key, copy.name, copy.again_of) == ("native~again", "native", "native")
     assert vm.factors == {"nic": "e1000", "resources.cpus": 1}
+
+
+def test_long_values_that_begin_alike_are_told_apart() -> None:
+    """They stood twice: a value is cut in a key."""
+    place = "/srv/measurements/of/last/november/disks"
+    planned = resolved("accel: tcg", f"disk.path: [{place}/first, {place}/second, /mnt/a]")
+    keys = [environment.key for environment in planned.environments[1:4]]
+    assert len(set(keys)) == 3
+    assert all(key.startswith("vm[disk.path=_") and len(key) <= 54 for key in keys)
+    assert keys == [
+        environment.key
+        for environment in resolved(
+            "accel: tcg", f"disk.path: [{place}/first, {place}/second, /mnt/a]"
+        ).environments[1:4]
+    ]
+
+
+def test_a_long_value_alone_has_the_key_that_it_always_had() -> None:
+    place = "/srv/measurements/of/last/november/disks"
+    planned = resolved("accel: tcg", f"disk.path: [{place}/first, /mnt/a]")
+    assert planned.environments[1].key == f"vm[disk.path={place.replace('/', '_')}]"
+
+
+def test_the_same_value_twice_is_refused() -> None:
+    with pytest.raises(UllageError, match="stands twice") as caught:
+        resolved("accel: tcg", "nic: [e1000, e1000]")
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX

@@ -78,9 +78,10 @@ def test_it_may_be_a_factor() -> None:
 def test_it_loads_the_disk_of_the_one_that_is_tested() -> None:
     planned = resolved("disk: {path: /mnt/ssd}, neighbour: {load: disk}")
     beside = Needs(planned).environment("busy" + NEIGHBOUR)
-    assert beside.provider.data_path == Path("/mnt/ssd")
+    assert beside.provider.data_request.path == Path("/mnt/ssd")
     assert (
-        Needs(resolved("neighbour: {}")).environment("busy" + NEIGHBOUR).provider.data_path is None
+        Needs(resolved("neighbour: {}")).environment("busy" + NEIGHBOUR).provider.data_request.path
+        is None
     )
 
 

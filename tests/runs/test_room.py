@@ -56,3 +56,21 @@ def test_a_trial_begins_only_with_room_for_one_like_the_largest(
     assert caught.value.kind is errors.RUN_DISK_LOW
     assert "has 1000B left" in caught.value.message
     assert os.path.lexists(run / "trials" / "b000-t000")
+
+
+def test_a_disk_of_data_is_watched_unless_it_was_low_from_the_start(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What workloads prepared may fill one on purpose: that is said, and stops nobody."""
+    usage = type(shutil.disk_usage(run))
+    free = {run: 9_000, Path("/proc"): 9_000, Path("/sys"): 10}
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10_000, 0, free[path]))
+    room = Room(run, 10_000)
+    (low,) = room.watch([Path("/proc"), Path("/sys")])
+    assert low.facts["path"] == Path("/sys")
+    room.check()
+    free[Path("/proc")] = 499
+    with pytest.raises(UllageError) as caught:
+        room.check()
+    assert caught.value.kind is errors.RUN_DISK_LOW
+    assert "the disk of /proc has 499B left" in caught.value.message

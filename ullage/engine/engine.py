@@ -20,7 +20,8 @@ from ullage.engine.resolved import programs
 from ullage.engine.session import Session
 from ullage.engine.turn import run as run_turn
 from ullage.environments.agent.client import binary
-from ullage.host import facts, image
+from ullage.host import facts, image, storage
+from ullage.host.paths import data_dir
 from ullage.meters.energy import metering
 from ullage.plan import schedule
 from ullage.plan.image import planned_image
@@ -99,9 +100,22 @@ class Engine(Session):
     async def _work(self) -> None:
         await self._begin(sessions(self.folder), resumed=self.earlier is not None)
         async with self._provisioned() as fleet:
+            self._watch_disks()
             await self._idle()
             self.reason = await self._blocks(fleet)
             await self.metering.stop()
+
+    def _watch_disks(self) -> None:
+        """Those of `/data`: what is low now, when all is prepared, is said."""
+        paths = [cell.provider.data_request.path for cell in self.matrix.environments]
+        chosen = [storage.base(self.tag, path) for path in paths if path is not None]
+        for error in self.room.watch(filter(Path.is_dir, [*chosen, data_dir(self.tag)])):
+            free, path = error.facts["free"], error.facts["path"]
+            self._warn(
+                "disk-low",
+                f"the disk of {path} has {free} left with all prepared: programs that write more"
+                " may fail, and what is nearly full is slow",
+            )
 
     def _take_up(self) -> None:
         """What earlier sessions have done. RUN_BAD_FORMAT where some of it is missing."""

@@ -24,7 +24,7 @@ from ullage.environments import Instance, InstanceSpec, placement
 from ullage.environments.base import verify_data
 from ullage.environments.placement import Side
 from ullage.environments.provisioning.allocate import Node
-from ullage.host import storage
+from ullage.host import devices, storage
 from ullage.host.image import Image
 from ullage.host.network.bridge import Network
 from ullage.host.paths import state_dir
@@ -144,6 +144,8 @@ class Fleet:
                 if isinstance(case.workload, Conducted):
                     case.workload.feasible(case.parameters, self.node(environment.key))
         keys = self.needs.all
+        requests = [self.needs.environment(key).provider.data_request for key in keys]
+        await devices.mount(self.tag, requests)
         try:
             async with asyncio.TaskGroup() as group:
                 for key in keys:
@@ -394,8 +396,8 @@ class Fleet:
             )
         self._tell_clocks(instances)
         try:
-            if path := environment.provider.data_path:
-                await asyncio.gather(*(verify_data(instance, path) for instance in instances))
+            request = environment.provider.data_request
+            await asyncio.gather(*(verify_data(instance, request) for instance in instances))
             await self._prepare(environment)
             await _all_at_once(instances, do=_freeze)
         except BaseException:
@@ -429,7 +431,7 @@ class Fleet:
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
         cpu_ids, quota = self.needs.place(environment, index)
-        data = storage.place(self.tag, name, environment.provider.data_path)
+        data = storage.place(self.tag, name, environment.provider.data_request.path)
         state = state_dir(self.tag) / name
         for directory in (state, data):
             directory.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import exact_bytes
 from ullage.host import storage
+from ullage.host.storage import DiskRequest, FileSystem
 
 if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient
@@ -55,12 +56,17 @@ class Options(Grown):
 class DataDisk(Grown):
     """Where `/data` stands."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"path"})
+    later: ClassVar[frozenset[str]] = frozenset({"path", "file_system"})
 
     path: Path | None = Field(
         None,
-        description="directory of this host on whose disk `/data` stands; left out: where ullage"
-        " keeps its own (`ULLAGE_DATA_DIR`)",
+        description="directory of this host on whose disk `/data` stands, or an empty block device;"
+        " left out: where ullage keeps its own (`ULLAGE_DATA_DIR`)",
+    )
+    file_system: FileSystem | None = Field(
+        None,
+        description="`/data` is `ext4`, `xfs` or `btrfs`: made on a device and in a VM, asked of a"
+        " directory; left out: as it is, where it is made ext4",
     )
 
     @field_validator("path")
@@ -214,14 +220,21 @@ class Provider(ABC):
         return None
 
     @property
-    def data_path(self) -> Path | None:
-        """Directory of this host that the plan chose for `/data`; None: ullage's own."""
-        return self.options.disk.path if isinstance(self.options, DataOptions) else None
+    def data_request(self) -> DiskRequest:
+        """The disk that the plan chose for `/data`; without a path: ullage's own."""
+        if not isinstance(self.options, DataOptions):
+            return DiskRequest()
+        disk = self.options.disk
+        return DiskRequest(disk.path, disk.file_system, own=self.stands_on == "disk")
 
     def data_treatments(self) -> dict[str, str]:
-        """The disk of that directory, where the plan chose one. DISK_UNUSABLE."""
-        path = self.data_path
-        return {} if path is None else {"data on": f"{path}: {storage.disk(path)}"}
+        """That disk, where the plan chose one. DISK_UNUSABLE."""
+        request = self.data_request
+        if (path := request.path) is None:
+            return {}
+        if storage.is_device(path):
+            return {"data on": str(storage.device(path, request.file_system))}
+        return {"data on": f"{path}: {storage.disk(path)}"}
 
     @property
     def on_network(self) -> bool:
@@ -262,17 +275,23 @@ def verify_limits(
         _verify_memory(spec, facts)
 
 
-async def verify_data(instance: Instance, path: Path) -> None:
-    """LIMIT_NOT_APPLIED unless `/data` inside is on the disk of the directory.
+async def verify_data(instance: Instance, request: DiskRequest) -> None:
+    """LIMIT_NOT_APPLIED unless `/data` inside is on the disk and the file system that were chosen.
 
     A VM's is a disk of its own, whose file was made there.
     """
-    if instance.own_kernel or instance.data != _DATA:
+    if instance.data != _DATA or (instance.own_kernel and not request.own):
         return
     mounts = await instance.agent.get("/proc/self/mountinfo", _LONGEST_MOUNTINFO)
-    inside, chosen = dict(storage.mounted(mounts)).get(Path(_DATA)), storage.disk(path)
+    inside = dict(storage.mounted(mounts)).get(Path(_DATA))
+    shown = f"{inside or 'no mount of its own'}"
+    if request.file_system and (inside is None or inside.file_system != request.file_system):
+        _refuse(instance.spec, f"{_DATA} of {request.file_system}", shown)
+    if request.path is None or request.own:
+        return
+    chosen = storage.disk(instance.spec.data_dir)
     if inside is None or inside.number != chosen.number:
-        _refuse(instance.spec, f"{_DATA} on {chosen}", f"{inside or 'no mount of its own'}")
+        _refuse(instance.spec, f"{_DATA} on {chosen}", shown)
 
 
 def verify_group(spec: InstanceSpec, limits: Limits, group: Group, pid: int) -> None:

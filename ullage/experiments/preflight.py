@@ -12,7 +12,7 @@ from ullage.common.signals import run_here
 from ullage.engine import resolved
 from ullage.environments.containers.oci import Oci
 from ullage.environments.native import Native
-from ullage.host import storage
+from ullage.host import devices
 from ullage.host.cgroups import hierarchies
 from ullage.meters.host import HostReading
 from ullage.plan.instances import Needs
@@ -42,8 +42,7 @@ def _check_room(_plan: Plan, cells: Matrix) -> None:
 
 def _check_disks(_plan: Plan, cells: Matrix) -> None:
     """DISK_UNUSABLE, and DISK_SHARED where environments that differ in their disk do not."""
-    paths = {cell.key: cell.provider.data_path for cell in cells.environments}
-    storage.check({key: path for key, path in paths.items() if path is not None})
+    devices.check({cell.key: cell.provider.data_request for cell in cells.environments})
 
 
 def refuse(plan: Plan, cells: Matrix) -> None:

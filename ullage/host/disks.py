@@ -13,6 +13,7 @@ from typing import Final, Literal
 from ullage.common.commands import CommandError, needed, run, tail
 from ullage.common.errors import DISK_NOT_MADE, UllageError
 from ullage.common.text import unescape
+from ullage.host.storage import FileSystem
 
 _TOO_DEEP: Final = {errno.EMFILE, errno.ENAMETOOLONG}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -55,6 +56,15 @@ def _remove_deep(directory: Path) -> None:
 
 DiskFormat = Literal["raw", "qcow2"]
 
+MKFS: Final[dict[FileSystem, tuple[str, str]]] = {
+    "ext4": ("mkfs.ext4", "e2fsprogs"),
+    "xfs": ("mkfs.xfs", "xfsprogs"),
+    "btrfs": ("mkfs.btrfs", "btrfs-progs"),
+}
+"""File system → what makes it, and the Debian package that has it."""
+_EXT4_AT_ONCE: Final = "lazy_itable_init=0,lazy_journal_init=0"
+"""Nothing is left to be initialised later: that would be disk traffic in the middle of a trial."""
+
 _PATIENCE_S: Final = 600.0
 
 
@@ -73,8 +83,7 @@ async def ext4(
     """
     program = needed("mkfs.ext4", "e2fsprogs")
     content = [] if root is None else ["-d", str(root)]
-    # Nothing is left to be initialised later: that would be disk traffic in the middle of a trial.
-    extended = f"hash_seed={uuid},lazy_itable_init=0,lazy_journal_init=0"
+    extended = f"hash_seed={uuid},{_EXT4_AT_ONCE}"
     if root is None:
         extended += ",root_owner=0:0"
     with path.open("xb") as file:
@@ -100,6 +109,27 @@ async def ext4(
         raise
 
 
+async def empty(path: Path, size_bytes: int, kind: FileSystem, *, uuid: str) -> None:
+    """An empty file system in a new sparse file. Raises DISK_NOT_MADE."""
+    if kind == "ext4":
+        return await ext4(path, size_bytes, uuid=uuid)
+    identity = {"xfs": ["-q", "-m", f"uuid={uuid}"], "btrfs": ["-q", "-U", uuid]}[kind]
+    with path.open("xb") as file:
+        file.truncate(size_bytes)
+    try:
+        await _make([needed(*MKFS[kind]), *identity, str(path)], path)
+    except BaseException:
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - at once
+        raise
+
+
+async def format_device(device: Path, kind: FileSystem, label: str, *, timeout_s: float) -> None:
+    """An empty file system on a block device, over whatever stands there. Raises DISK_NOT_MADE."""
+    force = {"ext4": ["-F", "-q", "-E", _EXT4_AT_ONCE], "xfs": ["-f", "-q"], "btrfs": ["-f", "-q"]}
+    argv = [needed(*MKFS[kind]), *force[kind], "-L", label, str(device)]
+    await _make(argv, device, timeout_s)
+
+
 async def convert(raw: Path, path: Path) -> None:
     """The same disk as qcow2, with its tables laid out beforehand but no space taken.
 
@@ -118,9 +148,9 @@ async def _qemu_img(*argv: str) -> None:
     await _make([needed("qemu-img", "qemu-utils"), *argv], Path(argv[-1]))
 
 
-async def _make(argv: list[str], path: Path) -> None:
+async def _make(argv: list[str], path: Path, timeout_s: float = _PATIENCE_S) -> None:
     try:
-        await run(argv, timeout_s=_PATIENCE_S)
+        await run(argv, timeout_s=timeout_s)
     except CommandError as error:
         raise UllageError(DISK_NOT_MADE, path=path, reason=error.reason) from error
 

@@ -1,19 +1,20 @@
-"""Directories of a plan's own choice for `/data`: on which disk they stand, and what is left there.
+"""Directories and devices of a plan's choice for `/data`: on which disk, and what is left there.
 
-A run makes one directory in each, with its tag in the name. It notes them first in its own data
-directory, so that `ullage clean` finds them after the worst of deaths.
+A run makes one directory in each directory, with its tag in the name. It notes them first in its
+own data directory, so that `ullage clean` finds them after the worst of deaths.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from ullage.common.errors import DISK_SHARED, DISK_UNUSABLE, UllageError
+from ullage.common.errors import DISK_UNUSABLE, UllageError
 from ullage.common.files import put
 from ullage.common.regular import read_regular
 from ullage.common.text import clean, unescape
@@ -24,6 +25,10 @@ _DEVICES: Final = Path("/sys/dev/block")
 _NOTED: Final = "elsewhere.json"
 _MOST_BYTES: Final = 1 << 20
 _PREFIX: Final = "ullage-"
+_POINTS: Final = "devices"
+
+
+FileSystem = Literal["ext4", "xfs", "btrfs"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,11 @@ class HostDisk:
     rotational: bool | None
     """None: it is no block device, or does not say."""
 
+    @property
+    def key(self) -> str:
+        """The same for all that stands on it: subvolumes have numbers of their own."""
+        return self.source if self.source.startswith("/dev/") else self.number
+
     def __str__(self) -> str:
         """`ext4 on /dev/sdb1, rotational`."""
         turning = {True: ", rotational", False: ", not rotational", None: ""}[self.rotational]
@@ -50,7 +60,36 @@ def disk(directory: Path) -> HostDisk:
         raise UllageError(DISK_UNUSABLE, path=directory, reason="it is no directory of this host")
     disks = dict(mounted(_MOUNTS.read_bytes()))
     path = directory.resolve()
-    return next(disks[place] for place in (path, *path.parents) if place in disks)
+    standing = next(disks[place] for place in (path, *path.parents) if place in disks)
+    if standing.rotational is None and is_device(Path(standing.source)):
+        # btrfs has a number of its own, which no device has.
+        return replace(standing, rotational=_rotational(device_number(Path(standing.source))))
+    return standing
+
+
+def is_device(path: Path) -> bool:
+    """Is it a block device of this host?"""
+    try:
+        return stat.S_ISBLK(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def device_number(path: Path) -> str:
+    """`8:17`, as mounts tell it."""
+    device = path.stat().st_rdev
+    return f"{os.major(device)}:{os.minor(device)}"
+
+
+def mount_point(tag: str, path: Path) -> Path:
+    """Where a run mounts a device."""
+    return data_dir(tag) / _POINTS / device_number(path).replace(":", "-")
+
+
+def device(path: Path, kind: FileSystem | None) -> HostDisk:
+    """What a block device will be, with the file system of a run on it."""
+    number = device_number(path)
+    return HostDisk(number, kind or "ext4", str(path.resolve()), _rotational(number))
 
 
 def mounted(mountinfo: bytes) -> Iterator[tuple[Path, HostDisk]]:
@@ -78,29 +117,29 @@ def _rotational(number: str) -> bool | None:
     return None
 
 
-def check(directories: Mapping[str, Path]) -> None:
-    """Environment → its directory: DISK_UNUSABLE, or DISK_SHARED where two stand on one disk.
+@dataclass(frozen=True)
+class DiskRequest:
+    """What an environment of a plan asks of the disk of its `/data`."""
 
-    Different directories are written to compare disks; on one disk every figure would be alike,
-    and be read as an answer.
-    """
-    standing: dict[str, tuple[str, Path]] = {}
-    for environment, directory in directories.items():
-        if not os.access(directory, os.W_OK | os.X_OK):
-            reason = "it is not there, or may not be written to"
-            raise UllageError(DISK_UNUSABLE, path=directory, reason=reason)
-        its_disk, path = disk(directory), directory.resolve()
-        other, there = standing.setdefault(its_disk.number, (environment, path))
-        if there != path:
-            raise UllageError(
-                DISK_SHARED, first=other, second=environment, disk=f"{its_disk} ({there}, {path})"
-            )
+    path: Path | None = None
+    """A directory or a block device; None: where ullage keeps its own."""
+    file_system: FileSystem | None = None
+    """None: whichever there is, on a device ext4."""
+    own: bool = False
+    """`/data` is a file system of its own, in a file there (a VM)."""
+
+
+def base(tag: str, path: Path) -> Path:
+    """The directory that stands for a path of a plan: of a device its mount point."""
+    return mount_point(tag, path) if is_device(path) else path
 
 
 def place(tag: str, name: str, directory: Path | None) -> Path:
     """Where an instance's data go: a directory of its own, on the disk that the plan chose."""
     if directory is None:
         return data_dir(tag) / name
+    if is_device(directory):
+        return mount_point(tag, directory) / name
     room = directory.resolve() / f"{_PREFIX}{check_tag(tag)}"
     noted = rooms(tag)
     if room not in noted:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ def combinations(
     path: FieldPath,
     model: type[BaseModel],
     also: Sequence[str] = (),
-) -> Iterable[dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Every way to take one value of each factor; PLAN_IMPOSSIBLE_MATRIX for what is no factor.
 
     also: fields that may vary beside those of the model.
@@ -98,22 +99,51 @@ def merge(
     return result
 
 
-def key_of(name: str, factors: Mapping[str, Any]) -> str:
-    """What tells a combination from the others: `vm[nic=e1000]`."""
+def keys_of(name: str, combined: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What tells each combination from the others: `vm[nic=e1000]`.
+
+    A long value is cut; where two begin alike, a digest tells them apart.
+    """
+    short = [_key(name, factors, _cut) for factors in combined]
+    folders = {slug(key) for key in short}
+    if len(folders) == len(short):
+        return short
+    return [_key(name, factors, _told_apart) for factors in combined]
+
+
+def _key(name: str, factors: Mapping[str, Any], word: Callable[[str], str]) -> str:
     if not factors:
         return name
-    return f"{name}[{','.join(f'{factor}={_plain(value)}' for factor, value in factors.items())}]"
+    values = ",".join(f"{factor}={_plain(value, word)}" for factor, value in factors.items())
+    return f"{name}[{values}]"
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, word: Callable[[str], str]) -> str:
     """A factor's value as it stands in a key."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return "+".join(f"{k}:{_plain(v)}" for k, v in value.items())
+        return "+".join(f"{k}:{_plain(v, word)}" for k, v in value.items())
     if isinstance(value, list):
-        return "+".join(_plain(v) for v in value)
-    return "".join(c if c.isalnum() or c in "._-%" else "_" for c in str(value))[:40]
+        return "+".join(_plain(v, word) for v in value)
+    return word(str(value))
+
+
+_LONGEST: Final = 40
+_DIGEST: Final = 8
+
+
+def _cut(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-%" else "_" for c in text)[:_LONGEST]
+
+
+def _told_apart(text: str) -> str:
+    """The same, with a digest of the whole where something is cut or replaced."""
+    short = _cut(text)
+    if short == text:
+        return short
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{short[: _LONGEST - _DIGEST - 1]}-{digest}"
 
 
 def refuse_twins(keys: Iterable[str], document: YamlFile, path: FieldPath) -> None:

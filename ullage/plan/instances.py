@@ -182,4 +182,4 @@ class Needs:
 
 def _beside(tested: Environment) -> DataOptions:
     """Of a neighbour on the host: it loads the disk that the tested one's data stand on."""
-    return DataOptions(disk=DataDisk(path=tested.provider.data_path))
+    return DataOptions(disk=DataDisk(path=tested.provider.data_request.path))

@@ -22,7 +22,7 @@ from ullage.host.artifacts import Artifact
 from ullage.host.network.links import NetworkLink
 from ullage.meters.energy.base import PlannedMeter
 from ullage.plan import meters, schedule
-from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, key_of, merge, refuse_twins
+from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keys_of, merge, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
 from ullage.plan.schema import (
     MOST,
@@ -336,14 +336,15 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
         written = entry.written
         written["resources"] = _resources(written.get("resources"), document)
         vary: FieldPath = (*path, "vary")
-        for factors in combinations(entry.vary, document, vary, kind.options_model, also=SETTINGS):
+        combined = combinations(entry.vary, document, vary, kind.options_model, also=SETTINGS)
+        for key, factors in zip(keys_of(name, combined), combined, strict=True):
             data = merge(written, factors, document, path)
             own = {field: data.pop(field) for field in SETTINGS if field in data}
             settings = checked(Settings, own, document, path)
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             planned.append(
                 Environment(
-                    key=key_of(name, factors),
+                    key=key,
                     name=name,
                     provider=kind(options),
                     factors=factors,
@@ -421,11 +422,12 @@ def _cases(plan: Plan, document: YamlFile) -> tuple[Case, ...]:
             at = (*path, "name")
             raise unknown(PLAN_UNKNOWN_WORKLOAD, document, at, entry.name, names) from None
         model = workload.parameters_model
-        for factors in combinations(entry.vary, document, (*path, "vary"), model):
+        name = entry.alias or entry.name
+        combined = combinations(entry.vary, document, (*path, "vary"), model)
+        for key, factors in zip(keys_of(name, combined), combined, strict=True):
             data = merge(entry.parameters, factors, document, path)
             parameters = checked(model, data, document, path, also=COMMON_WORKLOAD)
-            name = entry.alias or entry.name
-            cases.append(Case(key_of(name, factors), name, workload, parameters, factors))
+            cases.append(Case(key, name, workload, parameters, factors))
     refuse_twins([case.key for case in cases], document, ("workloads",))
     return tuple(cases)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ class Room:
         self._measured = sum(taken(path) for path in folder.iterdir() if path.is_dir())
         self._largest = 0
         """Of what was measured at once in this session."""
+        self._disks: list[Path] = []
+        """Directories of data, each on a disk of its own."""
 
     def check(self) -> None:
         """RUN_OUTPUTS_FULL, RUN_DISK_LOW."""
@@ -36,20 +39,40 @@ class Room:
                 used=format_bytes(used),
                 most=format_bytes(self.most),
             )
-        total, _, free = shutil.disk_usage(self.folder)
-        if free < (least := min(RESERVE, total // 20) + self._largest):
-            raise UllageError(
-                RUN_DISK_LOW,
-                path=self.folder,
-                free=format_bytes(free),
-                least=format_bytes(least),
-            )
+        _refuse_low(self.folder, self._largest)
+        for disk in self._disks:
+            _refuse_low(disk, 0)
+
+    def watch(self, directories: Iterable[Path]) -> list[UllageError]:
+        """Look at the disks of these too, from now on; at those that are low already never again.
+
+        What the workloads prepared may fill a disk, and the plan may want just that: it is for the
+        caller to say so.
+        """
+        low = []
+        for disk in {directory.stat().st_dev: directory for directory in directories}.values():
+            try:
+                _refuse_low(disk, 0)
+            except UllageError as error:
+                low.append(error)
+            else:
+                self._disks.append(disk)
+        return low
 
     def add(self, *places: Path) -> None:
         """What was measured since: the folders that it left."""
         size = sum(map(taken, places))
         self._measured += size
         self._largest = max(self._largest, size)
+
+
+def _refuse_low(disk: Path, more: int) -> None:
+    """RUN_DISK_LOW unless the reserve and so much more are free."""
+    total, _, free = shutil.disk_usage(disk)
+    if free < (least := min(RESERVE, total // 20) + more):
+        raise UllageError(
+            RUN_DISK_LOW, path=disk, free=format_bytes(free), least=format_bytes(least)
+        )
 
 
 def taken(place: Path) -> int:

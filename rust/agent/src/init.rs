@@ -2,8 +2,8 @@
 //! image's root.
 //!
 //! The guest needs no other program for that: a kernel, its modules and this binary. What the
-//! kernel command line says (`ullage.root=`, `ullage.ro`, `ullage.data=`, `ullage.hostname=`,
-//! `ullage.boot=systemd`) is all the configuration there is.
+//! kernel command line says (`ullage.root=`, `ullage.ro`, `ullage.data=`, `ullage.data-type=`,
+//! `ullage.hostname=`, `ullage.boot=systemd`) is all the configuration there is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -30,6 +30,7 @@ struct Boot {
     root: String,
     read_only: bool,
     data: Option<String>,
+    data_type: String,
     hostname: Option<String>,
     systemd: bool,
 }
@@ -40,6 +41,7 @@ impl Boot {
             root: "/dev/vda".into(),
             read_only: false,
             data: None,
+            data_type: "ext4".into(),
             hostname: None,
             systemd: false,
         };
@@ -50,6 +52,7 @@ impl Boot {
             match word.split_once('=') {
                 Some(("root", device)) => boot.root = device.into(),
                 Some(("data", device)) => boot.data = Some(device.into()),
+                Some(("data-type", kind)) => boot.data_type = kind.into(),
                 Some(("hostname", name)) => boot.hostname = Some(name.into()),
                 Some(("boot", "systemd")) => boot.systemd = true,
                 None if word == "ro" => boot.read_only = true,
@@ -143,17 +146,17 @@ fn open_console() -> io::Result<()> {
 
 fn mount_disks(boot: &Boot) -> Result<(), String> {
     let flags = if boot.read_only { libc::MS_RDONLY } else { 0 };
-    mount_ext4(&boot.root, NEW_ROOT, flags)?;
+    mount_disk("ext4", &boot.root, NEW_ROOT, flags)?;
     let data = format!("{NEW_ROOT}/data");
-    boot.data
-        .as_ref()
-        .map_or(Ok(()), |device| mount_ext4(device, &data, libc::MS_NOATIME))
+    boot.data.as_ref().map_or(Ok(()), |device| {
+        mount_disk(&boot.data_type, device, &data, libc::MS_NOATIME)
+    })
 }
 
-fn mount_ext4(device: &str, target: &str, flags: c_ulong) -> Result<(), String> {
+fn mount_disk(kind: &str, device: &str, target: &str, flags: c_ulong) -> Result<(), String> {
     wait_for(device)?;
     let _ = fs::create_dir_all(target);
-    mounts::mount("ext4", Path::new(device), Path::new(target), flags, "")
+    mounts::mount(kind, Path::new(device), Path::new(target), flags, "")
         .map_err(|error| failed("mount", &format!("{device} on {target}"), &error))
 }
 
@@ -237,12 +240,14 @@ mod tests {
     #[test]
     fn the_command_line_is_read() {
         let boot = Boot::parse(
-            "quiet ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.hostname=vm-0\n",
+            "quiet ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.data-type=xfs \
+             ullage.hostname=vm-0\n",
         );
         let expected = Boot {
             root: "/dev/vdb".into(),
             read_only: true,
             data: Some("/dev/vdc".into()),
+            data_type: "xfs".into(),
             hostname: Some("vm-0".into()),
             systemd: false,
         };

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ullage.common.errors.kind import ErrorKind
+from ullage.common.errors.kind import ErrorKind, ExitCode
 
 IMAGE_BUILD_FAILED: Final = ErrorKind(
     "image-build-failed", "the image could not be built: {reason}", "{suggestion}"
@@ -61,7 +61,7 @@ DISK_NOT_MADE: Final = ErrorKind(
 DISK_UNUSABLE: Final = ErrorKind(
     "disk-unusable",
     "no data can stand in {path}: {reason}",
-    "`disk: path` is a directory that you may write to, on a file system that is mounted",
+    "`disk: path` is a directory that you may write to, or an empty block device that nobody uses",
 )
 DISK_SHARED: Final = ErrorKind(
     "disk-shared",
@@ -97,6 +97,27 @@ VM_NO_KVM: Final = ErrorKind(
     "vm-no-kvm",
     "the plan asks for `accel: kvm`, but no guest boots with KVM here: {reason}",
     "write `accel: auto`; the VM is then emulated, and every table says so",
+)
+VM_NO_HUGE_PAGES: Final = ErrorKind(
+    "vm-no-huge-pages",
+    "{instance} cannot have its memory in huge pages of {page}: {reason}",
+    "reserve more: `echo NUMBER > {pool}/nr_hugepages`; or leave out `hugepages`",
+)
+VM_NO_NUMA_NODE: Final = ErrorKind(
+    "vm-no-numa-node",
+    "`numa` binds a VM's memory to this host's NUMA node {node}: {reason}",
+    "leave `host` out of `numa`, or name other nodes",
+)
+VM_NO_NESTING: Final = ErrorKind(
+    "vm-no-nesting",
+    "no guest with KVM can run VMs of its own here: {reason}",
+    "load KVM's module with `nested=1`, leave out `nested`, or write `accel: tcg`",
+)
+VM_NOT_AS_ASKED: Final = ErrorKind(
+    "vm-not-as-asked",
+    "{instance}: the plan asks for {asked}, and the running VM has {seen}",
+    "QEMU or this host cannot do it; leave the option out of the plan",
+    ExitCode.SOME_CELLS_FAILED,
 )
 
 

@@ -13,7 +13,7 @@ from ullage.common.quantities import format_bytes
 from ullage.environments import placement
 from ullage.environments.base import InstanceSpec, Provider
 from ullage.environments.placement import Resources
-from ullage.host import storage
+from ullage.host import devices, storage
 from ullage.host.image import Image
 from ullage.host.network.bridge import Network
 from ullage.host.paths import state_dir
@@ -45,6 +45,7 @@ class Node:
 
     async def prepare(self) -> None:
         """What is done once for all instances, so that the first one does not wait for it."""
+        await devices.mount(self.tag, [self.provider.data_request])
         if self.image is not None and self.provider.stands_on == "disk":
             await self.image.disk("raw")
 
@@ -65,7 +66,7 @@ class Node:
             image=self.image,
             agent=self.agent,
             state_dir=state_dir(self.tag) / name,
-            data_dir=storage.place(self.tag, name, self.provider.data_path),
+            data_dir=storage.place(self.tag, name, self.provider.data_request.path),
             network=self.network,
         )
 

@@ -13,7 +13,7 @@ from ullage.common.errors import INSTANCE_NOT_LIMITED, VM_NEEDS_IMAGE, VM_NEEDS_
 from ullage.environments.agent.client import AgentClient, Command
 from ullage.environments.agent.process import ITSELF
 from ullage.environments.base import InstanceSpec, StageListener, verify_group, verify_limits
-from ullage.environments.qemu import guest
+from ullage.environments.qemu import guest, inspection, memory
 from ullage.environments.qemu.command_line import (
     DATA_NODES,
     TCG_CACHE_MIB,
@@ -66,6 +66,7 @@ class Builder:
 
     async def build(self, undo: Undo) -> Built:
         """The running VM, ready for work."""
+        memory.check_room(self.options.backing, self.spec.name, self.spec.memory_bytes)
         drives = await self._drives(undo)
         self.spec.on_stage("copied", "")
         group = self._group(undo)
@@ -78,6 +79,8 @@ class Builder:
             machine, console, cpu_ids=self.spec.cpu_ids, group=group, tag=self.spec.tag
         )
         undo.push(process.kill)
+        if self.options.vcpus == "pinned":
+            await process.pin(self.spec.cpu_ids)
         if group is not None:
             verify_group(self.spec, self._limits, group, process.pid)
         agent = await process.agent(self._deadline_s)
@@ -89,7 +92,21 @@ class Builder:
         gateway = self.spec.network.gateway if tap and self.spec.network else None
         await _configure(process, agent, tap, gateway, self.spec.on_stage)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
+        await self._inspect(process, agent)
         return Built(process, agent, tap.address if tap else None)
+
+    async def _inspect(self, vm: QemuProcess, agent: AgentClient) -> None:
+        """VM_NOT_AS_ASKED unless it is the machine that the plan asks for."""
+        options = self.options
+        inspection.memory(vm, options.backing, self.spec.memory_bytes)
+        if options.vcpus == "pinned":
+            await inspection.pinned(vm, self.spec.cpu_ids)
+        if options.io_thread:
+            await inspection.io_thread(vm)
+        if options.numa:
+            await inspection.nodes(vm, agent, options.numa.nodes)
+        if options.nested is not None:
+            await inspection.nested(vm, agent, able=options.nested)
 
     @property
     def _deadline_s(self) -> float:
@@ -126,11 +143,18 @@ class Builder:
         for file in {path, raw}:
             undo.callback(file.unlink, missing_ok=True)
         label = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.spec.tag}/{self.spec.name}"))
-        await disks.ext4(raw, size, uuid=label)
+        await disks.empty(raw, size, disk.file_system or "ext4", uuid=label)
         if disk.format == "qcow2":
             await disks.convert(raw, path)
             raw.unlink()
-        return Drive(path, disk.format, disk.cache, aio=disk.aio, bus=disk.bus)
+        return Drive(
+            path,
+            disk.format,
+            disk.cache,
+            aio=disk.aio,
+            bus=disk.bus,
+            io_thread=self.options.io_thread,
+        )
 
     @property
     def _limits(self) -> Limits:
@@ -192,10 +216,12 @@ class Builder:
                 *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ()),
                 *(() if self._writable else ("ullage.ro",)),
                 f"ullage.data={DATA_NODES[options.disk.bus]}",
+                *((f"ullage.data-type={kind}",) if (kind := options.disk.file_system) else ()),
                 f"ullage.hostname={spec.name}",
                 *self.words,
             ),
             drives=drives,
+            backing=options.backing,
             links=tuple(
                 Link(
                     options.nic,

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from ullage.environments.qemu import memory
+from ullage.environments.qemu.memory import ORDINARY, Backing
+
 if TYPE_CHECKING:
     from ullage.host.disks import DiskFormat
 
@@ -21,9 +24,6 @@ AGENT_PORT: Final = "ullage.agent"
 
 TCG_CACHE_MIB: Final = 256
 """Translated code that emulation keeps. QEMU's own default may take 1 GiB of the host's memory."""
-
-_RAM_STEP: Final = 8192
-"""QEMU rounds the guest's memory up to it: all of a host's would be more than the host has."""
 
 NIC_DEVICES: Final[dict[Nic, str]] = {
     "virtio": "virtio-net-pci",
@@ -73,6 +73,8 @@ class Drive:
     aio: Aio | None = None
     """How QEMU asks the host's kernel; None: as QEMU chooses."""
     bus: Bus = "virtio"
+    io_thread: bool = False
+    """In a thread of its own, not in QEMU's main loop."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class VirtualMachine:
     """In order: /dev/vda, /dev/vdb …"""
     links: tuple[Link, ...] = ()
     """In order: eth0, eth1 …"""
+    backing: Backing = ORDINARY
 
 
 def command_line(machine: VirtualMachine, agent_fd: int, qmp_fd: int) -> list[str]:
@@ -113,10 +116,18 @@ def command_line(machine: VirtualMachine, agent_fd: int, qmp_fd: int) -> list[st
         accelerator = f"tcg,thread=multi,tb-size={TCG_CACHE_MIB}"
     argv = ["-name", f"{machine.name},debug-threads=on"]
     argv += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    argv += ["-accel", accelerator, "-machine", machine.machine, "-cpu", machine.cpu_model]
-    argv += ["-smp", f"{machine.vcpus},sockets=1,cores={machine.vcpus},threads=1"]
-    memory = machine.memory_bytes // _RAM_STEP * _RAM_STEP
-    argv += ["-m", f"{memory}B", "-rtc", "base=utc,clock=host"]
+    backing = machine.backing
+    one = "" if backing.is_default or backing.nodes > 1 else ",memory-backend=ram0"
+    argv += ["-accel", accelerator, "-machine", f"{machine.machine}{one}"]
+    argv += ["-cpu", machine.cpu_model]
+    sockets = memory.sockets(backing, machine.vcpus)
+    argv += [
+        "-smp",
+        f"{machine.vcpus},sockets={sockets},cores={machine.vcpus // sockets},threads=1",
+    ]
+    argv += ["-m", f"{sum(backing.sizes(machine.memory_bytes))}B", "-rtc", "base=utc,clock=host"]
+    if not backing.is_default:
+        argv += memory.arguments(backing, machine.memory_bytes, machine.vcpus)
     argv += ["-kernel", str(machine.kernel), "-initrd", str(machine.initrd)]
     argv += ["-append", " ".join(machine.append)]
     argv += ["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]
@@ -151,8 +162,10 @@ def _drive(name: str, drive: Drive) -> list[str]:
         "read-only": drive.read_only,
         "cache": cache,
     }
-    controller, device = _device(f"{name}-bus", drive.bus)
-    argv = ["-blockdev", json.dumps(disk)]
+    thread = f"{name}-thread" if drive.io_thread else None
+    controller, device = _device(f"{name}-bus", drive.bus, thread)
+    argv = ["-object", f"iothread,id={thread}"] if thread else []
+    argv += ["-blockdev", json.dumps(disk)]
     argv += ["-device", controller] if controller else []
     caching = "on" if write_cache else "off"
     return [*argv, "-device", f"{device},drive={name},write-cache={caching}"]
@@ -162,13 +175,17 @@ _REPORTED: Final = "werror=report,rerror=report"
 """Else QEMU halts a VM whose disk finds no space on the host, for ever."""
 
 
-def _device(controller: str, bus: Bus) -> tuple[str | None, str]:
+def _device(controller: str, bus: Bus, thread: str | None) -> tuple[str | None, str]:
     """What a disk is attached to, where that is a device of its own, and the disk's device."""
+    served = f",iothread={thread}" if thread else ""
     match bus:
         case "virtio":
-            return None, f"virtio-blk-pci,{_REPORTED}"
+            return None, f"virtio-blk-pci{served},{_REPORTED}"
         case "scsi":
-            return f"virtio-scsi-pci,id={controller}", f"scsi-hd,bus={controller}.0,{_REPORTED}"
+            return (
+                f"virtio-scsi-pci,id={controller}{served}",
+                f"scsi-hd,bus={controller}.0,{_REPORTED}",
+            )
         case "sata":
             return f"ich9-ahci,id={controller}", f"ide-hd,bus={controller}.0,{_REPORTED}"
         case "nvme":  # which knows nothing else

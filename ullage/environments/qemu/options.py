@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ullage.common.quantities import Bytes, Seconds
 from ullage.environments.base import DataDisk, DataOptions
 from ullage.environments.qemu.command_line import Aio, Bus, Cache, Nic
+from ullage.environments.qemu.memory import Backing, HugePage, Numa
 from ullage.host.disks import DiskFormat
 from ullage.host.network.bridge import MOST_LINKS
 
@@ -22,7 +23,7 @@ _DIRECT: Final = frozenset({"none", "directsync"})
 class Disk(DataDisk):
     """The data disk, `/data` inside."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"path", "aio", "bus"})
+    later: ClassVar[frozenset[str]] = DataDisk.later | {"aio", "bus"}
 
     format: DiskFormat = Field("raw", description="format of the disk's file on the host")
     cache: Cache = Field("none", description="QEMU's cache mode; `none` goes past the host's")
@@ -63,7 +64,9 @@ class Aggregation(BaseModel):
 class QemuOptions(DataOptions):
     """What a plan may say of a VM."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"queues", "offloads"})
+    later: ClassVar[frozenset[str]] = frozenset(
+        {"queues", "offloads", "hugepages", "numa", "vcpus", "io_thread", "nested"}
+    )
 
     accel: Literal["auto", "kvm", "tcg"] = Field(
         "auto", description="`auto`: KVM when a small guest really boots with it, else emulation"
@@ -74,6 +77,23 @@ class QemuOptions(DataOptions):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
         max_length=200,
         description="QEMU's `-cpu`; left out: `host` with KVM, `max` in emulation",
+    )
+    nested: bool | None = Field(
+        None,
+        strict=True,
+        description="can the VM run VMs of its own (`vmx`, `svm`)? left out: as its CPU model"
+        " has it",
+    )
+    vcpus: Literal["floating", "pinned"] = Field(
+        "floating",
+        description="`floating`: QEMU's threads run on any of the instance's CPUs; `pinned`: each"
+        " vCPU on one of them",
+    )
+    hugepages: HugePage | None = Field(
+        None, description="the guest's memory in huge pages that this host has reserved"
+    )
+    numa: Numa | None = Field(
+        None, description="NUMA nodes inside and on this host; left out: one, anywhere"
     )
     nic: Nic = Field("virtio", description="model of the network card")
     network: Literal["auto", "tap", "user"] = Field(
@@ -97,6 +117,11 @@ class QemuOptions(DataOptions):
         None, description="several NICs that are one inside; left out: one NIC"
     )
     disk: Disk = Field(Disk(), description="the data disk")
+    io_thread: bool = Field(
+        False,
+        strict=True,
+        description="the data disk served by a thread of its own, not by QEMU's main loop",
+    )
     boot: Literal["agent", "systemd"] = Field(
         "agent", description="`agent`: nothing else runs inside; `systemd`: a whole Debian boots"
     )
@@ -120,7 +145,20 @@ class QemuOptions(DataOptions):
         return self
 
     @model_validator(mode="after")
+    def _thread_serves_virtio(self) -> QemuOptions:
+        if self.io_thread and self.disk.bus not in {"virtio", "scsi"}:
+            raise ValueError(
+                f"`io_thread` serves `disk.bus: virtio` and `scsi`, not {self.disk.bus}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _aggregation_needs_a_bridge(self) -> QemuOptions:
         if self.aggregation and self.network == "user":
             raise ValueError("`aggregation` needs NICs on the run's bridge, so not `network: user`")
         return self
+
+    @property
+    def backing(self) -> Backing:
+        """Where the guest's memory lies."""
+        return Backing.of(self.hugepages, self.numa)

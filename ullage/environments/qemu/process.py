@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from qemu.qmp import QMPClient, QMPError
 
@@ -153,6 +153,23 @@ class QemuProcess:
         """Let them run on."""
         await self._execute("cont")
 
+    async def vcpu_threads(self) -> list[int]:
+        """Ids on this host of the threads that run the vCPUs, in the vCPUs' order."""
+        vcpus = await self._execute("query-cpus-fast")
+        return [v["thread-id"] for v in sorted(vcpus, key=lambda vcpu: vcpu["cpu-index"])]
+
+    async def io_threads(self) -> list[int]:
+        """Ids on this host of the threads that serve disks, beside QEMU's main loop."""
+        return [thread["thread-id"] for thread in await self._execute("query-iothreads")]
+
+    async def pin(self, cpu_ids: Sequence[int]) -> None:
+        """Each vCPU on a CPU of its own. VM_FAILED."""
+        for thread, cpu in zip(await self.vcpu_threads(), cpu_ids, strict=True):
+            try:
+                os.sched_setaffinity(thread, {cpu})
+            except OSError as error:
+                raise await self._failure(f"a vCPU cannot be pinned to CPU {cpu}", error) from error
+
     async def kill(self) -> None:
         """End QEMU, its VM and our ends of its sockets; does nothing when they are gone."""
         try:
@@ -169,10 +186,10 @@ class QemuProcess:
                 listener.cancel()
             processes.let_go(self._process)
 
-    async def _execute(self, command: str) -> None:
+    async def _execute(self, command: str) -> Any:
         try:
             async with asyncio.timeout(_QMP_PATIENCE_S):
-                await self._qmp.execute(command)
+                return await self._qmp.execute(command)
         except (QMPError, TimeoutError) as error:
             raise await self._failure(f"`{command}` failed", error) from error
 

@@ -10,17 +10,26 @@ from typing import ClassVar, Final, Literal
 
 from ullage.common.cleanup import Undo
 from ullage.common.commands import needed
-from ullage.common.errors import HOST_MISSING, HOST_NEEDS_ROOT, VM_NO_KVM, UllageError
+from ullage.common.errors import (
+    HOST_MISSING,
+    HOST_NEEDS_ROOT,
+    VM_NO_KVM,
+    VM_NO_NESTING,
+    UllageError,
+)
 from ullage.common.quantities import format_bytes
 from ullage.environments.agent.client import AgentError, binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
+from ullage.environments.qemu import cpus, memory
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, Accelerator
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.probe import DEADLINE_S, kvm, qemu_version
+from ullage.host.disks import MKFS
 from ullage.host.guest_kernel import (
     BONDING,
     DISK_MODULES,
+    FILE_SYSTEM_MODULES,
     NIC_MODULES,
     GuestKernel,
     guest_kernel,
@@ -29,7 +38,7 @@ from ullage.host.guest_kernel import (
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
 _ASKED_FOR_KVM_S: Final = 60.0
 _LONGEST_VMSTAT: Final = 256 << 10
-_VHOST: Final = Path("/dev/vhost-net")
+VHOST: Final = Path("/dev/vhost-net")
 
 
 class Qemu(Provider):
@@ -63,16 +72,18 @@ class Qemu(Provider):
 
     async def check_at_once(self) -> None:
         """HOST_MISSING, HOST_NEEDS_ROOT."""
-        needed("mkfs.ext4", "e2fsprogs")
-        needed("qemu-img", "qemu-utils")
         options = self._options
+        needed(*MKFS["ext4"])
+        needed(*MKFS[options.disk.file_system or "ext4"])
+        needed("qemu-img", "qemu-utils")
         if (options.network == "tap" or options.aggregation) and os.geteuid() != 0:
             otherwise = (
                 "leave out `aggregation`" if options.aggregation else "write `network: user`"
             )
             raise UllageError(HOST_NEEDS_ROOT, what="a VM on a tap", otherwise=otherwise)
-        if options.vhost and not _VHOST.exists():
-            raise UllageError(HOST_MISSING, what=str(_VHOST), command="modprobe vhost_net")
+        if options.vhost and not VHOST.exists():
+            raise UllageError(HOST_MISSING, what=str(VHOST), command="modprobe vhost_net")
+        memory.check_host(options.backing)
         self._version = await qemu_version()
 
     async def check(self) -> None:
@@ -84,9 +95,12 @@ class Qemu(Provider):
             *((BONDING,) if options.aggregation else ()),
             *DISK_MODULES[options.disk.bus],
             *NIC_MODULES.get(options.nic, ()),
+            *FILE_SYSTEM_MODULES.get(options.disk.file_system or "ext4", ()),
         )
         self._kernel = await guest_kernel(binary(), more)
         self._accelerator = await self._choose(self._kernel)
+        if options.nested and self._accelerator == "kvm" and (reason := cpus.no_nesting()):
+            raise UllageError(VM_NO_NESTING, reason=reason)
 
     async def _choose(self, kernel: GuestKernel) -> Accelerator:
         if self._options.accel == "tcg":
@@ -135,7 +149,9 @@ class Qemu(Provider):
     @property
     def cpu_model(self) -> str:
         """QEMU's `-cpu`."""
-        return self._options.cpu_model or _CPU_MODELS[self.accelerator]
+        model = self._options.cpu_model or _CPU_MODELS[self.accelerator]
+        nested = self._options.nested
+        return model if nested is None else f"{model},{cpus.nesting(self.accelerator, nested)}"
 
     def label(self) -> str:
         """`qemu-kvm`, or `qemu-tcg (emulated)`."""
@@ -149,6 +165,8 @@ class Qemu(Provider):
         more += f", {options.queues} queues" if options.queues > 1 else ""
         more += "" if options.offloads else ", no offloads"
         aio = f", {disk.aio}" if disk.aio else ""
+        served = aio + (", a thread of its own" if options.io_thread else "")
+        served += f", {disk.file_system} inside" if disk.file_system else ""
         many = options.aggregation
         count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
@@ -157,9 +175,11 @@ class Qemu(Provider):
             "hypervisor": f"QEMU {self._version}",
             "machine": options.machine,
             "cpu model": self.cpu_model,
+            **({} if options.vcpus == "floating" else {"vCPUs": "each pinned to one CPU"}),
+            **({} if options.backing.is_default else {"memory": str(options.backing)}),
             "guest kernel": self.kernel.package,
             "nic": f"{count}{NIC_DEVICES[options.nic]}{more}{bond}",
-            "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{aio}",
+            "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{served}",
             "boot": options.boot,
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
             "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",

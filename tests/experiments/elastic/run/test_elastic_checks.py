@@ -10,6 +10,8 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import checks
+from ullage.experiments.elastic.run.resolved import _record
+from ullage.host import storage
 
 PLAN = """\
 name: policies
@@ -79,6 +81,23 @@ def test_a_film_that_is_larger_than_the_disk_is_not_begun(tmp_path: Path) -> Non
 
 def test_policies_that_the_decisions_know_pass(tmp_path: Path) -> None:
     assert lacks(tmp_path, "{name: elastic-movie, unused: release}") == []
+
+
+def test_nodes_on_different_paths_of_one_disk_are_refused(tmp_path: Path) -> None:
+    """As runs are: they would be read as two disks."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    text = PLAN.format(policy="{name: elastic-movie}", own=f"disk: {{path: {tmp_path / 'second'}}}")
+    file = tmp_path / "plan.yaml"
+    for first, kinds in ((tmp_path / "first", {errors.DISK_SHARED}), (tmp_path / "second", set())):
+        one = f"lxc: {{provider: lxc, disk: {{path: {first}}}}}"
+        file.write_text(text.replace("lxc: {provider: lxc}", one, 1))
+        plan, document = schema.load(file)
+        environments = schema.resolve(plan, document)
+        faults = asyncio.run(checks.lacks(plan, environments, document))
+        assert {e.kind for e in faults if e.kind is errors.DISK_SHARED} == kinds
+    path = tmp_path / "second"
+    assert _record(environments[0]).treatments["data on"] == f"{path}: {storage.disk(path)}"
 
 
 def test_generators_must_fit_beside_the_fewest_nodes(

@@ -32,7 +32,7 @@ from ullage.experiments.elastic.plan import units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
-from ullage.host import binaries, image
+from ullage.host import binaries, devices, image
 
 # What a plan may ask of the front and the viewers, in real time: told before anything starts.
 #
@@ -150,6 +150,7 @@ def _steps(
     yield partial(_now, partial(check_bounds, plan, document))
     yield partial(_now, partial(_readable, plan))
     yield partial(_now, partial(_film_has_room, plan))
+    yield partial(_now, partial(_disks, environments, generators))
     if plan.image == "host":
         yield partial(_now, partial(image.require_on_host, nodes.PROGRAMS))
     for environment in environments:
@@ -193,6 +194,13 @@ def _film_has_room(plan: ElasticPlan) -> None:
     if needed > has:
         reason = f"it has {format_bytes(needed)}, and the disk of {place} {format_bytes(has)}"
         raise UllageError(ELASTIC_NO_CLIP, reason=reason)
+
+
+def _disks(environments: Sequence[NodeEnvironment], generators: Generators | None) -> None:
+    """DISK_UNUSABLE, and DISK_SHARED where nodes that differ in their disk do not."""
+    devices.check({cell.key: cell.provider.data_request for cell in environments})
+    if generators is not None:
+        devices.check({"generators": generators.provider.data_request})
 
 
 def _fits(machines: NodeEnvironment | Generators, name: str) -> None:

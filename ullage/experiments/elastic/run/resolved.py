@@ -101,7 +101,7 @@ def _record(environment: NodeEnvironment) -> EnvironmentRecord:
         options=provider.options.model_dump(mode="json"),
         again_of=environment.again_of,
         emulated=provider.emulated,
-        treatments=provider.treatments(),
+        treatments={**provider.treatments(), **provider.data_treatments()},
     )
 
 
