@@ -50,6 +50,7 @@ DoubtCode = Literal[
     "throttled",
     "pressure",
     "co-tenant",
+    "host-emulated",
     "bimodal",
     "coarse",
     "systematic",

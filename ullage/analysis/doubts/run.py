@@ -34,6 +34,7 @@ def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
         _not_finished(folder),
         _no_again(again),
         _shared(folder),
+        _emulated_host(folder),
         _steal(folder.trials),
         _frequency(folder),
         _throttled(folder),
@@ -78,6 +79,20 @@ def _shared(folder: RunFolder) -> Doubt | None:
         code=HOST_SHARED,
         message="Another run worked on this host at the same time.",
         advice="Run it again, one at a time.",
+    )
+
+
+def _emulated_host(folder: RunFolder) -> Doubt | None:
+    """QEMU says so in the name of its CPU, unless it was told to play another."""
+    model = str(folder.resolved.host.get("cpu_model") or "")
+    if "TCG" not in model:
+        return None
+    return Doubt(
+        code="host-emulated",
+        message=f"This host is itself emulated (its CPU is called {model}): every instruction of "
+        "native, of containers and of VMs under KVM is.",
+        advice="What is costly there is not what is costly on a real CPU, so neither ratios nor "
+        "absolute values carry over. Run the plan on a machine with a CPU of its own.",
     )
 
 

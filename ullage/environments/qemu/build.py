@@ -188,7 +188,7 @@ class Builder:
                 "ipv6.disable_ipv6=1",
                 "ullage.root=/dev/vda",
                 # Without udev a login on the console would be waited for in vain, for 90 s.
-                *_emulated_words(self.accelerator),
+                *emulated_words(self.accelerator),
                 *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ()),
                 *(() if self._writable else ("ullage.ro",)),
                 f"ullage.data={DATA_NODES[options.disk.bus]}",
@@ -210,7 +210,7 @@ class Builder:
         )
 
 
-def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
+def emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
     """Let an emulated guest believe in its timer, and in the TSC where this host does so too.
 
     QEMU makes the guest's counter of the host's, one for all vCPUs. The guest cannot know that:
