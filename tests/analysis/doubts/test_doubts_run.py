@@ -97,6 +97,18 @@ def test_heat(doubted: Doubted) -> None:
     assert doubted(cool) == {}
 
 
+@pytest.mark.parametrize("what", ["down", "failures"])
+def test_a_bundle_with_a_dead_cable(doubted: Doubted, what: str) -> None:
+    def change(event: dict[str, Any], number: int) -> None:
+        whole = {"cables": 4.0, "down": 0.0, "failures": 0.0}
+        dead = event["environment"] == "lxc" and event["block"] > 9
+        event["meters"]["links"] = whole | ({what: 1.0} if dead else {})
+
+    message = doubted(change)["link-down"].message
+    assert f"was down in 6 trials, of {CPU.key} in lxc:" in message
+    assert "link-down" not in doubted()
+
+
 def test_memory_pressure_names_the_worst_cell(doubted: Doubted) -> None:
     def change(event: dict[str, Any], _: int) -> None:
         event["meters"]["host"]["psi_memory"] = 0.2 if event["environment"] == "lxc" else 0.01

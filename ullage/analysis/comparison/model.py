@@ -51,6 +51,7 @@ DoubtCode = Literal[
     "pressure",
     "co-tenant",
     "host-emulated",
+    "link-down",
     "bimodal",
     "coarse",
     "systematic",
