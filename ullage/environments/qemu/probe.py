@@ -25,7 +25,7 @@ from ullage.host.guest_kernel import GuestKernel
 DEVICE: Final = Path("/dev/kvm")
 SILENCE_S: Final = 15.0
 """A guest that hangs prints nothing; a slow one, one level down, prints more by then."""
-DEADLINE_S: Final = 120.0
+DEADLINE_S: Final = 300.0
 _LOOK_S: Final = 0.25
 _HOLDS_S: Final = 3600.0
 """So long is it remembered that no guest boots; that one does, until the host boots again."""
