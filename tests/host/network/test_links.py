@@ -240,3 +240,30 @@ def test_without_a_rate_nothing_stands_between() -> None:
             assert endpoint.link == net.bridge
 
     asyncio.run(scenario())
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("link", "kind"),
+    [
+        (NetworkLink(delay=0.01), errors.NETWORK_NO_DELAY),
+        (NetworkLink(links=2, bond="802.3ad"), errors.NETWORK_NO_BOND),
+        (NetworkLink(links=2, bond="active-backup", rate=1e8), errors.NETWORK_NO_BOND),
+    ],
+)
+def test_a_link_carries_or_is_refused_and_leaves_nothing(
+    link: NetworkLink, kind: errors.ErrorKind
+) -> None:
+    """By what this kernel has; the lab has one that has all."""
+
+    async def scenario() -> None:
+        async with network(link) as net:
+            bare = devices(net.tag)
+            try:
+                await net.check_forwarding()
+            except UllageError as error:
+                assert error.kind is kind
+                assert "modprobe" in error.hint
+            assert devices(net.tag) == bare
+
+    asyncio.run(scenario())
