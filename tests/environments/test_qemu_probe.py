@@ -31,10 +31,10 @@ def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[GuestKernel]
     real, boot = qemu_probe._machine, qemu_probe._boot
 
     def emulated(kernel: GuestKernel, folder: Path) -> VirtualMachine:
-        said = real(kernel, folder)
+        loud = real(kernel, folder)
         # As it is asked to, but on no CPU of this host's.
         return machine(
-            folder, drives=said.drives, name=said.name, kernel=kernel.kernel, initrd=kernel.initrd
+            folder, drives=loud.drives, name=loud.name, kernel=kernel.kernel, initrd=kernel.initrd
         )
 
     async def counted(kernel: GuestKernel) -> Probe:

@@ -112,8 +112,8 @@ def of(folder: RunFolder, environment: str, workload: str = "") -> list[Trial]:
 
 
 def test_the_doctor_sees_that_kvm_works(guest: BigGuest) -> None:
-    said = json.loads(guest.run("ullage", "doctor", "--json").output)
-    states = {one["what"]: (one["state"], one["detail"]) for one in said["findings"]}
+    answer = json.loads(guest.run("ullage", "doctor", "--json").output)
+    states = {one["what"]: (one["state"], one["detail"]) for one in answer["findings"]}
     assert states["provider qemu"] == ("ok", "qemu-kvm")
     assert states["provider lxc"][0] == "ok"
 

@@ -24,8 +24,8 @@ from ullage.host.guest_kernel import GuestKernel
 
 DEVICE: Final = Path("/dev/kvm")
 SILENCE_S: Final = 60.0
-"""A guest that hangs prints nothing. One level down, on a host with 29 times as much to do as it has
-CPUs, a good one had said nothing for 15 s."""
+"""A guest that hangs prints nothing. One level down, on a host with 29 times as much to do as it
+has CPUs, a good one had said nothing for 15 s."""
 DEADLINE_S: Final = 300.0
 _LOOK_S: Final = 0.25
 _HOLDS_S: Final = 3600.0
