@@ -101,6 +101,14 @@ LAB ?= tests
 lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m "lab and not long" --timeout 1200 $(LAB)
 
+# Files of plans; what a shell inside runs.
+PLANS ?=
+RUN ?= ullage doctor
+
+.PHONY: big-guest
+big-guest: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## An emulated Debian with KVM, bonding and netem runs RUN="ullage doctor"; PLANS="a.yaml"
+	$(BIN)/python -m tests.lab.big_guest $(PLANS) --run '$(RUN)'
+
 # gVisor has no Debian package. Its branch `go` is what Go's own tools can build.
 RUNSC := target/runsc/runsc
 GVISOR := v0.0.0-20260905035102-160fafc42237

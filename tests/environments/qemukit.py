@@ -28,11 +28,20 @@ def options(**fields: object) -> QemuOptions:
 
 
 def hanging_kernel(folder: Path) -> GuestKernel:
-    """Prints `HI` on the console and halts for ever.
+    """Prints `HI` on the console and halts for ever."""
+    # cli; out 0x3f8 …; hlt; jmp
+    return _kernel(folder, b"\xfa\x66\xba\xf8\x03\xb0H\xee\xb0I\xee\xf4\xeb\xfd")
 
-    A multiboot kernel (Multiboot Specification 0.6.96, §3.1) with load addresses of its own.
-    """
-    code = b"\xfa\x66\xba\xf8\x03\xb0H\xee\xb0I\xee\xf4\xeb\xfd"  # cli; out 0x3f8 …; hlt; jmp
+
+def talking_kernel(folder: Path) -> GuestKernel:
+    """Prints a letter now and then, for ever, and never gets any further."""
+    # cli; out 0x3f8; 2^22 times round; jmp
+    code = b"\xfa\x66\xba\xf8\x03\xb0H\xee\xb9\x00\x00\x40\x00\xe2\xfe\xeb\xf6"
+    return _kernel(folder, code)
+
+
+def _kernel(folder: Path, code: bytes) -> GuestKernel:
+    """Multiboot (Multiboot Specification 0.6.96, §3.1) with load addresses of its own."""
     magic, flags, base = 0x1BADB002, 1 << 16, 0x100000
     end = base + 32 + len(code)
     header = struct.pack(

@@ -10,6 +10,9 @@ import pytest
 
 from tests.environments import containerkit as kit
 from ullage.common import errors
+from ullage.common.commands import needed
+from ullage.common.errors import UllageError
+from ullage.environments.containers import lxc as lxc_module
 from ullage.environments.containers.lxc import Lxc, LxcOptions
 from ullage.host.cgroups import Group, hierarchies
 
@@ -22,6 +25,25 @@ def lxc() -> Lxc:
 
 def test_it_sees_what_it_was_given() -> None:
     asyncio.run(kit.sees_what_it_was_given(lxc()))
+
+
+def test_apparmor_without_its_loader_is_found_before_a_container_dies_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enabled = tmp_path / "enabled"
+    enabled.write_text("Y\n")
+    monkeypatch.setattr(lxc_module, "_APPARMOR", enabled)
+
+    def absent(program: str, package: str) -> str:
+        return needed("no-such-loader" if program == "apparmor_parser" else program, package)
+
+    monkeypatch.setattr(lxc_module, "needed", absent)
+    with pytest.raises(UllageError, match="no-such-loader") as caught:
+        asyncio.run(lxc().check())
+    assert caught.value.kind is errors.HOST_MISSING
+    assert "apparmor" in caught.value.hint
+    enabled.write_text("N\n")
+    asyncio.run(lxc().check())
 
 
 def test_it_stands_still_when_frozen() -> None:

@@ -20,6 +20,7 @@ from tests.environments.qemukit import (
     spec_for,
     tiny_image,
 )
+from ullage.cli.doctor import _provider
 from ullage.common import errors
 from ullage.common.cleanup import Undo
 from ullage.common.errors import UllageError
@@ -174,6 +175,21 @@ def test_auto_falls_back_and_says_so(
     assert treatments["disk"] == "virtio-blk, raw, cache none"
 
 
+def test_the_doctor_says_why_no_guest_boots(
+    fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had a hint for hosts without VT-x, whatever the reason."""
+    probe_says(monkeypatch, works=False)
+    finding = asyncio.run(_provider(Qemu))
+    assert (finding.state, finding.what) == ("limited", "provider qemu")
+    assert "(it hangs)" in finding.detail
+
+
+def test_many_that_boot_at_once_on_one_cpu_have_the_time() -> None:
+    """Three took 52 s under KVM in an emulated host."""
+    assert build.BOOT_DEADLINE_S >= 4 * 52
+
+
 def test_auto_takes_kvm_that_works(
     fake_kernel: GuestKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,7 +323,7 @@ def test_the_guest_trusts_the_tsc_as_its_host_does(
         path.write_text(f"{host}\n")
     monkeypatch.setattr(build, "_CLOCKSOURCE", path)
     timer = ("no_timer_check",) if accelerator == "tcg" else ()
-    words_found = build._emulated_words(accelerator)
+    words_found = build.emulated_words(accelerator)
     assert words_found[: len(timer) + len(words)] == (*timer, *words)
     rate = clock.facts().rate
     if words and rate is not None:

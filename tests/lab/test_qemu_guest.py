@@ -256,7 +256,7 @@ async def _probe_inside(agent: AgentClient, inner: guest_kernel.GuestKernel) -> 
         "from ullage.host.guest_kernel import GuestKernel\n"
         "where = pathlib.Path('/data')\n"
         "kernel = GuestKernel('6', 'inner 6', where / 'kernel', where / 'initrd')\n"
-        "print(asyncio.run(kvm(kernel, 200)))\n"
+        "print(asyncio.run(kvm(kernel)))\n"
     )
     env = {"PYTHONPATH": "/data/py", "ULLAGE_CACHE_DIR": "/data/cache"}
     command = Command(argv=("python3", "-c", program), env=env, timeout_s=280)

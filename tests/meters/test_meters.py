@@ -33,8 +33,9 @@ class Dial(Meter):
 
 
 def test_the_list() -> None:
-    assert [meter.name for meter in METERS] == ["host", "cpu", "kernel", "threads", "guest"]
-    assert [meter.name for meter in OUTSIDE] == ["host", "cpu", "kernel", "threads"]
+    outside = ["host", "cpu", "kernel", "threads", "links"]
+    assert [meter.name for meter in OUTSIDE] == outside
+    assert {meter.name for meter in METERS} == {*outside, "guest"}
 
 
 def test_all_of_them_see_a_trial_and_cost_little() -> None:

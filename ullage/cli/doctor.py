@@ -174,7 +174,8 @@ async def _provider(kind: type[Provider]) -> Finding:
         return Finding(
             subject,
             "limited",
-            f"{provider.label()}: no guest boots with KVM here, so instructions are emulated",
-            "use a host with VT-x or AMD-V for figures that a KVM user would see",
+            f"{provider.label()}: no guest boots with KVM here ({provider.why_emulated})",
+            "figures that a KVM user would see need a host whose CPU has VT-x or AMD-V, turned on"
+            " in its firmware, or passed on by the hypervisor under it",
         )
     return Finding(subject, "ok", provider.label())

@@ -246,6 +246,11 @@ class Provider(ABC):
         """True when instructions are emulated, so that no user would see these figures."""
         return False
 
+    @property
+    def why_emulated(self) -> str:
+        """What stood in the way of the hardware; empty: nothing did, or nobody asked for it."""
+        return ""
+
     @abstractmethod
     def treatments(self) -> dict[str, str]:
         """What differs from native on purpose: device models, formats, cache modes …"""

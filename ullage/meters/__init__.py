@@ -15,6 +15,7 @@ METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "kernel.Kernel",
     "threads.Threads",
     "guest.Guest",
+    "links.Links",
 )
 OUTSIDE: Final = tuple(meter for meter in METERS if not issubclass(meter, Inside))
 """Those that look at the host."""

@@ -127,9 +127,18 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
 
 
 def _link(network: Mapping[str, Any]) -> str:
-    rate = rounding.quantity(network["rate"], "bit/s")
-    queue = rounding.quantity(network["queue"], "s")
-    return f"each instance's link carries {rate} each way; at most {queue} wait for it"
+    """In words; a run from before links could be late or several has a rate alone."""
+    cables, words = int(network.get("links", 1)), []
+    if "delay" in network:
+        words.append(f"adds {rounding.quantity(network['delay'], 's')} each way")
+    if "rate" in network:
+        queue = rounding.quantity(network["queue"], "s")
+        rate = rounding.quantity(network["rate"], "bit/s")
+        words.append(f"carries {rate} each way; at most {queue} wait for it")
+    if cables == 1:
+        return f"each instance's link {' and '.join(words)}"
+    bundle = f"each instance's link is {cables} cables by {network['bond']}"
+    return f"{bundle}; each {' and '.join(words)}" if words else bundle
 
 
 def _image(image: ImageRecord) -> str:

@@ -49,6 +49,22 @@ def test_steal(doubted: Doubted) -> None:
     assert "took 5" in doubted(steal=0.05)["steal"].message
 
 
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [("QEMU TCG CPU version 2.5+", True), ("QEMU Virtual CPU version 2.5+", False)],
+)
+def test_a_host_that_is_emulated_itself(model: str, expected: bool, tmp_path: Path) -> None:
+    """A guest under KVM may have the other name too, and its CPU is real."""
+    path = make_run(tmp_path / "run", raw=False, failures=[], workloads=[CPU], blocks=6)
+    resolved = json.loads((path / "resolved.json").read_text())
+    resolved["host"]["cpu_model"] = model
+    (path / "resolved.json").write_text(json.dumps(resolved))
+    raised = {doubt.code: doubt for doubt in doubts.of_run(RunFolder.open(path), ())}
+    assert ("host-emulated" in raised) is expected
+    if expected:
+        assert f"its CPU is called {model}" in raised["host-emulated"].message
+
+
 def test_the_frequency_falls_in_the_course_of_the_run(doubted: Doubted) -> None:
     def change(event: dict[str, Any], number: int) -> None:
         event["meters"]["cpu"] = {"frequency": 3.6e9 - 1e7 * number}
@@ -79,6 +95,18 @@ def test_heat(doubted: Doubted) -> None:
         event["meters"]["cpu"] = {"throttled": 0.0}
 
     assert doubted(cool) == {}
+
+
+@pytest.mark.parametrize("what", ["down", "failures"])
+def test_a_bundle_with_a_dead_cable(doubted: Doubted, what: str) -> None:
+    def change(event: dict[str, Any], number: int) -> None:
+        whole = {"cables": 4.0, "down": 0.0, "failures": 0.0}
+        dead = event["environment"] == "lxc" and event["block"] > 9
+        event["meters"]["links"] = whole | ({what: 1.0} if dead else {})
+
+    message = doubted(change)["link-down"].message
+    assert f"was down in 6 trials, of {CPU.key} in lxc:" in message
+    assert "link-down" not in doubted()
 
 
 def test_memory_pressure_names_the_worst_cell(doubted: Doubted) -> None:

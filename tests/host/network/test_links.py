@@ -20,8 +20,9 @@ from ullage.common import errors
 from ullage.common.commands import CommandError
 from ullage.common.errors import UllageError
 from ullage.host import paths
-from ullage.host.network import bridge
+from ullage.host.network import cables
 from ullage.host.network.bridge import NamespaceEndpoint, Network
+from ullage.host.network.cables import Cables
 from ullage.host.network.iproute import within
 from ullage.host.network.links import NetworkLink
 
@@ -64,6 +65,50 @@ def test_what_is_no_rate_is_refused(written: object) -> None:
         NetworkLink.model_validate({"rate": written})
 
 
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"delay": "5ms"}, "5.00 ms later"),
+        ({"rate": "1Gbit", "delay": "5ms"}, "1.00 Gbit/s, 5.00 ms later"),
+        ({"links": 2, "bond": "802.3ad"}, "2 × a cable by 802.3ad"),
+        (
+            {"rate": "1Gbit", "links": 2, "bond": "balance-rr", "delay": 0.001},
+            "2 × 1.00 Gbit/s by balance-rr, 1.00 ms later",
+        ),
+    ],
+)
+def test_a_link_may_be_late_or_several_cables(fields: dict[str, object], shown: str) -> None:
+    link = NetworkLink.model_validate(fields)
+    assert str(link) == shown
+    assert set(link.model_dump()) - {"queue"} == set(fields)
+    assert NetworkLink.model_validate(link.model_dump()) == link
+
+
+def test_a_link_of_a_rate_alone_is_recorded_as_it_was() -> None:
+    assert SLOW.model_dump() == {"rate": 20e6, "queue": 0.01}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"delay": 0},
+        {"links": 2},
+        {"bond": "802.3ad"},
+        {"links": 1, "bond": "802.3ad"},
+        {"links": 5, "bond": "802.3ad"},
+        {"links": 2, "bond": "lacp"},
+        {"delay": "-1ms"},
+        {"delay": "11s"},
+        {"delay": "1ms", "queue": "1ms"},
+        {"rate": "1Gbit", "links": "2", "bond": "802.3ad"},
+    ],
+)
+def test_what_is_no_link_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        NetworkLink.model_validate(fields)
+
+
 @given(st.floats(1e5, 1e11), st.floats(1e-6, 10))
 def test_a_bucket_holds_a_millisecond_and_two_frames_at_least(rate: float, queue: float) -> None:
     words = NetworkLink(rate=rate, queue=queue).bucket
@@ -72,17 +117,28 @@ def test_a_bucket_holds_a_millisecond_and_two_frames_at_least(rate: float, queue
     assert limit - burst >= max(32 * 1514, rate / 8 * queue - 1)
 
 
-def test_a_kernel_without_token_buckets_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("link", "kind"),
+    [
+        (SLOW, errors.NETWORK_NO_RATE),
+        (NetworkLink(delay=0.005), errors.NETWORK_NO_DELAY),
+        (NetworkLink(rate=1e9, delay=0.005), errors.NETWORK_NO_DELAY),
+        (NetworkLink(links=2, bond="802.3ad"), errors.NETWORK_NO_BOND),
+    ],
+)
+def test_a_kernel_that_lacks_what_a_link_needs_is_told(
+    link: NetworkLink, kind: errors.ErrorKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def refused(argv: list[str], **_: object) -> str:
         raise CommandError(argv[0], 2, "Error: Specified qdisc kind is unknown.")
 
     async def nothing(*_: str, **__: object) -> None: ...
 
-    monkeypatch.setattr(bridge, "run", refused)
+    monkeypatch.setattr(cables, "run", refused)
     monkeypatch.setattr("ullage.host.network.iproute.batch", nothing)
     with pytest.raises(UllageError, match="unknown") as caught:
-        asyncio.run(bridge._lay(SLOW, "switch", "near", "far", "bridge"))
-    assert caught.value.kind is errors.NETWORK_NO_RATE
+        asyncio.run(Cables(link, "u0", "u0-v2").lay("u0-br", "one"))
+    assert caught.value.kind is kind
 
 
 def megabits(sender: NamespaceEndpoint, receiver: NamespaceEndpoint, seconds: float) -> float:
@@ -182,5 +238,32 @@ def test_without_a_rate_nothing_stands_between() -> None:
         async with network(None) as net:
             endpoint = await net.namespace("one")
             assert endpoint.link == net.bridge
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("link", "kind"),
+    [
+        (NetworkLink(delay=0.01), errors.NETWORK_NO_DELAY),
+        (NetworkLink(links=2, bond="802.3ad"), errors.NETWORK_NO_BOND),
+        (NetworkLink(links=2, bond="active-backup", rate=1e8), errors.NETWORK_NO_BOND),
+    ],
+)
+def test_a_link_carries_or_is_refused_and_leaves_nothing(
+    link: NetworkLink, kind: errors.ErrorKind
+) -> None:
+    """By what this kernel has; the lab has one that has all."""
+
+    async def scenario() -> None:
+        async with network(link) as net:
+            bare = devices(net.tag)
+            try:
+                await net.check_forwarding()
+            except UllageError as error:
+                assert error.kind is kind
+                assert "modprobe" in error.hint
+            assert devices(net.tag) == bare
 
     asyncio.run(scenario())

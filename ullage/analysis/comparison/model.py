@@ -50,6 +50,8 @@ DoubtCode = Literal[
     "throttled",
     "pressure",
     "co-tenant",
+    "host-emulated",
+    "link-down",
     "bimodal",
     "coarse",
     "systematic",

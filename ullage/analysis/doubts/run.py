@@ -12,6 +12,7 @@ from ullage.analysis.comparison.model import Comparison, Doubt, apart
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import NO_FIGURES, ratio_words
 from ullage.analysis.doubts import machine
+from ullage.common.quantities import many
 from ullage.runs.events import HOST_SHARED, Trial
 from ullage.runs.reader import RunFolder, typed
 from ullage.stats import Floats, series_checks
@@ -34,11 +35,13 @@ def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
         _not_finished(folder),
         _no_again(again),
         _shared(folder),
+        _emulated_host(folder),
         _steal(folder.trials),
         _frequency(folder),
         _throttled(folder),
         _memory(folder.trials),
         _co_tenant(folder.trials),
+        _link_down(folder.trials),
         *_values(folder),
         *_again_differs(again),
     ]
@@ -78,6 +81,20 @@ def _shared(folder: RunFolder) -> Doubt | None:
         code=HOST_SHARED,
         message="Another run worked on this host at the same time.",
         advice="Run it again, one at a time.",
+    )
+
+
+def _emulated_host(folder: RunFolder) -> Doubt | None:
+    """QEMU says so in the name of its CPU, unless it was told to play another."""
+    model = str(folder.resolved.host.get("cpu_model") or "")
+    if "TCG" not in model:
+        return None
+    return Doubt(
+        code="host-emulated",
+        message=f"This host is itself emulated (its CPU is called {model}): every instruction of "
+        "native, of containers and of VMs under KVM is.",
+        advice="What is costly there is not what is costly on a real CPU, so neither ratios nor "
+        "absolute values carry over. Run the plan on a machine with a CPU of its own.",
     )
 
 
@@ -157,6 +174,26 @@ def _co_tenant(trials: Sequence[Trial]) -> Doubt | None:
         advice="All programs of the host but the trial's, and the kernel's helpers for it. What "
         "runs on another CPU costs little, what shares caches or the disk costs more; ratios "
         "suffer less than absolute values. Run again on a quiet host.",
+    )
+
+
+def _link_down(trials: Sequence[Trial]) -> Doubt | None:
+    """Of a link that is several cables, some were not there, or went in the meantime."""
+    broken = [
+        trial
+        for trial in trials
+        if (seen := trial.meters.get("links", {})) and (seen["down"] or seen["failures"])
+    ]
+    if not broken:
+        return None
+    cells = dict.fromkeys(f"{trial.workload} in {trial.environment}" for trial in broken)
+    return Doubt(
+        code="link-down",
+        message=f"A cable of an instance's link was down in {many(len(broken), 'trial')}, of "
+        f"{', '.join(list(cells)[:3])}{' and others' if len(cells) > 3 else ''}: the traffic went "
+        "by those that were left.",
+        advice="These figures are of fewer cables than the plan has. The trials' meter `links` says"
+        " which; mend the link, and run again.",
     )
 
 

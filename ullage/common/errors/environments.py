@@ -67,8 +67,20 @@ NETWORK_FULL: Final = ErrorKind(
 )
 NETWORK_NO_RATE: Final = ErrorKind(
     "network-no-rate",
-    "this host cannot hold a link to {rate}: {reason}",
+    "this host cannot hold a link to {link}: {reason}",
     "load the kernel's token bucket: `modprobe sch_tbf`; or leave out `network: rate`",
+)
+NETWORK_NO_DELAY: Final = ErrorKind(
+    "network-no-delay",
+    "this host cannot delay a link, {link}: {reason}",
+    "load the kernel's network emulator: `modprobe sch_netem`; a kernel that has none cannot run"
+    " a plan with `network: delay`",
+)
+NETWORK_NO_BOND: Final = ErrorKind(
+    "network-no-bond",
+    "this host cannot make one link of several, {link}: {reason}",
+    "load the kernel's bonding: `modprobe bonding`; a kernel that has none cannot run a plan with"
+    " `network: bond`",
 )
 NETWORK_FILTERED: Final = ErrorKind(
     "network-filtered",

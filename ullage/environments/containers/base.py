@@ -26,8 +26,9 @@ from ullage.host.cgroups import Group, cgroup_path, hierarchies
 if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient
 
-START_DEADLINE_S: Final = 30.0
-"""A container is up in a tenth of a second; a loaded host may need longer."""
+START_DEADLINE_S: Final = 120.0
+"""A container is up in a tenth of a second. With AppArmor LXC has a profile compiled first, and one
+level down, on a crowded host, 30 s were too short for that."""
 
 _CAUSES: Final = (AGENT_LOST, AGENT_NOT_STARTED, NETWORK_FAILED)
 

@@ -122,6 +122,9 @@ class Lxc(Provider):
         self._version = (await run([needed("lxc-start", "lxc"), "--version"])).strip()
         if not COMMON.is_file():
             raise UllageError(HOST_MISSING, what=str(COMMON), command=install_command("lxc"))
+        if apparmor_profile() == "generated":
+            # Else each container dies as it starts: LXC has it load the profile.
+            needed("apparmor_parser", "apparmor")
 
     def packages(self) -> tuple[str, ...]:
         """systemd, when the container boots with it."""

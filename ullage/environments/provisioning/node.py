@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ullage.common.errors import ALLOCATION_NO_ROOM, UllageError
 from ullage.common.quantities import format_bytes
@@ -15,9 +15,11 @@ from ullage.environments.base import InstanceSpec, Provider
 from ullage.environments.placement import Resources
 from ullage.host import devices, storage
 from ullage.host.image import Image
-from ullage.host.network.bridge import Network
 from ullage.host.paths import state_dir
 from ullage.runs.allocations import Copy
+
+if TYPE_CHECKING:
+    from ullage.host.network.bridge import Network
 
 _MEMINFO: Final = Path("/proc/meminfo")
 

@@ -128,7 +128,7 @@ class QemuOptions(DataOptions):
     modules: tuple[Literal["nfsv4", "nfsd"], ...] = Field(
         (), description="more kernel modules: `[nfsv4, nfsd]` for a folder shared by NFS"
     )
-    boot_deadline_s: Seconds | None = Field(None, description="left out: 60 s, with systemd 300 s")
+    boot_deadline_s: Seconds | None = Field(None, description="left out: 300 s")
 
     @model_validator(mode="after")
     def _is_of_virtio(self) -> QemuOptions:

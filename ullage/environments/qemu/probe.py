@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,13 @@ from ullage.host.claims import boot_id
 from ullage.host.guest_kernel import GuestKernel
 
 DEVICE: Final = Path("/dev/kvm")
-DEADLINE_S: Final = 10.0
+SILENCE_S: Final = 60.0
+"""A guest that hangs prints nothing. One level down, on a host with 29 times as much to do as it
+has CPUs, a good one had said nothing for 15 s."""
+DEADLINE_S: Final = 300.0
+_LOOK_S: Final = 0.25
+_HOLDS_S: Final = 3600.0
+"""So long is it remembered that no guest boots; that one does, until the host boots again."""
 _MEMORY_BYTES: Final = 256 << 20
 _DISK_BYTES: Final = 16 << 20
 
@@ -54,26 +61,20 @@ def no_device() -> str | None:
     return f"{DEVICE} cannot be opened" if DEVICE.exists() else f"there is no {DEVICE}"
 
 
-async def kvm(kernel: GuestKernel, deadline_s: float = DEADLINE_S) -> Probe:
+async def kvm(kernel: GuestKernel) -> Probe:
     """Boot a guest of 256 MiB with KVM, once for each boot of the host, kernel and QEMU.
 
     That `/dev/kvm` opens is not enough: on some hosts every guest then hangs.
     """
     if (closed := no_device()) is not None:
         return Probe(False, closed)
-    circumstances = (
-        boot_id(),
-        kernel.package,
-        kernel.initrd.name,
-        await qemu_version(),
-        deadline_s,
-    )
+    circumstances = (boot_id(), kernel.package, kernel.initrd.name, await qemu_version())
     key = hashlib.sha256(repr(circumstances).encode()).hexdigest()[:24]
     cache = cache_dir() / "probes" / f"kvm-{key}.json"
     await asyncio.to_thread(cache.parent.mkdir, parents=True, exist_ok=True)
     async with file_lock(cache.with_suffix(".lock")):
         if (probe := _remembered(cache)) is None:
-            probe = await _boot(kernel, deadline_s)
+            probe = await _boot(kernel)
             unfinished = cache.with_suffix(".new")
             unfinished.write_text(json.dumps(probe.__dict__), encoding="utf-8")
             unfinished.replace(cache)
@@ -83,7 +84,9 @@ async def kvm(kernel: GuestKernel, deadline_s: float = DEADLINE_S) -> Probe:
 def _remembered(path: Path) -> Probe | None:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        return Probe(works=stored["works"] is True, reason=str(stored["reason"]))
+        probe = Probe(works=stored["works"] is True, reason=str(stored["reason"]))
+        old = time.time() - path.stat().st_mtime > _HOLDS_S
+        return None if old and not probe.works else probe
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -98,12 +101,13 @@ def _machine(kernel: GuestKernel, folder: Path) -> VirtualMachine:
         memory_bytes=_MEMORY_BYTES,
         kernel=kernel.kernel,
         initrd=kernel.initrd,
-        append=("console=ttyS0", "quiet", "panic=-1", "ullage.root=/dev/vda"),
+        # Loud from the first moment: by its lines it is told from one that hangs.
+        append=("earlyprintk=ttyS0", "console=ttyS0", "panic=-1", "ullage.root=/dev/vda"),
         drives=(Drive(folder / "root.raw", "raw", "unsafe"),),
     )
 
 
-async def _boot(kernel: GuestKernel, deadline_s: float) -> Probe:
+async def _boot(kernel: GuestKernel) -> Probe:
     """Boot it on an empty disk: the agent needs nothing but a place for its mounts."""
     with tempfile.TemporaryDirectory(prefix="ullage-probe-") as name:
         machine = _machine(kernel, Path(name))
@@ -113,12 +117,37 @@ async def _boot(kernel: GuestKernel, deadline_s: float) -> Probe:
         except UllageError as error:
             return Probe(False, str(error.facts.get("reason", error.message)))
         try:
-            agent = await process.agent(deadline_s)
-            await agent.close()
-        except UllageError as error:
-            if error.kind is VM_NEVER_BOOTED:
-                return Probe(False, f"a guest with KVM said nothing for {deadline_s:g} s")
-            return Probe(False, str(error.facts.get("reason", error.message)))
+            return await _booted(process)
         finally:
             await process.kill()
+
+
+async def _booted(process: QemuProcess) -> Probe:
+    """Has its agent come, or its console fallen silent?"""
+    greeting = asyncio.create_task(process.agent(DEADLINE_S))
+    silence = asyncio.create_task(_silent(process))
+    try:
+        await asyncio.wait({greeting, silence}, return_when=asyncio.FIRST_COMPLETED)
+        if not greeting.done():
+            reason = f"a guest with KVM said nothing for {SILENCE_S:g} s"
+            return Probe(False, f"{reason}, after {process.printed:,} bytes on its console")
+        await (await greeting).close()
+    except UllageError as error:
+        if error.kind is VM_NEVER_BOOTED:
+            return Probe(False, f"a guest with KVM had not booted after {DEADLINE_S:g} s")
+        return Probe(False, str(error.facts.get("reason", error.message)))
+    finally:
+        for task in (greeting, silence):
+            task.cancel()
+        await asyncio.gather(greeting, silence, return_exceptions=True)
     return Probe(True, "a guest booted with KVM")
+
+
+async def _silent(process: QemuProcess) -> None:
+    """Until the console has printed nothing for too long."""
+    loop = asyncio.get_running_loop()
+    printed, since = process.printed, loop.time()
+    while loop.time() - since < SILENCE_S:
+        await asyncio.sleep(_LOOK_S)
+        if process.printed != printed:
+            printed, since = process.printed, loop.time()

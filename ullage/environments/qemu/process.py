@@ -113,6 +113,11 @@ class QemuProcess:
         """False once QEMU has ended."""
         return self._process.returncode is None
 
+    @property
+    def printed(self) -> int:
+        """Bytes that the guest's console has printed."""
+        return self._console.taken
+
     def failed(self, step: str, reason: str) -> UllageError:
         """VM_FAILED, with the end of the console: its file goes with the VM."""
         return UllageError(
@@ -228,6 +233,8 @@ class _Tail:
         self._path = path
         self._stored = 0
         self._tail = b""
+        self.taken = 0
+        """Bytes, ever."""
 
     @property
     def text(self) -> str:
@@ -236,6 +243,7 @@ class _Tail:
 
     def add(self, data: bytes) -> None:
         """Take the next piece."""
+        self.taken += len(data)
         self._tail = (self._tail + data)[-_TAIL:]
         if self._path is not None and self._stored < _CONSOLE_STORED:
             with contextlib.suppress(OSError), self._path.open("ab") as file:

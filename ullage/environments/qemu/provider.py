@@ -24,7 +24,7 @@ from ullage.environments.qemu import cpus, memory
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, Accelerator
 from ullage.environments.qemu.options import QemuOptions
-from ullage.environments.qemu.probe import DEADLINE_S, kvm, qemu_version
+from ullage.environments.qemu.probe import kvm, qemu_version
 from ullage.host.disks import MKFS
 from ullage.host.guest_kernel import (
     BONDING,
@@ -36,7 +36,6 @@ from ullage.host.guest_kernel import (
 )
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
-_ASKED_FOR_KVM_S: Final = 60.0
 _LONGEST_VMSTAT: Final = 256 << 10
 VHOST: Final = Path("/dev/vhost-net")
 
@@ -105,11 +104,10 @@ class Qemu(Provider):
     async def _choose(self, kernel: GuestKernel) -> Accelerator:
         if self._options.accel == "tcg":
             return "tcg"
-        required = self._options.accel == "kvm"
-        probe = await kvm(kernel, _ASKED_FOR_KVM_S if required else DEADLINE_S)
+        probe = await kvm(kernel)
         if probe.works:
             return "kvm"
-        if required:
+        if self._options.accel == "kvm":
             raise UllageError(VM_NO_KVM, reason=probe.reason)
         self._fallback = probe.reason
         return "tcg"
@@ -145,6 +143,10 @@ class Qemu(Provider):
     @property
     def emulated(self) -> bool:
         return self.accelerator == "tcg"
+
+    @property
+    def why_emulated(self) -> str:
+        return self._fallback
 
     @property
     def cpu_model(self) -> str:

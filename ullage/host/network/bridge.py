@@ -20,20 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage.common.commands import CommandError, attempt, run
+from ullage.common.commands import attempt
 from ullage.common.errors import (
     HOST_MISSING,
     HOST_NEEDS_ROOT,
     NETWORK_FAILED,
     NETWORK_FILTERED,
     NETWORK_FULL,
-    NETWORK_NO_RATE,
     UllageError,
 )
 from ullage.common.files import file_lock
 from ullage.common.packages import install_command
 from ullage.host import paths
 from ullage.host.network import iproute
+from ullage.host.network.cables import DEVICES, SWITCH, Cables
 from ullage.host.network.links import NetworkLink
 
 INSIDE: Final = "eth0"
@@ -47,7 +47,6 @@ CANDIDATES: Final = tuple(
 MOST_LINKS: Final = 4
 """NICs of a VM that are one inside."""
 
-_DEVICES: Final = Path("/sys/class/net")
 _FIRST_HOST: Final = 2
 _LAST_HOST: Final = 254
 _TAP_KINDS: Final = "txyz"
@@ -157,9 +156,8 @@ class Network:
         """
         away = Network(self.tag, self.subnet, "br2", self._hosts, self.link)
         near_end, far_end = f"{self.tag}-up", f"{self.tag}-dn"
-        kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         await iproute.batch(
-            f"link add name {away.bridge} address {self._mac(255)} {kind}",
+            f"link add name {away.bridge} address {self._mac(255)} {SWITCH}",
             f"link set dev {away.bridge} addrgenmode none",
             f"link set dev {away.bridge} up",
             f"link add name {near_end} type veth peer name {far_end}",
@@ -189,7 +187,7 @@ class Network:
         """Address, MAC, device name and link for one who makes the veth himself (LXC)."""
         endpoint = Endpoint(*self._place(name, "v"))
         try:
-            await self._lay(endpoint.device)
+            await self._lay(endpoint.device, name)
         except BaseException:
             await self.release(endpoint)
             raise
@@ -228,7 +226,7 @@ class Network:
         endpoint = TapEndpoint(*place, more=more)
         try:
             for device, _ in endpoint.taps:
-                await self._lay(device)
+                await self._lay(device, name)
                 await iproute.batch(
                     f"tuntap add dev {device} mode tap {flags}",
                     f"link set dev {device} addrgenmode none",
@@ -245,15 +243,16 @@ class Network:
         more = endpoint.more if isinstance(endpoint, TapEndpoint) else ()
         devices = [endpoint.device, *more]
         if self.link:
-            devices += [name for end in tuple(devices) for name in self._cable(end)[:2]]
+            ends = tuple(devices)
+            devices += [name for end in ends for name in self._cables(self.link, end).devices]
         for device in devices:
             await attempt(["ip", "link", "delete", "dev", device])
         if isinstance(endpoint, NamespaceEndpoint):
             await attempt(["ip", "netns", "delete", endpoint.netns_path.name])
-        ends = [_DEVICES / device for device in devices]
+        places = [DEVICES / device for device in devices]
         if isinstance(endpoint, NamespaceEndpoint):
-            ends.append(endpoint.netns_path)
-        remaining = [end.name for end in ends if end.exists()]
+            places.append(endpoint.netns_path)
+        remaining = [path.name for path in places if path.exists()]
         if remaining:  # else the address would be given to another, whose device could not be made
             raise UllageError(NETWORK_FAILED, reason=f"{', '.join(remaining)} could not be removed")
         self._hosts.discard(int(ipaddress.IPv4Address(endpoint.address)) & 0xFF)
@@ -280,9 +279,8 @@ class Network:
 
     async def _make_bridge(self) -> None:
         bridge = self.bridge
-        kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
         await iproute.batch(
-            f"link add name {bridge} address {self._mac(1)} {kind}",
+            f"link add name {bridge} address {self._mac(1)} {SWITCH}",
             f"link set dev {bridge} addrgenmode none",
             f"address add {self.gateway}/{self.prefix} dev {bridge}",
             f"link set dev {bridge} up",
@@ -295,7 +293,7 @@ class Network:
         first: commands of iproute2 before these.
         """
         device = endpoint.device
-        await self._lay(device)
+        await self._lay(device, endpoint.name)
         # `netns` of iproute2 takes a name or a process id, not a path; hence the two forms.
         target = netns.name if netns.parent == iproute.NETNS_DIR else netns.parts[2]
         await iproute.batch(
@@ -329,19 +327,17 @@ class Network:
         address = str(self.subnet[host])
         return name, device, self._mac(host), address, self.prefix, self._switch(device)
 
-    async def _lay(self, device: str) -> None:
+    async def _lay(self, device: str, name: str) -> None:
         """The link that a device is to be plugged into, where it has one of its own."""
         if self.link:
-            await _lay(self.link, *self._cable(device), self.bridge)
+            await self._cables(self.link, device).lay(self.bridge, name)
 
     def _switch(self, device: str) -> str:
         """Where a device is plugged in."""
-        return self._cable(device)[0] if self.link else self.bridge
+        return self._cables(self.link, device).switch if self.link else self.bridge
 
-    def _cable(self, device: str) -> tuple[str, str, str]:
-        """Of a device's own link: its switch, and the near and the far end of the cable."""
-        end = device.removeprefix(f"{self.tag}-")
-        return f"{self.tag}-c{end}", f"{self.tag}-n{end}", f"{self.tag}-f{end}"
+    def _cables(self, link: NetworkLink, device: str) -> Cables:
+        return Cables(link, self.tag, device)
 
     def _mac(self, host: int) -> str:
         """Locally administered, unicast, and the same for the same tag and place."""
@@ -351,29 +347,6 @@ class Network:
 def _other_mac(mac: str, number: int) -> str:
     """Of the n-th NIC of the same VM: locally administered and unicast too."""
     return f"{0x02 + 4 * number:02x}{mac[2:]}"
-
-
-async def _lay(link: NetworkLink, switch: str, near: str, far: str, bridge: str) -> None:
-    """Make a switch, and a cable from it to the bridge that carries the link's rate each way.
-
-    A token bucket at either end of the cable: what the endpoint is plays no part in it.
-    NETWORK_FAILED, and NETWORK_NO_RATE where the kernel has no token bucket.
-    """
-    await iproute.batch(
-        f"link add name {switch} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-        f"link add name {near} type veth peer name {far}",
-        *(f"link set dev {device} addrgenmode none" for device in (switch, near, far)),
-        f"link set dev {near} master {switch} up",
-        f"link set dev {far} master {bridge} up",
-        f"link set dev {switch} up",
-    )
-    for device in (switch, near, far):
-        iproute.disable_ipv6(device)
-    for device in (near, far):
-        try:
-            await run(["tc", "qdisc", "add", "dev", device, "root", *link.bucket])
-        except CommandError as error:
-            raise UllageError(NETWORK_NO_RATE, rate=link, reason=error.reason) from error
 
 
 async def remove(tag: str) -> None:
