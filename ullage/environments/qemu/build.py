@@ -25,6 +25,7 @@ from ullage.environments.qemu.command_line import (
 from ullage.environments.qemu.guest import failed, inside
 from ullage.environments.qemu.options import MIB, QemuOptions
 from ullage.environments.qemu.process import QemuProcess
+from ullage.environments.qemu.running import RunningVm
 from ullage.host import clock, disks
 from ullage.host.cgroups import Group, Limits
 from ullage.host.guest_kernel import GuestKernel
@@ -47,7 +48,7 @@ _CLOCKSOURCE: Final = Path("/sys/devices/system/clocksource/clocksource0/current
 class Built:
     """A VM that runs."""
 
-    process: QemuProcess
+    process: RunningVm
     agent: AgentClient
     address: str | None
 
@@ -68,18 +69,12 @@ class Builder:
         """The running VM, ready for work."""
         drives = await self._drives(undo)
         self.spec.on_stage("copied", "")
-        group = self._group(undo)
         tap = await self._tap(undo)
         machine = self._machine(drives, tap)
         console = self.spec.state_dir / "console.log"
         undo.callback(console.unlink, missing_ok=True)
         self.spec.on_stage("booting", "")
-        process = await QemuProcess.start(
-            machine, console, cpu_ids=self.spec.cpu_ids, group=group, tag=self.spec.tag
-        )
-        undo.push(process.kill)
-        if group is not None:
-            verify_group(self.spec, self._limits, group, process.pid)
+        process = await self._start(machine, console, undo)
         agent = await process.agent(self._deadline_s)
         undo.push(agent.close)
         if self.options.boot == "systemd":
@@ -87,9 +82,21 @@ class Builder:
         if tap and self.options.aggregation:
             await guest.join(process, agent, self.options.aggregation)
         gateway = self.spec.network.gateway if tap and self.spec.network else None
-        await _configure(process, agent, tap, gateway, self.spec.on_stage)
+        if machine.links:
+            await _configure(process, agent, tap, gateway, self.spec.on_stage)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
         return Built(process, agent, tap.address if tap else None)
+
+    async def _start(self, machine: VirtualMachine, console: Path, undo: Undo) -> RunningVm:
+        """Within its limits on the host."""
+        group = self._group(undo)
+        process = await QemuProcess.start(
+            machine, console, cpu_ids=self.spec.cpu_ids, group=group, tag=self.spec.tag
+        )
+        undo.push(process.kill)
+        if group is not None:
+            verify_group(self.spec, self._limits, group, process.pid)
+        return process
 
     @property
     def _deadline_s(self) -> float:
@@ -169,7 +176,6 @@ class Builder:
 
     def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> VirtualMachine:
         options, spec, kernel = self.options, self.spec, self.kernel
-        taps = tap.taps if tap else ((None, _USER_MAC),)
         systemd = options.boot == "systemd"
         return VirtualMachine(
             name=spec.name,
@@ -196,18 +202,17 @@ class Builder:
                 *self.words,
             ),
             drives=drives,
-            links=tuple(
-                Link(
-                    options.nic,
-                    device,
-                    mac,
-                    options.vhost,
-                    options.queues if device else 1,
-                    options.offloads,
-                )
-                for device, mac in taps
-            ),
+            links=tuple(self._link(device, mac) for device, mac in self._taps(tap)),
         )
+
+    def _taps(self, tap: TapEndpoint | None) -> tuple[tuple[str | None, str], ...]:
+        """Device and MAC of each NIC."""
+        return tap.taps if tap else ((None, _USER_MAC),)
+
+    def _link(self, device: str | None, mac: str) -> Link:
+        options = self.options
+        queues = options.queues if device else 1
+        return Link(options.nic, device, mac, options.vhost, queues, options.offloads)
 
 
 def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
@@ -233,7 +238,7 @@ def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
 
 
 async def _configure(
-    vm: QemuProcess,
+    vm: RunningVm,
     agent: AgentClient,
     tap: TapEndpoint | None,
     gateway: str | None,
@@ -248,7 +253,7 @@ async def _configure(
         await inside(vm, agent, *link, gateway)
 
 
-async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -> None:
+async def _finish_boot(vm: RunningVm, agent: AgentClient, deadline_s: float) -> None:
     """Wait until systemd has started everything, so that no trial shares the VM with that."""
     wait = Command(argv=("systemctl", "is-system-running", "--wait"), timeout_s=deadline_s)
     _, stdout, stderr = await agent.run(wait)

@@ -1,0 +1,56 @@
+"""What a plan may say of a VM that libvirt makes."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from ullage.environments.qemu.options import QemuOptions
+
+SYSTEM: Final = "qemu:///system"
+_OTHERS: Final = {
+    "lxc": "write `provider: lxc`",
+    "xen": "its guests have no virtio channel for the agent",
+    "test": "it makes nothing",
+}
+"""Drivers of libvirt that cannot carry an agent → what to do."""
+
+
+def _of_qemu(uri: str) -> str:
+    """The URI; ValueError unless libvirt's QEMU driver of the whole system stands behind it."""
+    parts = urlsplit(uri)
+    driver = parts.scheme.partition("+")[0]
+    if driver != "qemu":
+        reason = _OTHERS.get(driver, "ullage does not know it")
+        raise ValueError(f"of libvirt's drivers only `qemu`: {driver or uri!r}: {reason}")
+    if parts.path != "/system":
+        raise ValueError("`qemu:///system`: VMs of one user have no tap and no limits")
+    if parts.password:
+        raise ValueError("a password does not belong into a plan")
+    return uri
+
+
+Uri = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z+]+://[^\s\x00-\x1f\x7f]*$", max_length=500),
+    AfterValidator(_of_qemu),
+]
+
+
+class LibvirtOptions(QemuOptions):
+    """What a plan may say of a VM that libvirt makes: what `qemu` has, and where libvirtd is."""
+
+    later: ClassVar[frozenset[str]] = QemuOptions.later
+
+    uri: Uri = Field(
+        SYSTEM, description="where libvirtd is, on this host: also `qemu+ssh://localhost/system`"
+    )
+    network: Literal["auto", "tap"] = Field("auto", description="on the run's bridge")
+
+    @model_validator(mode="after")
+    def _known_to_libvirt(self) -> LibvirtOptions:
+        if self.disk.bus == "nvme":
+            raise ValueError("libvirt has no NVMe disk to give a guest; write `provider: qemu`")
+        return self
