@@ -187,6 +187,11 @@ LIBVIRT_GONE: Final = ErrorKind(
     "start it again (`systemctl start libvirtd`); then `ullage clean` removes what it still runs",
     ExitCode.SOME_CELLS_FAILED,
 )
+LIBVIRT_SEED: Final = ErrorKind(
+    "libvirt-seed",
+    "the domain {domain} cannot be cloned: {reason}",
+    "shut it off, and keep its disks as files in a pool; `virsh list --all` names all domains",
+)
 LIBVIRT_NAME_TAKEN: Final = ErrorKind(
     "libvirt-name-taken",
     "{uri} has a domain {name} that is not ours ({uuid})",

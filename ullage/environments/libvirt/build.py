@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from ullage.common.cleanup import Undo
 from ullage.environments.containers.base import container_id
-from ullage.environments.libvirt import limits
 from ullage.environments.libvirt.connection import Connection
 from ullage.environments.libvirt.domain import Sockets, domain_xml
 from ullage.environments.libvirt.options import SYSTEM
@@ -28,23 +26,14 @@ class LibvirtBuilder(Builder):
     async def _start(self, machine: VirtualMachine, console: Path, undo: Undo) -> LibvirtDomain:
         spec, its_uuid = self.spec, str(uuid.uuid4())
         ours = identity(self.uri, its_uuid, container_id(spec), spec.tag)
-        sockets = Sockets(spec.state_dir / "agent.sock", spec.state_dir / "console.sock")
-        for path in (sockets.agent, sockets.console):
-            undo.callback(path.unlink, missing_ok=True)
+        sockets = Sockets.below(spec.state_dir, undo)
         connection = await Connection.open(self.uri)
         undo.push(connection.close)
-        vm = LibvirtDomain(machine, console, connection, ours)
+        vm = LibvirtDomain(machine.name, machine.accelerator, console, connection, ours)
         xml = domain_xml(
             machine, name=ours.name, uuid=its_uuid, limits=self._limits, sockets=sockets
         )
-        await vm.refuse_taken_name()
-        undo.push(vm.kill)
-        await vm.start(xml, sockets)
-        parameters = await vm.ask(
-            "its memory cannot be limited", partial(limits.limit_memory, self._limits)
-        )
-        limits.verify(spec, self._limits, parameters, limits.cpus_allowed(vm.pid))
-        await vm.cont()
+        await vm.boot(xml, sockets, spec, self._limits, undo)
         return vm
 
     def _taps(self, tap: TapEndpoint | None) -> tuple[tuple[str | None, str], ...]:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
@@ -39,8 +40,16 @@ _STOPPED: Final = {
 _CALL_S: Final = 120.0
 """A libvirtd that lives may still wait for something of its own, for ever."""
 
-EndListener = Callable[[str], None]
-"""Called with the reason why a domain has stopped, in a thread of libvirt's events."""
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told what befalls a domain, in the thread of libvirt's events."""
+
+    uuid: str
+    stopped: Callable[[str], None]
+    """Called with the reason."""
+    guest_agent: Callable[[], None]
+    """Called when QEMU's guest agent has come up inside."""
 
 
 @cache
@@ -74,7 +83,7 @@ class Connection:
         self._uri = uri
         self._lock = threading.Lock()
         self._handle: Any = None
-        self._watched: tuple[str, EndListener] | None = None
+        self._watch: Watch | None = None
 
     @classmethod
     async def open(cls, uri: str) -> Connection:
@@ -95,10 +104,10 @@ class Connection:
         """False once libvirtd has gone, or has been silent for too long."""
         return self._handle is not None and bool(self._handle.isAlive())
 
-    async def watch(self, uuid: str, listener: EndListener) -> None:
-        """Have the end of a domain told, by libvirt's own event."""
-        self._watched = (uuid, listener)
-        await self.call(self._listen)
+    async def watch(self, watch: Watch) -> None:
+        """Have it told, by libvirt's own events."""
+        self._watch = watch
+        await self.call(lambda handle: _listen(handle, watch))
 
     async def close(self) -> None:
         """Let go of it; does nothing when that is done."""
@@ -110,20 +119,26 @@ class Connection:
         with self._lock:
             if not self.alive:
                 self._handle = _open(self._uri)
-                if self._watched is not None:
-                    self._listen(self._handle)
+                if self._watch is not None:
+                    _listen(self._handle, self._watch)
             return self._handle
 
-    def _listen(self, handle: Any) -> None:
-        assert self._watched is not None
-        uuid, listener = self._watched
-        libvirt = library()
 
-        def lifecycle(_: Any, domain: Any, event: int, detail: int, __: Any) -> None:
-            if event == libvirt.VIR_DOMAIN_EVENT_STOPPED and domain.UUIDString() == uuid:
-                listener(_STOPPED.get(detail, "it has ended"))
+def _listen(handle: Any, watch: Watch) -> None:
+    libvirt = library()
 
-        handle.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lifecycle, None)
+    def lifecycle(_: Any, domain: Any, event: int, detail: int, __: Any) -> None:
+        if event == libvirt.VIR_DOMAIN_EVENT_STOPPED and domain.UUIDString() == watch.uuid:
+            watch.stopped(_STOPPED.get(detail, "it has ended"))
+
+    def guest_agent(_: Any, domain: Any, state: int, __: int, ___: Any) -> None:
+        connected = libvirt.VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED
+        if state == connected and domain.UUIDString() == watch.uuid:
+            watch.guest_agent()
+
+    agents = libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE
+    handle.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lifecycle, None)
+    handle.domainEventRegisterAny(None, agents, guest_agent, None)
 
 
 async def _in_thread(uri: str, function: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from ullage.environments.qemu.command_line import AGENT_PORT, TCG_CACHE_MIB
 
 if TYPE_CHECKING:
+    from ullage.common.cleanup import Undo
     from ullage.environments.qemu.command_line import Accelerator, Drive, Link, VirtualMachine
     from ullage.host.cgroups import Limits
 
@@ -35,58 +36,70 @@ class Sockets:
     agent: Path
     console: Path
 
+    @classmethod
+    def below(cls, folder: Path, undo: Undo) -> Sockets:
+        """In a private directory; they go with the VM."""
+        sockets = cls(folder / "agent.sock", folder / "console.sock")
+        for path in (sockets.agent, sockets.console):
+            undo.callback(path.unlink, missing_ok=True)
+        return sockets
+
 
 def domain_xml(
     machine: VirtualMachine, *, name: str, uuid: str, limits: Limits, sockets: Sockets
 ) -> str:
     """A transient domain: nothing of it stays once it is destroyed."""
     domain = Element("domain", type=_DOMAIN_TYPES[machine.accelerator])
-    _text(domain, "name", name)
-    _text(domain, "uuid", uuid)
-    _text(domain, "memory", str(machine.memory_bytes >> 10), unit="KiB")
-    _limits(domain, machine.vcpus, limits)
+    add_text(domain, "name", name)
+    add_text(domain, "uuid", uuid)
+    add_text(domain, "memory", str(machine.memory_bytes >> 10), unit="KiB")
+    set_limits(domain, machine.vcpus, limits)
     _boot(domain, machine)
     features = SubElement(domain, "features")
     SubElement(features, "acpi")
     SubElement(features, "apic")
     if machine.accelerator == "tcg":
         tcg = SubElement(features, "tcg")
-        _text(tcg, "tb-cache", str(TCG_CACHE_MIB), unit="MiB")
+        add_text(tcg, "tb-cache", str(TCG_CACHE_MIB), unit="MiB")
     _cpu(domain, machine)
     SubElement(domain, "clock", offset="utc")
     for moment in ("on_poweroff", "on_reboot", "on_crash"):
-        _text(domain, moment, "destroy")
+        add_text(domain, moment, "destroy")
     _devices(domain, machine, sockets)
-    # As root, and no file of ours is given to another user: the image is shared, the rest private.
-    label = SubElement(domain, "seclabel", type="static", model="dac", relabel="no")
-    _text(label, "label", "+0:+0")
+    add_label(domain)
     return tostring(domain, encoding="unicode")
 
 
-def _text(parent: Element, tag: str, text: str, **attributes: str) -> Element:
+def add_label(domain: Element) -> None:
+    """As root, and no file is given to another user: the image is shared, the rest private."""
+    label = SubElement(domain, "seclabel", type="static", model="dac", relabel="no")
+    add_text(label, "label", "+0:+0")
+
+
+def add_text(parent: Element, tag: str, text: str, **attributes: str) -> None:
+    """A child that holds a text."""
     child = SubElement(parent, tag, attributes)
     child.text = text
-    return child
 
 
-def _limits(domain: Element, vcpus: int, limits: Limits) -> None:
+def set_limits(domain: Element, vcpus: int, limits: Limits) -> None:
     """All of QEMU's threads on these CPUs. The limit of memory is set once it is made: written
     here, it has QEMU lock that much, which not every host lets it."""
     cpus = ",".join(map(str, limits.cpu_ids or ()))
-    _text(domain, "vcpu", str(vcpus), placement="static", cpuset=cpus)
+    add_text(domain, "vcpu", str(vcpus), placement="static", cpuset=cpus)
     tune = SubElement(domain, "cputune")
     SubElement(tune, "emulatorpin", cpuset=cpus)
     if limits.cpu_quota is not None:
-        _text(tune, "global_period", str(PERIOD_US))
-        _text(tune, "global_quota", str(round(limits.cpu_quota * PERIOD_US)))
+        add_text(tune, "global_period", str(PERIOD_US))
+        add_text(tune, "global_quota", str(round(limits.cpu_quota * PERIOD_US)))
 
 
 def _boot(domain: Element, machine: VirtualMachine) -> None:
     system = SubElement(domain, "os")
-    _text(system, "type", "hvm", arch="x86_64", machine=machine.machine)
-    _text(system, "kernel", str(machine.kernel))
-    _text(system, "initrd", str(machine.initrd))
-    _text(system, "cmdline", " ".join(machine.append))
+    add_text(system, "type", "hvm", arch="x86_64", machine=machine.machine)
+    add_text(system, "kernel", str(machine.kernel))
+    add_text(system, "initrd", str(machine.initrd))
+    add_text(system, "cmdline", " ".join(machine.append))
 
 
 def _cpu(domain: Element, machine: VirtualMachine) -> None:
@@ -96,7 +109,7 @@ def _cpu(domain: Element, machine: VirtualMachine) -> None:
         cpu = SubElement(domain, "cpu", mode=_CPU_MODES[name], check="none")
     else:
         cpu = SubElement(domain, "cpu", mode="custom", match="exact", check="none")
-        _text(cpu, "model", name, fallback="forbid")
+        add_text(cpu, "model", name, fallback="forbid")
     cores = str(machine.vcpus)
     SubElement(cpu, "topology", sockets="1", dies="1", cores=cores, threads="1")
     for feature in features:
@@ -122,16 +135,21 @@ def _devices(domain: Element, machine: VirtualMachine, sockets: Sockets) -> None
         _disk(devices, drive, f"{prefix}{chr(ord('a') + letters[prefix])}")
         letters[prefix] += 1
     for link in machine.links:
-        _link(devices, link)
+        add_link(devices, link)
+    add_channels(devices, sockets)
+    SubElement(devices, "memballoon", model="none")
+    random = SubElement(devices, "rng", model="virtio")
+    add_text(random, "backend", "/dev/urandom", model="random")
+
+
+def add_channels(devices: Element, sockets: Sockets) -> None:
+    """The console, and the port of the agent."""
     console = SubElement(devices, "serial", type="unix")
     SubElement(console, "source", mode="bind", path=str(sockets.console))
     SubElement(console, "target", type="isa-serial", port="0")
     channel = SubElement(devices, "channel", type="unix")
     SubElement(channel, "source", mode="bind", path=str(sockets.agent))
     SubElement(channel, "target", type="virtio", name=AGENT_PORT)
-    SubElement(devices, "memballoon", model="none")
-    random = SubElement(devices, "rng", model="virtio")
-    _text(random, "backend", "/dev/urandom", model="random")
 
 
 def _disk(devices: Element, drive: Drive, target: str) -> None:
@@ -147,7 +165,8 @@ def _disk(devices: Element, drive: Drive, target: str) -> None:
         SubElement(disk, "readonly")
 
 
-def _link(devices: Element, link: Link) -> None:
+def add_link(devices: Element, link: Link) -> None:
+    """A NIC on a tap of the run's."""
     assert link.tap is not None
     interface = SubElement(devices, "interface", type="ethernet")
     SubElement(interface, "mac", address=link.mac)

@@ -32,6 +32,11 @@ def _of_qemu(uri: str) -> str:
     return uri
 
 
+_OF_THE_DOMAIN: Final = frozenset(
+    {"accel", "machine", "cpu_model", "disk", "boot", "modules", "aggregation"}
+)
+"""Fields of which a clone takes nothing."""
+
 Uri = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z+]+://[^\s\x00-\x1f\x7f]*$", max_length=500),
@@ -42,10 +47,17 @@ Uri = Annotated[
 class LibvirtOptions(QemuOptions):
     """What a plan may say of a VM that libvirt makes: what `qemu` has, and where libvirtd is."""
 
-    later: ClassVar[frozenset[str]] = QemuOptions.later
+    later: ClassVar[frozenset[str]] = QemuOptions.later | {"domain"}
 
     uri: Uri = Field(
         SYSTEM, description="where libvirtd is, on this host: also `qemu+ssh://localhost/system`"
+    )
+    domain: str | None = Field(
+        None,
+        pattern=r"^[^/\x00-\x1f\x7f]+$",
+        max_length=200,
+        description="a domain of yours, shut off, with QEMU's guest agent inside: each instance is"
+        " a clone of it, its disks copied; left out: a domain from the image",
     )
     network: Literal["auto", "tap"] = Field("auto", description="on the run's bridge")
 
@@ -53,4 +65,11 @@ class LibvirtOptions(QemuOptions):
     def _known_to_libvirt(self) -> LibvirtOptions:
         if self.disk.bus == "nvme":
             raise ValueError("libvirt has no NVMe disk to give a guest; write `provider: qemu`")
+        return self
+
+    @model_validator(mode="after")
+    def _a_clone_is_as_its_domain(self) -> LibvirtOptions:
+        changed = self.model_fields_set & _OF_THE_DOMAIN
+        if self.domain is not None and changed:
+            raise ValueError(f"`{min(changed)}` is as the domain has it: leave it out")
         return self

@@ -6,16 +6,23 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.common.errors import INSTANCE_NOT_REMOVED, LIBVIRT_GONE, LIBVIRT_NAME_TAKEN, UllageError
-from ullage.environments.libvirt.connection import Connection, library, reason, tell
+from ullage.environments.libvirt.connection import Connection, Watch, library, reason, tell
 from ullage.environments.libvirt.domain import Sockets
-from ullage.environments.qemu.command_line import VirtualMachine
+from ullage.environments.libvirt.limits import cpus_allowed, limit_memory, verify
+from ullage.environments.qemu.command_line import Accelerator
 from ullage.environments.qemu.console import SHOWN, listen
 from ullage.environments.qemu.running import RunningVm
 from ullage.host import user_commands
+
+if TYPE_CHECKING:
+    from ullage.common.cleanup import Undo
+    from ullage.environments.base import InstanceSpec
+    from ullage.host.cgroups import Limits
 
 _END_EVENT_S: Final = 2.0
 """A socket closes a moment before libvirtd has told that the domain has stopped."""
@@ -53,11 +60,18 @@ class LibvirtDomain(RunningVm):
     """A domain with its console and the agent's port. Made by `start`."""
 
     def __init__(
-        self, machine: VirtualMachine, console: Path, connection: Connection, identity: Identity
+        self,
+        name: str,
+        accelerator: Accelerator,
+        console: Path,
+        connection: Connection,
+        identity: Identity,
     ) -> None:
-        super().__init__(machine, console)
+        super().__init__(name, accelerator, console)
         self._connection = connection
         self._identity = identity
+        self.guest_agent = asyncio.Event()
+        """Set when QEMU's own guest agent has come up in a domain that has one."""
         self._end = asyncio.Event()
         self._end_reason = ""
         self._port: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -72,6 +86,17 @@ class LibvirtDomain(RunningVm):
             name, uri = self._identity.name, self._identity.uri
             raise UllageError(LIBVIRT_NAME_TAKEN, name=name, uri=uri, uuid=taken)
 
+    async def boot(
+        self, xml: str, sockets: Sockets, spec: InstanceSpec, limits: Limits, undo: Undo
+    ) -> None:
+        """Make it, see that its limits hold, and let it run. What undoes that is on the stack."""
+        await self.refuse_taken_name()
+        undo.push(self.kill)
+        await self.start(xml, sockets)
+        parameters = await self.ask("its memory cannot be limited", partial(limit_memory, limits))
+        verify(spec, limits, parameters, cpus_allowed(self.pid))
+        await self.cont()
+
     async def start(self, xml: str, sockets: Sockets) -> None:
         """Make the domain, halted, and connect to its sockets: nothing that it says is lost.
 
@@ -81,7 +106,11 @@ class LibvirtDomain(RunningVm):
         await asyncio.to_thread(user_commands.keep, self._identity.removal)
         loop = asyncio.get_running_loop()
         await self._connection.watch(
-            self._identity.uuid, lambda why: tell(loop, self._stopped, why)
+            Watch(
+                self._identity.uuid,
+                stopped=lambda why: tell(loop, self._stopped, why),
+                guest_agent=lambda: tell(loop, asyncio.Event.set, self.guest_agent),
+            )
         )
         flags = libvirt.VIR_DOMAIN_START_PAUSED
         await self._do("libvirt does not start it", lambda c: c.createXML(xml, flags))
@@ -101,10 +130,10 @@ class LibvirtDomain(RunningVm):
         return await self._do(step, lambda c: question(c.lookupByUUIDString(uuid)))
 
     async def stop(self) -> None:
-        await self.ask("`suspend` failed", lambda domain: domain.suspend())
+        await self.ask("`suspend` failed", _suspend)
 
     async def cont(self) -> None:
-        await self.ask("`resume` failed", lambda domain: domain.resume())
+        await self.ask("`resume` failed", _resume)
 
     async def kill(self) -> None:
         """INSTANCE_NOT_REMOVED, with the command that does it by hand, when it may still run."""
@@ -119,6 +148,19 @@ class LibvirtDomain(RunningVm):
         finally:
             await self._let_go()
         await asyncio.to_thread(user_commands.forget, self._identity.removal)
+
+    async def wait_for_guest_agent(self, deadline_s: float) -> None:
+        """Until libvirt tells that it is up. VM_NEVER_BOOTED, VM_FAILED when the VM ends."""
+        waits = {asyncio.create_task(event.wait()) for event in (self.guest_agent, self._end)}
+        try:
+            await asyncio.wait(waits, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self._end.is_set():
+            raise self.failed("QEMU ended while the VM booted", self._end_reason)
+        if not self.guest_agent.is_set():
+            raise self._never_booted(deadline_s)
 
     def _owner_of_name(self, handle: Any) -> str | None:
         """UUID of the domain that has our name."""
@@ -167,7 +209,7 @@ class LibvirtDomain(RunningVm):
     def _gone(self, step: str, why: str) -> UllageError:
         return UllageError(
             LIBVIRT_GONE,
-            instance=self.machine.name,
+            instance=self.name,
             uri=self._identity.uri,
             what=step,
             reason=why,
@@ -189,6 +231,17 @@ class LibvirtDomain(RunningVm):
         if await self._ended_soon():
             why = f"{self._end_reason} ({why})"
         return self.failed(step, why[-SHOWN:])
+
+
+def _suspend(domain: Any) -> None:
+    if domain.state()[0] != library().VIR_DOMAIN_PAUSED:
+        domain.suspend()
+
+
+def _resume(domain: Any) -> None:
+    """libvirt refuses to resume what runs."""
+    if domain.state()[0] != library().VIR_DOMAIN_RUNNING:
+        domain.resume()
 
 
 def _pid(uuid: str) -> int:

@@ -29,7 +29,7 @@ from ullage.environments.qemu.running import RunningVm
 from ullage.host import clock, disks
 from ullage.host.cgroups import Group, Limits
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.network.bridge import TapEndpoint
+from ullage.host.network.bridge import INSIDE, TapEndpoint
 
 OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
     "kvm": 256 * MIB,
@@ -83,7 +83,7 @@ class Builder:
             await guest.join(process, agent, self.options.aggregation)
         gateway = self.spec.network.gateway if tap and self.spec.network else None
         if machine.links:
-            await _configure(process, agent, tap, gateway, self.spec.on_stage)
+            await configure(process, agent, tap, gateway, self.spec.on_stage)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
         return Built(process, agent, tap.address if tap else None)
 
@@ -237,16 +237,18 @@ def _emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
     return ("no_timer_check", "tsc=reliable", *rate_word)
 
 
-async def _configure(
+async def configure(
     vm: RunningVm,
     agent: AgentClient,
     tap: TapEndpoint | None,
     gateway: str | None,
     on_stage: StageListener,
+    *,
+    nic: str = INSIDE,
 ) -> None:
     """Bring the guest's network up; VM_FAILED when that cannot be done."""
     address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
-    link = (*ITSELF, "link", "eth0", address, str(prefix))
+    link = (*ITSELF, "link", nic, address, str(prefix))
     await inside(vm, agent, *link)
     if gateway is not None:
         on_stage("addressed", address)

@@ -41,7 +41,7 @@ class QemuProcess(RunningVm):
         port: socket.socket,
         console: Path,
     ) -> None:
-        super().__init__(machine, console)
+        super().__init__(machine.name, machine.accelerator, console)
         self._process = process
         self._port: socket.socket | None = port
         self._qmp = QMPClient(machine.name)

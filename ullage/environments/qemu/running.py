@@ -9,15 +9,16 @@ from pathlib import Path
 from ullage.common.errors import VM_FAILED, VM_NEVER_BOOTED, UllageError
 from ullage.common.text import printable
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.qemu.command_line import VirtualMachine
+from ullage.environments.qemu.command_line import Accelerator
 from ullage.environments.qemu.console import SHOWN, PrintedTail
 
 
 class RunningVm(ABC):
     """What the steps after a start need of a VM."""
 
-    def __init__(self, machine: VirtualMachine, console: Path) -> None:
-        self.machine = machine
+    def __init__(self, name: str, accelerator: Accelerator, console: Path) -> None:
+        self.name = name
+        self._accelerator = accelerator
         self._console = PrintedTail(console)
 
     @property
@@ -53,7 +54,7 @@ class RunningVm(ABC):
         """VM_FAILED, with the end of the console: its file goes with the VM."""
         return UllageError(
             VM_FAILED,
-            instance=self.machine.name,
+            instance=self.name,
             what=step,
             reason=printable(reason, SHOWN),
             console=self._console.shown or "nothing",
@@ -68,9 +69,7 @@ class RunningVm(ABC):
         deadline = loop.time() + deadline_s
         reader, writer = await self._port_streams()
         try:
-            return await AgentClient.connect(
-                reader, writer, deadline_s=deadline_s, name=self.machine.name
-            )
+            return await AgentClient.connect(reader, writer, deadline_s=deadline_s, name=self.name)
         except UllageError as error:
             late = loop.time() >= deadline
             if await self._ended_soon():
@@ -82,8 +81,8 @@ class RunningVm(ABC):
     def _never_booted(self, deadline_s: float) -> UllageError:
         return UllageError(
             VM_NEVER_BOOTED,
-            instance=self.machine.name,
+            instance=self.name,
             deadline_s=deadline_s,
-            accelerator=self.machine.accelerator,
+            accelerator=self._accelerator,
             tail=self._console.shown or "nothing on its console",
         )
