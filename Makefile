@@ -26,8 +26,10 @@ PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd \
-  lxd lxd-client runc git xfsprogs btrfs-progs
+  lxd lxd-client runc git xfsprogs btrfs-progs libvirt-daemon-system libvirt-clients
 LINT_PACKAGES := clang-format
+# libvirt-python comes as source, and is built against the libvirt that is here.
+DEV_PACKAGES := gcc libc6-dev pkg-config libvirt-dev python3-dev
 # A wheel for the other architecture: its C library and linker, and what runs its programs here.
 ARM_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 # It and NUT exclude each other as installed packages, so it is only unpacked (and needs the two libraries above).
@@ -233,7 +235,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed | dev-packages
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	touch $@
 
@@ -262,6 +264,10 @@ $(ELASTIC): $(CLOCK)
 .PHONY: build-packages
 build-packages:
 	@scripts/need-packages $(BUILD_PACKAGES)
+
+.PHONY: dev-packages
+dev-packages:
+	@scripts/need-packages $(DEV_PACKAGES)
 
 .PHONY: program-packages
 program-packages:

@@ -169,7 +169,8 @@ async def _provider(kind: type[Provider]) -> Finding:
         provider = kind(kind.options_model())
         await provider.check()
     except UllageError as error:
-        return Finding(subject, "missing", error.message, error.hint)
+        state: Health = "limited" if kind.optional else "missing"
+        return Finding(subject, state, error.message, error.hint)
     if provider.emulated:
         return Finding(
             subject,

@@ -28,6 +28,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "containers.oci.Oci",
     "containers.lxc.Lxc",
     "qemu.provider.Qemu",
+    "libvirt.provider.Libvirt",
     "command.UserCommand",
 )
 
@@ -40,7 +41,7 @@ _OCI: Final = "write `provider: oci` with `runtime: {}`"
 OTHER_NAMES: Final[Mapping[str, str]] = {
     **{name: _OCI.format(name) for name in ("docker", "podman", "crun")},
     **dict.fromkeys(("container", "containerd", "runc"), "write `provider: oci`"),
-    **dict.fromkeys(("kvm", "vm", "libvirt", "virtualbox", "xen"), _VM),
+    **dict.fromkeys(("kvm", "vm", "virtualbox", "xen"), _VM),
     **dict.fromkeys(
         ("lxd", "incus", "kubernetes", "k8s", "kubectl", "vagrant", "firecracker", "proxmox"),
         "write `provider: command`; docs/guide/any-platform.md has it whole",

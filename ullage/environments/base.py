@@ -180,6 +180,9 @@ class Provider(ABC):
     stands_on: ClassVar[Literal["root", "disk"]] = "root"
     """What of an image its instances run from: the unpacked tree, or the disk made of it."""
 
+    optional: ClassVar[bool] = False
+    """Does it need what is no part of ullage's own installation? Nobody misses it then."""
+
     provision_s: ClassVar[float] = 1.0
     """Seconds to make one: a first guess for the estimate, replaced by what is seen."""
 

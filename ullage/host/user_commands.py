@@ -91,6 +91,11 @@ def remove(removal: Removal) -> None:
                 INSTANCE_NOT_REMOVED, name=removal.name, reason=reason, command=removal.by_hand
             )
         time.sleep(_AGAIN_S)
+    forget(removal)
+
+
+def forget(removal: Removal) -> None:
+    """It is gone: nothing is to be removed any more."""
     removal.path.unlink(missing_ok=True)
 
 

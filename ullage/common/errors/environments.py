@@ -179,3 +179,34 @@ AGENT_FLOOD: Final = ErrorKind(
     "make the program less talkative",
     ExitCode.SOME_CELLS_FAILED,
 )
+
+
+# Errors of libvirt.
+
+LIBVIRT_PASSWORD: Final = ErrorKind(
+    "libvirt-password",
+    "{uri} asks for something that nobody is there to type: {what}",
+    "run as root; or give it in libvirt's auth.conf, to ssh by a key: https://libvirt.org/auth.html",
+)
+LIBVIRT_ELSEWHERE: Final = ErrorKind(
+    "libvirt-elsewhere",
+    "{uri} is the host {there}, but image, network and limits are of this one, {here}",
+    "log in there and start ullage; here write `uri: qemu:///system`",
+)
+LIBVIRT_GONE: Final = ErrorKind(
+    "libvirt-gone",
+    "{instance}: {what}: libvirtd at {uri} does not answer: {reason}",
+    "start it again (`systemctl start libvirtd`); then `ullage clean` removes what it still runs",
+    ExitCode.SOME_CELLS_FAILED,
+)
+LIBVIRT_SEED: Final = ErrorKind(
+    "libvirt-seed",
+    "the domain {domain} cannot be cloned: {reason}",
+    "shut it off, and keep its disks as files in a pool; `virsh list --all` names all domains",
+)
+LIBVIRT_NAME_TAKEN: Final = ErrorKind(
+    "libvirt-name-taken",
+    "{uri} has a domain {name} that is not ours ({uuid})",
+    "rename it: `virsh domrename`; ullage never touches a domain that it has not made",
+    ExitCode.SOME_CELLS_FAILED,
+)

@@ -25,10 +25,11 @@ from ullage.environments.qemu.command_line import (
 from ullage.environments.qemu.guest import failed, inside
 from ullage.environments.qemu.options import MIB, QemuOptions
 from ullage.environments.qemu.process import QemuProcess
+from ullage.environments.qemu.running import RunningVm
 from ullage.host import clock, disks
 from ullage.host.cgroups import Group, Limits
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.network.bridge import TapEndpoint
+from ullage.host.network.bridge import INSIDE, TapEndpoint
 
 OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
     "kvm": 256 * MIB,
@@ -48,7 +49,7 @@ _CLOCKSOURCE: Final = Path("/sys/devices/system/clocksource/clocksource0/current
 class Built:
     """A VM that runs."""
 
-    process: QemuProcess
+    process: RunningVm
     agent: AgentClient
     address: str | None
 
@@ -70,20 +71,12 @@ class Builder:
         memory.check_room(self.options.backing, self.spec.name, self.spec.memory_bytes)
         drives = await self._drives(undo)
         self.spec.on_stage("copied", "")
-        group = self._group(undo)
         tap = await self._tap(undo)
         machine = self._machine(drives, tap)
         console = self.spec.state_dir / "console.log"
         undo.callback(console.unlink, missing_ok=True)
         self.spec.on_stage("booting", "")
-        process = await QemuProcess.start(
-            machine, console, cpu_ids=self.spec.cpu_ids, group=group, tag=self.spec.tag
-        )
-        undo.push(process.kill)
-        if self.options.vcpus == "pinned":
-            await process.pin(self.spec.cpu_ids)
-        if group is not None:
-            verify_group(self.spec, self._limits, group, process.pid)
+        process = await self._start(machine, console, undo)
         agent = await process.agent(self._deadline_s)
         undo.push(agent.close)
         if self.options.boot == "systemd":
@@ -91,13 +84,19 @@ class Builder:
         if tap and self.options.aggregation:
             await guest.join(process, agent, self.options.aggregation)
         gateway = self.spec.network.gateway if tap and self.spec.network else None
-        await _configure(process, agent, tap, gateway, self.spec.on_stage)
+        if machine.links:
+            await configure(process, agent, tap, gateway, self.spec.on_stage)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
         await self._inspect(process, agent)
         return Built(process, agent, tap.address if tap else None)
 
-    async def _inspect(self, vm: QemuProcess, agent: AgentClient) -> None:
-        """VM_NOT_AS_ASKED unless it is the machine that the plan asks for."""
+    async def _inspect(self, vm: RunningVm, agent: AgentClient) -> None:
+        """VM_NOT_AS_ASKED unless it is the machine that the plan asks for.
+
+        What libvirt starts is held to its own account of it.
+        """
+        if not isinstance(vm, QemuProcess):
+            return
         options = self.options
         inspection.memory(vm, options.backing, self.spec.memory_bytes)
         if options.vcpus == "pinned":
@@ -108,6 +107,19 @@ class Builder:
             await inspection.nodes(vm, agent, options.numa.nodes)
         if options.nested is not None:
             await inspection.nested(vm, agent, able=options.nested)
+
+    async def _start(self, machine: VirtualMachine, console: Path, undo: Undo) -> RunningVm:
+        """Within its limits on the host."""
+        group = self._group(undo)
+        process = await QemuProcess.start(
+            machine, console, cpu_ids=self.spec.cpu_ids, group=group, tag=self.spec.tag
+        )
+        undo.push(process.kill)
+        if self.options.vcpus == "pinned":
+            await process.pin(self.spec.cpu_ids)
+        if group is not None:
+            verify_group(self.spec, self._limits, group, process.pid)
+        return process
 
     @property
     def _deadline_s(self) -> float:
@@ -194,7 +206,6 @@ class Builder:
 
     def _machine(self, drives: tuple[Drive, ...], tap: TapEndpoint | None) -> VirtualMachine:
         options, spec, kernel = self.options, self.spec, self.kernel
-        taps = tap.taps if tap else ((None, _USER_MAC),)
         systemd = options.boot == "systemd"
         return VirtualMachine(
             name=spec.name,
@@ -223,18 +234,17 @@ class Builder:
             ),
             drives=drives,
             backing=options.backing,
-            links=tuple(
-                Link(
-                    options.nic,
-                    device,
-                    mac,
-                    options.vhost,
-                    options.queues if device else 1,
-                    options.offloads,
-                )
-                for device, mac in taps
-            ),
+            links=tuple(self._link(device, mac) for device, mac in self._taps(tap)),
         )
+
+    def _taps(self, tap: TapEndpoint | None) -> tuple[tuple[str | None, str], ...]:
+        """Device and MAC of each NIC."""
+        return tap.taps if tap else ((None, _USER_MAC),)
+
+    def _link(self, device: str | None, mac: str) -> Link:
+        options = self.options
+        queues = options.queues if device else 1
+        return Link(options.nic, device, mac, options.vhost, queues, options.offloads)
 
 
 def emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
@@ -259,23 +269,25 @@ def emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
     return ("no_timer_check", "tsc=reliable", *rate_word)
 
 
-async def _configure(
-    vm: QemuProcess,
+async def configure(
+    vm: RunningVm,
     agent: AgentClient,
     tap: TapEndpoint | None,
     gateway: str | None,
     on_stage: StageListener,
+    *,
+    nic: str = INSIDE,
 ) -> None:
     """Bring the guest's network up; VM_FAILED when that cannot be done."""
     address, prefix = (tap.address, tap.prefix) if tap else _USER_NETWORK
-    link = (*ITSELF, "link", "eth0", address, str(prefix))
+    link = (*ITSELF, "link", nic, address, str(prefix))
     await inside(vm, agent, *link)
     if gateway is not None:
         on_stage("addressed", address)
         await inside(vm, agent, *link, gateway)
 
 
-async def _finish_boot(vm: QemuProcess, agent: AgentClient, deadline_s: float) -> None:
+async def _finish_boot(vm: RunningVm, agent: AgentClient, deadline_s: float) -> None:
     """Wait until systemd has started everything, so that no trial shares the VM with that."""
     wait = Command(argv=("systemctl", "is-system-running", "--wait"), timeout_s=deadline_s)
     _, stdout, stderr = await agent.run(wait)

@@ -13,10 +13,10 @@ from ullage.host.network.bridge import INSIDE
 if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient
     from ullage.environments.qemu.options import Aggregation
-    from ullage.environments.qemu.process import QemuProcess
+    from ullage.environments.qemu.running import RunningVm
 
 
-async def inside(vm: QemuProcess, agent: AgentClient, *argv: str) -> bytes:
+async def inside(vm: RunningVm, agent: AgentClient, *argv: str) -> bytes:
     """What a command in the guest prints; VM_FAILED when it fails."""
     done, stdout, stderr = await agent.run(Command(argv=argv, timeout_s=30))
     if done.status != 0:
@@ -24,7 +24,7 @@ async def inside(vm: QemuProcess, agent: AgentClient, *argv: str) -> bytes:
     return stdout
 
 
-def failed(vm: QemuProcess, reason: str, step: str = "the network") -> UllageError:
+def failed(vm: RunningVm, reason: str, step: str = "the network") -> UllageError:
     """VM_FAILED, of what was done inside."""
     return vm.failed(f"{step}, inside", printable(reason, 300))
 
@@ -36,7 +36,7 @@ _MONITOR_MS: Final = "100"
 _TRIES: Final = 50
 
 
-async def join(vm: QemuProcess, agent: AgentClient, aggregation: Aggregation) -> None:
+async def join(vm: RunningVm, agent: AgentClient, aggregation: Aggregation) -> None:
     """eth0 is all of them from now on, with the first one's MAC. VM_FAILED when it is not."""
     names = [f"link{number}" for number in range(aggregation.links)]
     for number, name in enumerate(names):

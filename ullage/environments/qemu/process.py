@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +15,11 @@ from qemu.qmp import QMPClient, QMPError
 
 from ullage.common import processes
 from ullage.common.commands import needed
-from ullage.common.errors import VM_FAILED, VM_NEVER_BOOTED, UllageError
-from ullage.common.text import printable
+from ullage.common.errors import UllageError
 from ullage.environments import exec_pinned
-from ullage.environments.agent.client import AgentClient
 from ullage.environments.qemu.command_line import VirtualMachine, command_line
+from ullage.environments.qemu.console import SHOWN, PrintedTail, listen
+from ullage.environments.qemu.running import RunningVm
 from ullage.host.cgroups import Group
 
 PROGRAM: Final = "qemu-system-x86_64"
@@ -29,12 +29,9 @@ _START_PATIENCE_S: Final = 120.0
 _QMP_PATIENCE_S: Final = 30.0
 _CLOSE_S: Final = 5.0
 """Once QEMU is gone its sockets and pipes close at once; nobody waits for those that do not."""
-_CONSOLE_STORED: Final = 1 << 20
-_TAIL: Final = 4096
-_SHOWN: Final = 600
 
 
-class QemuProcess:
+class QemuProcess(RunningVm):
     """A running QEMU with the VM's console, its monitor and the agent's port. Made by `start`."""
 
     def __init__(
@@ -44,17 +41,16 @@ class QemuProcess:
         port: socket.socket,
         console: Path,
     ) -> None:
-        self.machine = machine
+        super().__init__(machine.name, machine.accelerator, console)
         self._process = process
         self._port: socket.socket | None = port
         self._qmp = QMPClient(machine.name)
-        self._console = _Tail(console)
-        self._stderr = _Tail(None)
+        self._stderr = PrintedTail(None)
         assert process.stdout is not None
         assert process.stderr is not None
         self._listeners = [
-            asyncio.create_task(_listen(process.stdout, self._console.add)),
-            asyncio.create_task(_listen(process.stderr, self._stderr.add)),
+            asyncio.create_task(listen(process.stdout, self._console.add)),
+            asyncio.create_task(listen(process.stderr, self._stderr.add)),
         ]
 
     @classmethod
@@ -118,37 +114,10 @@ class QemuProcess:
         """Bytes that the guest's console has printed."""
         return self._console.taken
 
-    def failed(self, step: str, reason: str) -> UllageError:
-        """VM_FAILED, with the end of the console: its file goes with the VM."""
-        return UllageError(
-            VM_FAILED,
-            instance=self.machine.name,
-            what=step,
-            reason=printable(reason, _SHOWN),
-            console=self._console_end or "nothing",
-        )
-
-    async def agent(self, deadline_s: float) -> AgentClient:
-        """Wait until the agent inside says hello; VM_NEVER_BOOTED when it does not in time.
-
-        VM_FAILED, with the reason, when it says hello and cannot be worked with, or QEMU ends.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + deadline_s
+    async def _port_streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         port, self._port = self._port, None
         assert port is not None, "asked for once"
-        reader, writer = await asyncio.open_unix_connection(sock=port)
-        try:
-            return await AgentClient.connect(
-                reader, writer, deadline_s=deadline_s, name=self.machine.name
-            )
-        except UllageError as error:
-            late = loop.time() >= deadline
-            if await self._ended_soon():
-                raise await self._failure("QEMU ended while the VM booted", error) from error
-            if late:
-                raise self._never_booted(deadline_s) from error
-            raise await self._failure("its agent cannot be worked with", error) from error
+        return await asyncio.open_unix_connection(sock=port)
 
     async def stop(self) -> None:
         """Halt all vCPUs and the VM's clock."""
@@ -207,49 +176,4 @@ class QemuProcess:
         if await self._ended_soon():
             await asyncio.wait(self._listeners, timeout=1)
             reason = self._stderr.text or f"QEMU ended with status {self._process.returncode}"
-        return self.failed(step, reason[-_SHOWN:])
-
-    def _never_booted(self, deadline_s: float) -> UllageError:
-        return UllageError(
-            VM_NEVER_BOOTED,
-            instance=self.machine.name,
-            deadline_s=deadline_s,
-            accelerator=self.machine.accelerator,
-            tail=self._console_end or "nothing on its console",
-        )
-
-    @property
-    def _console_end(self) -> str:
-        return printable(self._console.text[-_SHOWN:], _SHOWN)
-
-
-class _Tail:
-    """The end of what somebody printed, in memory; the beginning of it in a file.
-
-    Both are bounded: what a guest prints must not fill the host.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._stored = 0
-        self._tail = b""
-        self.taken = 0
-        """Bytes, ever."""
-
-    @property
-    def text(self) -> str:
-        """The end, as text."""
-        return self._tail.decode(errors="replace").strip()
-
-    def add(self, data: bytes) -> None:
-        """Take the next piece."""
-        self.taken += len(data)
-        self._tail = (self._tail + data)[-_TAIL:]
-        if self._path is not None and self._stored < _CONSOLE_STORED:
-            with contextlib.suppress(OSError), self._path.open("ab") as file:
-                self._stored += file.write(data[: _CONSOLE_STORED - self._stored])
-
-
-async def _listen(stream: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
-    while data := await stream.read(65536):
-        take(data)
+        return self.failed(step, reason[-SHOWN:])
