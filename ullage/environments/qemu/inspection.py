@@ -86,5 +86,5 @@ async def nested(vm: QemuProcess, agent: AgentClient, *, able: bool) -> None:
 
 def _refuse(vm: QemuProcess, required: str, seen: str) -> None:
     raise UllageError(
-        VM_NOT_AS_ASKED, instance=vm.machine.name, asked=required, seen=printable(seen, _SHOWN)
+        VM_NOT_AS_ASKED, instance=vm.name, asked=required, seen=printable(seen, _SHOWN)
     )
