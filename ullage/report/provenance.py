@@ -18,8 +18,8 @@ from ullage.common.text import clean
 from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
 from ullage.report.workloads import on_one_line
-from ullage.runs.reader import RunFolder
 from ullage.runs.leaving import absent
+from ullage.runs.reader import RunFolder
 from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord
 
 MOST_TEXTS: Final = 6
