@@ -27,7 +27,7 @@ from benchmarks.statistics.traces import Trace
 from ullage.stats import Floats, Verdict
 from ullage.stats.interval import moments
 from ullage.stats.power import LookAhead, chance_ahead
-from ullage.stats.stop import UNLIKELY, Race, Shares, look_confidence
+from ullage.stats.stop import UNLIKELY, Race, LevelShares, look_confidence
 from ullage.stats.verdict import Against, FamilyMember, judge, p_values, settled
 
 WORKLOADS = ("cpu", "memory", "disk", "loopback")
@@ -156,7 +156,7 @@ class Ahead:
     looks: Sequence[int]
     number: int
 
-    def levels(self, shares: Shares) -> Sequence[LookAhead]:
+    def levels(self, shares: LevelShares) -> Sequence[LookAhead]:
         """The highest there, by the product."""
         race = Race(self.looks[0], self.looks[-1])
         return race.ahead(self.looks[self.number - 1], self.number, design.CONFIDENCE, shares)
@@ -166,7 +166,7 @@ def _unlikely(of: design.Copies, left: _Left, ahead: Ahead, margin: float) -> Bo
     """Those too that will hardly get a verdict, as `analysis/racing.py` finds them."""
     unlikely, shape = left.unlikely, left.unlikely.shape
     while True:
-        shares = Shares(
+        shares = LevelShares(
             *(
                 1 / (1 + (unlikely | other).sum(axis=1, keepdims=True))
                 for other in (left.equivalent, left.different)

@@ -16,7 +16,7 @@ from ullage.engine.progress import RunOutcome
 from ullage.plan import matrix, schema
 from ullage.runs.events import BlockDone, CellLeft, Judged, Recalled, Trial
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import JOURNAL
+from ullage.runs.records import JOURNAL, RESOLVED
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("places_of_its_own")]
 
@@ -193,6 +193,22 @@ def test_what_left_without_a_verdict_comes_back_with_more_blocks(tmp_path: Path,
         there = set() if ends == "verdicts" else EASY
         assert ran(folder, block) == there | (CELLS - EASY if block >= begun else set())
     assert folder.complete_blocks == tuple(range(13))
+
+
+def test_killed_right_after_it_was_called_back_it_is_still_there(tmp_path: Path) -> None:
+    engine = race(tmp_path, lambda _: undecided(*CELLS), most=8)
+    assert asyncio.run(engine.run()).blocks == 6
+    before = (engine.folder / RESOLVED).read_bytes()
+    again(engine, never, most=9)
+    file = engine.folder / JOURNAL
+    lines = file.read_bytes().splitlines(keepends=True)
+    kept = 1 + next(i for i, line in enumerate(lines) if b'"event":"recalled"' in line)
+    file.write_bytes(b"".join(lines[:kept]))
+    (engine.folder / RESOLVED).write_bytes(before)
+    outcome, folder = again(engine, never, most=9)
+    assert (outcome.reason, outcome.blocks) == ("blocks", 9)
+    assert ran(folder, 8) == CELLS
+    assert sum(isinstance(event, Recalled) for event in folder.moves) == 1
 
 
 def test_what_left_without_a_verdict_stays_away_with_as_many_blocks(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ullage.stats import LEAST_PAIRS, Verdict
 from ullage.stats.interval import moments, t_interval, t_quantile
 from ullage.stats.multiple import Correction, adjust, best_share
 from ullage.stats.power import chance_ahead
-from ullage.stats.stop import UNLIKELY, Race, Shares, look_confidence
+from ullage.stats.stop import UNLIKELY, Race, LevelShares, look_confidence
 from ullage.stats.uncertainty import noise_floor
 from ullage.stats.verdict import FamilyMember, PValues, judge, p_values, settled
 
@@ -133,7 +133,7 @@ def test_few_of_the_unlikely_would_get_a_verdict(effect: float, noise: float) ->
     series = effect + noise * rng.standard_normal((600, 48))
     seen = series[:, :now]
     mean, error = seen.mean(axis=1), seen.std(axis=1, ddof=1) / math.sqrt(now)
-    ahead = race.ahead(now, 3, CONFIDENCE, Shares(1.0, 1.0))
+    ahead = race.ahead(now, 3, CONFIDENCE, LevelShares(1.0, 1.0))
     chances = chance_ahead(mean, error, now, ahead, math.log1p(MARGIN))
     came = np.zeros(len(series), dtype=bool)
     for number, look in enumerate(race.looks(), start=1):
@@ -149,11 +149,11 @@ def test_few_of_the_unlikely_would_get_a_verdict(effect: float, noise: float) ->
 
 
 def test_looks_ahead_have_their_levels() -> None:
-    (look,) = Race.between(6, 24).ahead(12, 2, 0.95, Shares(0.5, 0.25))
+    (look,) = Race.between(6, 24).ahead(12, 2, 0.95, LevelShares(0.5, 0.25))
     assert look.units == 12
     assert look.difference == pytest.approx(0.5 * 0.05 / 12)
     assert look.equivalence == pytest.approx(0.25 * 0.05 / 12)
-    assert Race.between(6, 24).ahead(24, 3, 0.95, Shares(1, 1)) == ()
+    assert Race.between(6, 24).ahead(24, 3, 0.95, LevelShares(1, 1)) == ()
 
 
 @pytest.mark.parametrize(("correction", "share"), [("holm", 1 / 4), ("benjamini-hochberg", 0.7)])

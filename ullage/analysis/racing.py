@@ -26,7 +26,7 @@ from ullage.stats import LEAST_PAIRS, Verdict
 from ullage.stats.interval import Moments, moments
 from ullage.stats.multiple import best_share
 from ullage.stats.power import LookAhead, chance_ahead
-from ullage.stats.stop import UNLIKELY, Race, Shares, look_confidence
+from ullage.stats.stop import UNLIKELY, Race, LevelShares, look_confidence
 
 DECIDED = ("worse", "better", "equivalent")
 
@@ -176,7 +176,7 @@ def _unlikely(
             )
             for claims in (("worse", "better"), ("equivalent",))
         )
-        ahead = _ahead(folder, Shares(different, equivalent))
+        ahead = _ahead(folder, LevelShares(different, equivalent))
         chances = {key: _at_most(of, ahead, settings.margin) for key, of in seen.items()}
         more = {key for key, chance in chances.items() if chance < UNLIKELY}
         if more <= unlikely:
@@ -201,7 +201,7 @@ def _at_most(copies: Sequence[Moments], ahead: Sequence[LookAhead], margin: floa
     return min(chances, default=1.0)
 
 
-def _ahead(folder: RunFolder, shares: Shares) -> tuple[LookAhead, ...]:
+def _ahead(folder: RunFolder, shares: LevelShares) -> tuple[LookAhead, ...]:
     """The looks that are to come, the one of now being taken."""
     resolved = folder.resolved
     step = int(resolved.repeat.get("instances") or 1)

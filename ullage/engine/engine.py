@@ -173,6 +173,9 @@ class Engine(Session):
             self._write_resolved()
         else:
             self._compare(self.earlier.resolved)
+        if self.recalled is not None:
+            # Before the larger `max` is written down, by which a kill would make it forgotten.
+            self.journal.append(self.recalled)
         self._meter()
         self.fleet = fleet = Fleet(
             self.tag,
@@ -253,8 +256,6 @@ class Engine(Session):
             blocks.min // step, blocks.max // step, until, confidence=self.plan.confidence
         )
         number, width = 0, None
-        if self.recalled is not None:
-            self.journal.append(self.recalled)
         while True:
             over: str | None = None
             if number % step == 0:

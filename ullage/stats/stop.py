@@ -144,7 +144,7 @@ def look_confidence(confidence: float, look: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class LevelShares:
     """The most of a look's α that the correction can leave to a claim, by what is not claimed."""
 
     difference: Floats | float
@@ -177,7 +177,7 @@ class Race:
         return 1 + sum(look < units for look in self.looks())
 
     def ahead(
-        self, units: int, taken: int, confidence: float, shares: Shares
+        self, units: int, taken: int, confidence: float, shares: LevelShares
     ) -> tuple[LookAhead, ...]:
         """The looks after so many units; `taken` have been taken until now."""
         later = [look for look in self.looks() if look > units]
