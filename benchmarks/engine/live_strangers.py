@@ -34,20 +34,20 @@ workloads: [{name: command, argv: [sh, -c, "i=0; while [ $i -lt 30000 ]; do i=$(
 """
 FLOOD = """
 import select, socket, sys
-port, held, made, on = int(sys.argv[1]), [], 0, False
+port, held, came, on = int(sys.argv[1]), [], 0, False
 while True:
     if select.select([sys.stdin], [], [], 0 if on else None)[0]:
         word = sys.stdin.readline()
         if not word:
             break
         on = word == "on\\n"
-        print(made, flush=True)
+        print(came, flush=True)
     while on and len(held) < 100:
         one = socket.socket()
         one.setblocking(False)
         one.connect_ex(("127.0.0.1", port))
         held.append(one)
-        made += 1
+        came += 1
     if on:
         select.select([sys.stdin], [], [], 0.1)
     while held:
@@ -71,7 +71,7 @@ class Shares:
 
 def measure(quick: bool) -> list[Figure]:
     """`quick`: forty blocks."""
-    seconds, made, shares = _run(40 if quick else 400)
+    seconds, came, shares = _run(40 if quick else 400)
     pairs = zip(seconds[::2], seconds[1::2], strict=False)
     ratios = [
         np.log(b / a) if _is_flooded(2 * number + 1) else np.log(a / b)
@@ -92,10 +92,10 @@ def measure(quick: bool) -> list[Figure]:
         ),
         Figure(
             "live: connections without the secret",
-            made,
+            came,
             "1",
             reach=f"at least {CONNECTIONS:,}",
-            holds=made >= CONNECTIONS,
+            holds=came >= CONNECTIONS,
         ),
         Figure("live: CPU time that answering them takes, of one CPU", shares.difference, "1"),
     ]
@@ -123,10 +123,10 @@ def _run(blocks: int) -> tuple[list[float], int, Shares]:
             stderr.open("w") as messages,
             subprocess.Popen(argv, stderr=messages, stdout=messages) as run,
         ):
-            made = _crowd(run, _port(stderr, run), Path(work, "runs"), shares)
+            came = _crowd(run, _port(stderr, run), Path(work, "runs"), shares)
         if run.returncode not in (0, 3):
             raise RuntimeError(stderr.read_text()[-2000:])
-        return _blocks(Path(work, "runs")), made, shares
+        return _blocks(Path(work, "runs")), came, shares
 
 
 def _blocks(runs: Path) -> list[float]:
@@ -143,7 +143,7 @@ def _blocks(runs: Path) -> list[float]:
 def _crowd(run: subprocess.Popen[bytes], port: int, runs: Path, shares: Shares) -> int:
     """Strangers come in the blocks that are theirs; how many came."""
     with _strangers(port) as flood:
-        made, flooded, done = 0, False, 0
+        came, flooded, done = 0, False, 0
         at_s, cpu_s = time.monotonic(), _beside_s(run.pid)
         while run.poll() is None:
             time.sleep(0.01)
@@ -154,8 +154,8 @@ def _crowd(run: subprocess.Popen[bytes], port: int, runs: Path, shares: Shares) 
             shares.cpu_s[flooded] += max(0.0, used_s - cpu_s)
             shares.all_s[flooded] += now_s - at_s
             at_s, cpu_s, flooded = now_s, used_s, not flooded
-            made = _turned(flood, flooded)
-        return made
+            came = _turned(flood, flooded)
+        return came
 
 
 def _turned(flood: subprocess.Popen[str], on: bool) -> int:

@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 from tests.lab.chaos.campaign import Campaign, Case  # noqa: E402
 from tests.lab.chaos.campaigns import CAMPAIGNS  # noqa: E402
-from tests.lab.chaos.controller import warm_up  # noqa: E402
+from tests.lab.chaos.controller import stretched_s, warm_up  # noqa: E402
 from tests.lab.chaos.ledger import Ledger, Played, table  # noqa: E402
 from tests.lab.chaos.subjects import abandon  # noqa: E402
 
@@ -121,7 +121,7 @@ class Slice:
         if pid == 0:
             time.sleep(0.02)
             for pid, worker in self._workers.items():
-                if time.monotonic() - worker.started_s > _LOST_S:
+                if time.monotonic() - worker.started_s > stretched_s(_LOST_S):
                     os.kill(pid, signal.SIGKILL)
             return
         worker = self._workers.pop(pid)

@@ -40,10 +40,10 @@ _WORDS: Final = (
 
 
 class Crowd:
-    """Connections that are made, say something or nothing, are held for a while and closed."""
+    """Connections that say something or nothing, are held for a while and closed."""
 
     def __init__(self, port: int, chance: random.Random) -> None:
-        self.made = 0
+        self.count = 0
         self._port = port
         self._chance = chance
         self._held: deque[socket.socket] = deque()
@@ -55,7 +55,7 @@ class Crowd:
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", self._port))
             self._held.append(one)
-        self.made += _BATCH
+        self.count += _BATCH
         for one in self._held:
             if self._chance.random() < 0.2:
                 with contextlib.suppress(OSError):
@@ -75,14 +75,14 @@ def play(case: Case) -> None:
     controller = attacked.start()
     url, port = _address(controller)
     crowd, began, cpu_s = Crowd(port, case.random), time.monotonic(), _beside_s(controller.pid)
-    while crowd.made < CONNECTIONS and not controller.gone(0.0):
+    while crowd.count < CONNECTIONS and not controller.gone(0.0):
         crowd.push()
         case.most("most_descriptors", len(list(Path(f"/proc/{controller.pid}/fd").iterdir())))
         time.sleep(_PAUSE_S)
     used_s = _beside_s(controller.pid) - cpu_s
     case.most("most_ms_of_cpu_per_s", 1e3 * used_s / (time.monotonic() - began))
     crowd.leave()
-    case.counts["connections"] += crowd.made
+    case.counts["connections"] += crowd.count
     if not controller.gone(0.0):
         _check_page(url, controller)
     if not controller.gone(RESUMED_S):

@@ -14,7 +14,7 @@ from tests.lab.chaos.fuzz.parsers import PARSERS, Parser
 from tests.lab.chaos.ledger import Ledger, Played, table
 
 CASES = {
-    "kills": ("native-0", "study-1"),
+    "kills": ("native-0",),
     "surroundings": ("told-native-0", "clock-native-0"),
     "lying-agents": ("native/exit-twice", "oci/exit-first", "lxc/exit-flip"),
 }

@@ -49,10 +49,10 @@ def answer(connection: socket.socket) -> None:
     """A request is a line of JSON, the parser's name first; the answer its exit status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with connection, connection.makefile("rw", encoding="utf-8") as stream:
-        said, name, *options = json.loads(stream.readline())
+        log, name, *options = json.loads(stream.readline())
         pid = os.fork()
         if pid == 0:
-            messages = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            messages = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(messages, 1)
             os.dup2(messages, 2)
             fuzz(name, options)

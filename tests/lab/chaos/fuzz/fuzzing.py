@@ -53,11 +53,11 @@ def play(case: Case) -> None:
         "rss_limit_mb": _MEMORY_MB,
         "artifact_prefix": f"{case.place}/",
     }
-    said = case.place / "said"
-    said.touch()
+    log = case.place / "log"
+    log.touch()
     argv = [f"-{option}={value}" for option, value in options.items()]
-    status = _asked([str(said), name, *argv, str(corpus), str(seeds)])
-    messages = said.read_text(encoding="utf-8", errors="replace")
+    status = _exit_status([str(log), name, *argv, str(corpus), str(seeds)])
+    messages = log.read_text(encoding="utf-8", errors="replace")
     if progress := _DONE.search(messages):
         case.counts["inputs"] += int(progress[1])
     if status != 0:
@@ -82,7 +82,7 @@ def server() -> Iterator[None]:
             yield
 
 
-def _asked(request: list[str]) -> int:
+def _exit_status(request: list[str]) -> int:
     """The exit status of a fuzzer that the server has forked."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.environ[_SOCKET])
