@@ -60,7 +60,8 @@ def test_each_runs_from_its_own(tmp_path: Path, old: str, new: str) -> None:
         "new": "docker-archive:new.tar",
     }
     assert folder.resolved.image is None
-    assert "docker-archive:new.tar (sha256:" in (folder.path / "report.html").read_text()
+    page = (folder.path / "report.html").read_text()
+    assert "docker-archive:new.tar (sha256:" in page and "each environment&#39;s own" in page
 
 
 def test_that_they_differ_must_be_meant(tmp_path: Path) -> None:

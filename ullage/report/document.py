@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, Final
 
@@ -53,7 +54,7 @@ def _library() -> str:
     """From the cache: to bundle it takes seconds of CPU time, whatever the run."""
     import vl_convert  # noqa: PLC0415  not every page has charts
 
-    cached = cache_dir() / "pages" / f"vega-{vl_convert.__version__}.js"
+    cached = cache_dir() / "pages" / f"vega-{version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
         return cached.read_text(encoding="utf-8")
     library: str = vl_convert.javascript_bundle(LIBRARY)

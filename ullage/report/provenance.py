@@ -19,7 +19,7 @@ from ullage.report.charts.text import duration
 from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
 from ullage.report.workloads import on_one_line
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord
+from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord, Resolved
 
 MOST_TEXTS: Final = 6
 MOST_ROWS: Final = 300
@@ -119,7 +119,7 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         *_race(folder),
         ("resources", _plain(r.resources)),
         *([("network", _link(r.network))] if r.network else []),
-        ("image", _image(r.image) if r.image else "none"),
+        ("image", _image(r.image) if r.image else _no_image(r)),
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
@@ -130,6 +130,11 @@ def _link(network: Mapping[str, Any]) -> str:
     rate = rounding.quantity(network["rate"], "bit/s")
     queue = rounding.quantity(network["queue"], "s")
     return f"each instance's link carries {rate} each way; at most {queue} wait for it"
+
+
+def _no_image(r: Resolved) -> str:
+    own = any(environment.image for environment in r.environments)
+    return "each environment's own, among its treatments" if own else "none"
 
 
 def _image(image: ImageRecord) -> str:
