@@ -38,7 +38,7 @@ CONTAINERS = """\
   container: {provider: oci}
   system: {provider: lxc}
 """
-MACHINE = "  vm: {provider: qemu, accel: tcg}\n"
+MACHINE = "  vm: {provider: qemu, accel: tcg, boot_deadline_s: 300}\n"
 
 
 @pytest.fixture
@@ -90,6 +90,34 @@ def test_from_podman(tmp_path: Path, archive: Path) -> None:
 
 def test_in_a_vm(tmp_path: Path, archive: Path) -> None:
     assert outputs(tmp_path, f"docker-archive:{archive}", MACHINE) == [PRINTED] * 3
+
+
+MUSL = "/lib/ld-musl-x86_64.so.1"
+GREETER = """\
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { printf("uid %d, %s\\n", getuid(), getenv("GREETING")); }
+"""
+
+
+def test_an_image_with_another_libc_in_every_kind_of_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Alpine's: a dynamic program, its musl, no shell."""
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    source, program = tmp_path / "greet.c", tmp_path / "greet"
+    source.write_text(f"#include <stdlib.h>\n{GREETER}")
+    subprocess.run(["musl-gcc", "-o", program, source], check=True)
+    assert MUSL.encode() in program.read_bytes()
+    root = layer(
+        Entry(MUSL.removeprefix("/"), Path(MUSL).resolve().read_bytes()),
+        Entry("usr/bin/greet", program.read_bytes()),
+        Entry("etc/passwd", b"app:x:1234:1235::/:\n", mode=0o644),
+    )
+    environment = ["PATH=/usr/bin", "GREETING=hello"]
+    archive = save(tmp_path / "musl.tar", [root], User="app", Env=environment, Entrypoint=["greet"])
+    printed = outputs(tmp_path, f"docker-archive:{archive}", CONTAINERS + MACHINE)
+    assert printed == ["uid 1234, hello\n"] * 5
 
 
 WRITER = b"""#!/bin/sh

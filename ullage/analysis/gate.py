@@ -281,15 +281,17 @@ def unlike(new: RunFolder, baselines: Iterable[RunFolder]) -> dict[str, str]:
         for fact in _HOST:
             if mine.host.get(fact) != theirs.host.get(fact):
                 reasons.setdefault("machine", f"its {fact.replace('_', ' ')} is another")
-        if _digest(folder) != _digest(new):
+        if _digests(folder) != _digests(new):
             reasons.setdefault("image", "it ran from another image")
         if _work(folder) != _work(new):
             reasons.setdefault("plan", "its workloads, environments or shares are others")
     return reasons
 
 
-def _digest(folder: RunFolder) -> str | None:
-    return folder.resolved.image.digest if folder.resolved.image else None
+def _digests(folder: RunFolder) -> object:
+    resolved = folder.resolved
+    own = [(e.key, e.image.digest) for e in resolved.environments if e.image]
+    return resolved.image and resolved.image.digest, own
 
 
 def _work(folder: RunFolder) -> object:

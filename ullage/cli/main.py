@@ -235,7 +235,7 @@ def image_build(
     from ullage.cli.live.terminal import RunProgress
     from ullage.host import image
     from ullage.plan import matrix, schema
-    from ullage.plan.image import planned_image
+    from ullage.plan.image import environment_images, planned_image
 
     with RunProgress(1) as progress:
 
@@ -246,12 +246,14 @@ def image_build(
             building = image.build(matrix.packages(None), matrix.artifacts(None), on_progress=step)
         else:
             plan, document = schema.load(file)
+            cells = matrix.resolve(plan, document)
+            asyncio.run(environment_images(cells, step))
             if plan.image == "host":
                 stderr.print("`image: host`: the plan runs this host's own tools, nothing is built")
                 if as_json:
                     print_json({"digest": "host"})
                 return
-            building = planned_image(plan, matrix.resolve(plan, document), step)
+            building = planned_image(plan, cells, step)
         built = asyncio.run(building)
     if as_json:
         print_json(

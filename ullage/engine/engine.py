@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from ullage import __version__
@@ -24,10 +24,10 @@ from ullage.host import facts, image, storage
 from ullage.host.paths import data_dir
 from ullage.meters.energy import metering
 from ullage.plan import schedule
-from ullage.plan.image import planned_image
+from ullage.plan.image import environment_images, planned_image
 from ullage.plan.matrix import Matrix, artifacts, needed_programs
 from ullage.plan.meters import idle_s
-from ullage.plan.schema import Plan
+from ullage.plan.schema import ContainerImage, Plan
 from ullage.runs.events import (
     BlockDone,
     CellLeft,
@@ -83,6 +83,8 @@ class Engine(Session):
         self.history = DurationHistory()
         self.parity: tuple[Parity, ...] = ()
         self.image: ImageRecord | None = None
+        self.images: Mapping[ContainerImage, image.Image] = {}
+        """Those that environments have of their own."""
         self.fleet: Fleet | None = None
         self.room: Room
         self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
@@ -181,6 +183,7 @@ class Engine(Session):
             self.tag,
             self.matrix,
             built,
+            self.images,
             binary(),
             self.seed,
             self._on_provisioned,
@@ -222,8 +225,19 @@ class Engine(Session):
         self.journal.append(event, wait=False)
 
     async def _image(self) -> image.Image | None:
-        """Find or build what everything runs from, with every program that the workloads need."""
+        """Find or build what everything runs from, with every program that the workloads need.
+
+        None: the host's own files, or every environment has an image of its own.
+        """
         programs = needed_programs(self.matrix)
+        self.images = await environment_images(
+            self.matrix, lambda text: self.progress.step(f"image: {text}")
+        )
+        for own in self.images.values():
+            own.require(programs)
+            await own.verify()
+        if all(environment.image for environment in self.matrix.environments):
+            return None
         if self.plan.image == "host":
             image.require_on_host(programs, artifacts(self.matrix))
             self.image = await asyncio.to_thread(image.host_image, programs)
@@ -421,7 +435,10 @@ class Engine(Session):
             design=self.plan.design,
             correction=self.plan.correction,
             environments=tuple(
-                resolved.environment(e, self.matrix, self.fleet) for e in self.matrix.environments
+                resolved.environment(
+                    e, self.matrix, self.fleet, self.images[e.image].record() if e.image else None
+                )
+                for e in self.matrix.environments
             ),
             workloads=tuple(resolved.workload(case) for case in self.matrix.cases),
             meters=resolved.meters(),

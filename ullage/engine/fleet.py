@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from ullage.meters.perf.sampler import Sampler, started
 from ullage.plan.instances import HOST, InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
+from ullage.plan.schema import ContainerImage
 from ullage.runs.events import ProcessClock, Provisioned, Reason, Synchronised, Trial
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import Conducted
@@ -83,6 +84,9 @@ class Fleet:
     tag: str
     matrix: Matrix
     image: Image | None
+    """None: the host's own files."""
+    images: Mapping[ContainerImage, Image]
+    """Of environments that have one of their own."""
     agent: Path
     seed: int
     on_provisioned: Callable[[Provisioned], None]
@@ -122,8 +126,7 @@ class Fleet:
         """Make the network and every instance, in parallel, prepare them, and freeze them."""
         if trouble := self.needs.check():
             self.warn("memory-overcommitted", trouble)
-        root = self.image.root if self.image else None
-        self.sampler = await started(state_dir(self.tag) / "perf", self.warn, root)
+        self.sampler = await started(state_dir(self.tag) / "perf", self.warn, self._root_of_all())
         if self.needs.duet and (
             trouble := placement.shared_core(self.matrix.environments[0].resources)
         ):
@@ -203,8 +206,17 @@ class Fleet:
         """Where more instances of the environment can be made, for a trial's own use."""
         planned = self.needs.environment(environment)
         return Node(
-            self.tag, planned.provider, planned.resources, self.image, self.agent, self.network
+            self.tag,
+            planned.provider,
+            planned.resources,
+            self.image_of(planned),
+            self.agent,
+            self.network,
         )
+
+    def image_of(self, environment: Environment) -> Image | None:
+        """What it runs from; None: the host's own files."""
+        return self.images[environment.image] if environment.image else self.image
 
     def first(self, environment: str) -> Instance:
         """The first instance of an environment."""
@@ -428,6 +440,14 @@ class Fleet:
         copies = self.needs.copies(environment)
         return {kind: list(itertools.islice(remaining, count)) for kind, count in copies.items()}
 
+    def _root_of_all(self) -> Path | None:
+        """Where the programs' files lie, for the names of functions; None where there are several
+        images: nobody knows of which a path is.
+        """
+        images = map(self.image_of, self.matrix.environments)
+        roots = {image.root if image else None for image in images}
+        return roots.pop() if len(roots) == 1 else None
+
     def _spec(self, environment: Environment, index: int) -> InstanceSpec:
         name = self._name(environment.key, index)
         cpu_ids, quota = self.needs.place(environment, index)
@@ -441,7 +461,7 @@ class Fleet:
             cpu_ids=cpu_ids,
             cpu_quota=quota,
             memory_bytes=environment.resources.memory,
-            image=self.image,
+            image=self.image_of(environment),
             agent=self.agent,
             state_dir=state,
             data_dir=data,

@@ -15,7 +15,14 @@ from ullage.plan import neighbours
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.schema import NUISANCES, Plan, Repeat
 from ullage.runs.events import ProcessClock
-from ullage.runs.records import EnvironmentRecord, MeterRecord, Parity, Resolved, WorkloadRecord
+from ullage.runs.records import (
+    EnvironmentRecord,
+    ImageRecord,
+    MeterRecord,
+    Parity,
+    Resolved,
+    WorkloadRecord,
+)
 
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet
@@ -105,8 +112,10 @@ def meters() -> tuple[MeterRecord, ...]:
     return tuple(MeterRecord(name=meter.name, quantities=meter.quantities) for meter in METERS)
 
 
-def environment(planned: Environment, matrix: Matrix, fleet: Fleet | None) -> EnvironmentRecord:
-    """An environment; with what was verified inside once the fleet is up."""
+def environment(
+    planned: Environment, matrix: Matrix, fleet: Fleet | None, image: ImageRecord | None = None
+) -> EnvironmentRecord:
+    """An environment; with what was verified inside once the fleet is up. image: its own."""
     provider = planned.provider
     up = fleet is not None and fleet.up(planned.key)
     again = planned.again_of is not None
@@ -122,16 +131,23 @@ def environment(planned: Environment, matrix: Matrix, fleet: Fleet | None) -> En
         treatments={
             **provider.treatments(),
             **provider.data_treatments(),
+            **_image(image),
             **_root(planned, fleet),
             **_neighbour(planned),
         },
         nuisances=dict(nuisances(planned, fleet)) if fleet and up else {},
         facts=dict(fleet.first(planned.key).agent.facts) if fleet and up else {},
+        image=image,
     )
 
 
+def _image(image: ImageRecord | None) -> dict[str, str]:
+    return {} if image is None else {"image": f"{image.reference} ({image.digest[:19]})"}
+
+
 def _root(planned: Environment, fleet: Fleet | None) -> dict[str, str]:
-    writable = fleet is not None and fleet.image is not None and fleet.image.writable
+    image = fleet.image_of(planned) if fleet is not None else None
+    writable = image is not None and image.writable
     return {"root": planned.provider.writable_root()} if writable else {}
 
 
@@ -198,9 +214,18 @@ def planned_otherwise(old: Resolved, plan: Plan, matrix: Matrix) -> bool:
     return (
         _settings(old, old.baseline) != _settings(plan, matrix.baseline)
         or _energy_meters(old) != {m.label: (m.kind.name, m.plain_options) for m in matrix.meters}
-        or [(e.key, e.provider, e.options, e.factors) for e in old.environments]
+        or [
+            (e.key, e.provider, e.options, e.factors, e.image and e.image.reference)
+            for e in old.environments
+        ]
         != [
-            (e.key, e.provider.name, e.provider.options.model_dump(mode="json"), dict(e.factors))
+            (
+                e.key,
+                e.provider.name,
+                e.provider.options.model_dump(mode="json"),
+                dict(e.factors),
+                e.image and e.image.oci,
+            )
             for e in matrix.environments
         ]
         or [(w.key, w.workload, w.parameters) for w in old.workloads]
@@ -239,12 +264,12 @@ def nuisances(planned: Environment, fleet: Fleet) -> Mapping[str, str]:
     Limits are those of the specification: an instance in which others are seen is refused when it
     is made. CPUs are those of the first instance; those of the n-th follow from n everywhere.
     """
-    spec = fleet.first(planned.key).spec
+    spec, image = fleet.first(planned.key).spec, fleet.image_of(planned)
     quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
     return {
         "cpus": f"{len(spec.cpu_ids)}{quota}",
         "pinning": ",".join(map(str, spec.cpu_ids)),
         "memory": format_bytes(spec.memory_bytes),
-        "userland": fleet.image.digest[:19] if fleet.image else "host",
+        "userland": image.digest[:19] if image else "host",
         "instances": str(planned.instances),
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ullage.host import image
 from ullage.plan.matrix import Matrix, artifacts, packages, require_entry_point
-from ullage.plan.schema import OwnImage, Plan
+from ullage.plan.schema import ContainerImage, OwnImage, Plan
 
 
 async def planned_image(
@@ -20,6 +20,18 @@ async def planned_image(
     own = plan.image if isinstance(plan.image, OwnImage) else None
     taken = await _taken(plan, own, matrix, on_progress)
     return replace(taken, writable=own is not None and own.root == "writable")
+
+
+async def environment_images(
+    matrix: Matrix, on_progress: Callable[[str], None]
+) -> dict[ContainerImage, image.Image]:
+    """Those that environments have of their own."""
+    images: dict[ContainerImage, image.Image] = {}
+    for own in dict.fromkeys(e.image for e in matrix.environments if e.image is not None):
+        taken = await image.from_container(own.oci, on_progress=on_progress)
+        require_entry_point(matrix, taken.record())
+        images[own] = replace(taken, writable=own.root == "writable")
+    return images
 
 
 async def _taken(

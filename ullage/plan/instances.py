@@ -56,7 +56,15 @@ class Needs:
         if key != HOST:
             return self.matrix.environment(key)
         baseline = self.matrix.environment(self.matrix.baseline)
-        return Environment(HOST, HOST, Native(Options()), {}, baseline.resources, self._most)
+        return Environment(
+            HOST,
+            HOST,
+            Native(Options()),
+            {},
+            baseline.resources,
+            self._most,
+            image=baseline.image,
+        )
 
     def copies(self, environment: Environment) -> dict[InstanceKind, int]:
         """Kind → number of its instances of that kind, in their order."""

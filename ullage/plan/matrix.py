@@ -26,6 +26,7 @@ from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keys_of, merge, 
 from ullage.plan.neighbours import PROGRAMS
 from ullage.plan.schema import (
     MOST,
+    ContainerImage,
     EnvironmentPlan,
     Neighbour,
     OwnImage,
@@ -61,6 +62,8 @@ class Environment:
     neighbour_of: str | None = None
     """Key of the environment whose neighbour stands here."""
     price: Price | None = None
+    image: ContainerImage | None = None
+    """None: the plan's."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     _check_partners(plan, cases, keys, document)
     _check_each(plan, planned, cases, document)
     _check_memory(plan, planned, cases, document)
-    _check_entry_points(plan, cases, document)
+    _check_entry_points(plan, planned, cases, document)
     _check_link(plan, planned, cases, document)
     planned_meters = meters.resolve(plan, document)
     matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, planned_meters, plan.network)
@@ -254,9 +257,13 @@ def _check_memory(
                 )
 
 
-def _check_entry_points(plan: Plan, cases: Sequence[Case], document: YamlFile) -> None:
-    """Who says no program runs that of the plan's container image; no other image has one."""
-    entered = isinstance(plan.image, OwnImage) and plan.image.oci is not None
+def _check_entry_points(
+    plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
+) -> None:
+    """Who says no program runs that of a container image; no other image has one."""
+    entered = (isinstance(plan.image, OwnImage) and plan.image.oci is not None) or all(
+        environment.image is not None for environment in planned
+    )
     for case in cases:
         if case.workload.runs_entry_point(case.parameters) and not entered:
             raise impossible(
@@ -326,13 +333,6 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
             raise unknown(
                 PLAN_UNKNOWN_PROVIDER, document, at, entry.provider, providers, suggestion=advice
             ) from None
-        if plan.image == "host" and not kind.host_image:
-            raise impossible(
-                document,
-                path,
-                f"{name}: a {entry.provider} environment cannot run from the host's own userland",
-                "leave out `image: host`, so that one image is built for all",
-            )
         written = entry.written
         written["resources"] = _resources(written.get("resources"), document)
         vary: FieldPath = (*path, "vary")
@@ -341,6 +341,13 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
             data = merge(written, factors, document, path)
             own = {field: data.pop(field) for field in SETTINGS if field in data}
             settings = checked(Settings, own, document, path)
+            if plan.image == "host" and settings.image is None and not kind.host_image:
+                raise impossible(
+                    document,
+                    path,
+                    f"{name}: a {kind.name} environment cannot run from the host's own userland",
+                    "leave out `image: host`, so that one image is built for all",
+                )
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
             planned.append(
                 Environment(
@@ -352,6 +359,7 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                     instances=_instances(settings, name, document, path),
                     price=entry.price,
                     neighbour=settings.neighbour,
+                    image=settings.image,
                 )
             )
     for environment in planned:

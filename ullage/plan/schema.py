@@ -210,9 +210,26 @@ class Neighbour(Fields):
         return self
 
 
+ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][^\x00-\x1f]{0,999}$")]
+
+
+class ContainerImage(Fields):
+    """A container image of the user's that one environment runs from."""
+
+    oci: ImageName = Field(description="its name, as in the plan's `image`")
+    root: Literal["read-only", "writable"] = Field(
+        "read-only", description="`writable`: as in the plan's `image`"
+    )
+
+
 class Settings(Fields):
     """Of an environment: what may be a factor, whatever its provider."""
 
+    image: ContainerImage | None = Field(
+        None,
+        description="a container image of its own, `{oci: NAME}`, in place of the plan's; needs"
+        " `allow: [userland]` where others differ",
+    )
     instances: Copies = Field(
         1, description="copies that run each trial together; `fit 0.8`: as many as fit"
     )
@@ -310,9 +327,8 @@ class OwnImage(Fields):
         "read-only",
         description="`writable`: programs may write everywhere, in a layer of their instance",
     )
-    oci: str | None = Field(
+    oci: ImageName | None = Field(
         None,
-        pattern=r"^[A-Za-z0-9][^\x00-\x1f]{0,999}$",
         description="its name in Docker's or Podman's store here, or `docker-archive:FILE`,"
         " `oci-archive:FILE`, `oci:DIRECTORY:TAG`, `docker://HOST/NAME:TAG`",
     )

@@ -20,7 +20,7 @@ from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
 from ullage.report.workloads import on_one_line
 from ullage.runs.leaving import absent
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord
+from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord, Resolved
 
 MOST_TEXTS: Final = 6
 MOST_ROWS: Final = 300
@@ -119,7 +119,7 @@ def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
         *_race(folder),
         ("resources", _plain(r.resources)),
         *([("network", _link(r.network))] if r.network else []),
-        ("image", _image(r.image) if r.image else "none"),
+        ("image", _image(r.image) if r.image else _no_image(r)),
         ("ullage", r.ullage),
         ("tag", r.tag),
     ]
@@ -139,6 +139,11 @@ def _link(network: Mapping[str, Any]) -> str:
         return f"each instance's link {' and '.join(words)}"
     bundle = f"each instance's link is {cables} cables by {network['bond']}"
     return f"{bundle}; each {' and '.join(words)}" if words else bundle
+
+
+def _no_image(r: Resolved) -> str:
+    own = any(environment.image for environment in r.environments)
+    return "each environment's own, among its treatments" if own else "none"
 
 
 def _image(image: ImageRecord) -> str:

@@ -230,6 +230,8 @@ class EnvironmentRecord(Record):
     """What must not differ: CPUs, memory, userland … as verified inside."""
     facts: dict[str, Any] = {}
     """What the agent saw inside the first instance."""
+    image: ImageRecord | None = None
+    """A container image of its own; None: the run's."""
 
 
 class Parity(Record):

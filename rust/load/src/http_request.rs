@@ -27,7 +27,7 @@ pub struct Options {
     /// What the server is asked to do.
     #[arg(long, default_value = "GET", value_parser = method)]
     method: Method,
-    /// The file with what is sent; else the environment's ULLAGE_BODY is.
+    /// The file with what is sent; else `ULLAGE_BODY` of the environment is.
     #[arg(long)]
     body_file: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ const BODY: &str = "ULLAGE_BODY";
 
 /// Of every request, as the environment has them.
 pub fn headers() -> Result<HeaderMap, Failure> {
-    numbered(|name| env::var_os(name))
+    numbered(env::var_os)
 }
 
 fn numbered<T: AsRef<OsStr>>(read: impl Fn(String) -> Option<T>) -> Result<HeaderMap, Failure> {

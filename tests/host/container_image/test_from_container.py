@@ -11,6 +11,7 @@ import resource
 import shutil
 import stat
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -158,6 +159,21 @@ def test_none(cache: Path, reference: str, reason: str, monkeypatch: pytest.Monk
         unpacked(reference)
     assert caught.value.kind is errors.IMAGE_NOT_FOUND
     assert re.search(reason, str(caught.value))
+    assert not list(cache.rglob(".new-*"))
+
+
+def test_without_any_network(tmp_path: Path, cache: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        'name: far\nbaseline: native\nimage: {oci: "docker://registry.example/app:1"}\n'
+        "environments: {native: {provider: native}, box: {provider: oci}}\n"
+        "workloads: [{name: command}]\n"
+    )
+    argv = ["unshare", "--net", sys.executable, "-m", "ullage", "image", "build", str(plan)]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert done.returncode == errors.IMAGE_NOT_FOUND.exit_code
+    assert f"error[{errors.IMAGE_NOT_FOUND.code}]" in done.stderr
+    assert "registry.example" in done.stderr and "Traceback" not in done.stderr
     assert not list(cache.rglob(".new-*"))
 
 
