@@ -61,11 +61,11 @@ async def ours(place: Node, count: int, turn: int) -> tuple[float, float]:
     """Seconds until the last of so many has greeted, and until it is up."""
     began = time.perf_counter()
     names = [f"ours-{turn}-{number}" for number in range(count)]
-    made = await asyncio.gather(*(allocate(place, name) for name in names))
+    instances = await asyncio.gather(*(allocate(place, name) for name in names))
     up_s = time.perf_counter() - began
-    asked = min(one.steps["asked"] for one in made)
-    greeted_s = (max(one.steps["hello"] for one in made) - asked) / 1e9
-    await asyncio.gather(*map(_released, made))
+    asked = min(one.steps["asked"] for one in instances)
+    greeted_s = (max(one.steps["hello"] for one in instances) - asked) / 1e9
+    await asyncio.gather(*map(_released, instances))
     return greeted_s, up_s
 
 
