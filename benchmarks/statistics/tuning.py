@@ -21,7 +21,8 @@ import numpy as np
 
 from benchmarks.statistics.table import Table, show
 from benchmarks.statistics.traces import Trace, all_traces, segments
-from ullage.stats import Floats, screening
+from ullage.experiments.tuning import screening
+from ullage.stats import Floats
 
 SETTINGS = 7
 BLOCKS = 2

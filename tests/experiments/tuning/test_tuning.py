@@ -10,6 +10,7 @@ from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
 from ullage.cli.output import tune as output
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.experiments.tuning import screening
 from ullage.experiments.tuning import settings as known
 from ullage.experiments.tuning.outcome import outcome
 from ullage.experiments.tuning.plan import (
@@ -24,7 +25,6 @@ from ullage.experiments.tuning.plan import (
 from ullage.experiments.tuning.settings import SETTINGS, TuneHost, select
 from ullage.plan import matrix, schema
 from ullage.runs.reader import RunFolder
-from ullage.stats import screening
 
 HOST = TuneHost(cpus=2, kvm=False)
 

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from ullage.common.console import escape, stdout
 from ullage.common.quantities import many
+from ullage.experiments.tuning import screening
 from ullage.experiments.tuning.outcome import TuneOutcome
-from ullage.experiments.tuning.settings import Selection, Setting
-from ullage.stats import screening
-from ullage.stats.screening import SettingEffect
+from ullage.experiments.tuning.screening import SettingEffect
+from ullage.experiments.tuning.settings import Selection, TuneSetting
 
 
 def show_selection(selection: Selection, blocks: int, time: str) -> None:
@@ -93,7 +93,7 @@ def _percent(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f} %"
 
 
-def _together(effect: SettingEffect, settings: tuple[Setting, ...]) -> str:
+def _together(effect: SettingEffect, settings: tuple[TuneSetting, ...]) -> str:
     pairs = " or ".join(
         " with ".join(settings[number].name for number in pair) for pair in effect.settings
     )

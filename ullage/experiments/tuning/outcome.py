@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ullage.common.errors import TUNE_TOO_FEW, UllageError
+from ullage.experiments.tuning import screening
 from ullage.experiments.tuning.plan import names
-from ullage.experiments.tuning.settings import Setting
+from ullage.experiments.tuning.screening import SettingEffect
+from ullage.experiments.tuning.settings import TuneSetting
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric
-from ullage.stats import Floats, screening
+from ullage.stats import Floats
 from ullage.stats.interval import log_ratio
-from ullage.stats.screening import SettingEffect
 
 LEAST_BLOCKS = 2
 
@@ -24,7 +25,7 @@ LEAST_BLOCKS = 2
 class TuneOutcome:
     """Of one workload's primary metric."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[TuneSetting, ...]
     metric: str
     effects: tuple[SettingEffect, ...]
     """One of each setting, in their order."""
@@ -37,12 +38,12 @@ class TuneOutcome:
     confidence: float
 
     @property
-    def proven(self) -> list[Setting]:
+    def proven(self) -> list[TuneSetting]:
         """Better when changed: the interval, widened for all of them, lies below 1."""
         return [self.settings[e.settings[0][0]] for e in self.effects if e.high < 1]
 
     @property
-    def better(self) -> list[Setting]:
+    def better(self) -> list[TuneSetting]:
         """Better when changed as far as these blocks tell, those too that chance may have made so.
 
         What is nothing may stand here; what helps is missing less often than among the proven.
@@ -50,7 +51,7 @@ class TuneOutcome:
         return [self.settings[e.settings[0][0]] for e in self.effects if e.ratio < 1]
 
 
-def outcome(folder: RunFolder, settings: Sequence[Setting]) -> TuneOutcome:
+def outcome(folder: RunFolder, settings: Sequence[TuneSetting]) -> TuneOutcome:
     """Of a run of their design. TUNE_TOO_FEW with fewer than two whole blocks."""
     (workload,) = folder.resolved.workloads
     metric = next(metric for metric in workload.metrics if metric.primary)

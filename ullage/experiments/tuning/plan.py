@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import yaml
 
-from ullage.experiments.tuning.settings import Setting
-from ullage.stats import LEAST_PAIRS, screening
+from ullage.experiments.tuning import screening
+from ullage.experiments.tuning.settings import TuneSetting
+from ullage.stats import LEAST_PAIRS
 
 BASE: Final = "as-it-was"
 """The run of a design in which nothing is changed: the plan's baseline."""
@@ -31,7 +32,7 @@ class TuneRequest:
     """Of every VM: `accel: tcg`, `boot_deadline_s`."""
 
 
-def names(settings: Sequence[Setting]) -> list[str]:
+def names(settings: Sequence[TuneSetting]) -> list[str]:
     """Of the environments, run by run of the design: `changed-01`, where the second setting is."""
     return [
         _PREFIX + "".join("1" if level > 0 else "0" for level in levels)
@@ -41,7 +42,7 @@ def names(settings: Sequence[Setting]) -> list[str]:
     ]
 
 
-def campaign(request: TuneRequest, settings: Sequence[Setting]) -> str:
+def campaign(request: TuneRequest, settings: Sequence[TuneSetting]) -> str:
     """The plan that runs the design: a block has each of its runs once.
 
     VMs are made anew for every block: what a VM has by chance from its making is noise, too.
@@ -68,9 +69,9 @@ def campaign(request: TuneRequest, settings: Sequence[Setting]) -> str:
 
 def confirmation(
     request: TuneRequest,
-    settings: Sequence[Setting],
-    proven: Sequence[Setting],
-    better: Sequence[Setting],
+    settings: Sequence[TuneSetting],
+    proven: Sequence[TuneSetting],
+    better: Sequence[TuneSetting],
 ) -> str:
     """The plan that compares a VM with what is proven changed, and one with all that seems better,
     to one with nothing changed.

@@ -10,12 +10,12 @@ from ullage.common.errors import TUNE_NO_SETTING, UllageError
 from ullage.environments.qemu import memory
 from ullage.environments.qemu.memory import Backing
 from ullage.environments.qemu.provider import VHOST
+from ullage.experiments.tuning import screening
 from ullage.runs.records import Resource
-from ullage.stats import screening
 
 
 @dataclass(frozen=True)
-class Setting:
+class TuneSetting:
     """One option of a VM with two values."""
 
     name: str
@@ -51,7 +51,7 @@ class TuneHost:
 class Selection:
     """Settings to try, and why others are left out."""
 
-    settings: tuple[Setting, ...]
+    settings: tuple[TuneSetting, ...]
     absent: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,24 +83,24 @@ _ALL: Final[frozenset[Resource]] = frozenset({"cpu", "memory", "disk", "network"
 _NETWORK: Final[frozenset[Resource]] = frozenset({"network"})
 _DISK: Final[frozenset[Resource]] = frozenset({"disk"})
 
-SETTINGS: Final[Sequence[Setting]] = (
-    Setting("vhost", False, True, _NETWORK, _no_vhost),
-    Setting("queues", 1, 2, _NETWORK, _one_cpu),
-    Setting("offloads", True, False, _NETWORK),
-    Setting("disk.cache", "none", "writeback", _DISK),
-    Setting("disk.aio", "threads", "io_uring", _DISK),
-    Setting("disk.bus", "virtio", "scsi", _DISK),
-    Setting("io_thread", False, True, _DISK),
-    Setting(
+SETTINGS: Final[Sequence[TuneSetting]] = (
+    TuneSetting("vhost", False, True, _NETWORK, _no_vhost),
+    TuneSetting("queues", 1, 2, _NETWORK, _one_cpu),
+    TuneSetting("offloads", True, False, _NETWORK),
+    TuneSetting("disk.cache", "none", "writeback", _DISK),
+    TuneSetting("disk.aio", "threads", "io_uring", _DISK),
+    TuneSetting("disk.bus", "virtio", "scsi", _DISK),
+    TuneSetting("io_thread", False, True, _DISK),
+    TuneSetting(
         "nic",
         "virtio",
         "e1000e",
         _NETWORK,
         excludes=frozenset({"vhost", "queues", "offloads"}),
     ),
-    Setting("vcpus", "floating", "pinned", _ALL, _one_cpu),
-    Setting("hugepages", None, "2MiB", _ALL, _no_pages),
-    Setting("cpu_model", "host", "qemu64", _ALL, _no_kvm),
+    TuneSetting("vcpus", "floating", "pinned", _ALL, _one_cpu),
+    TuneSetting("hugepages", None, "2MiB", _ALL, _no_pages),
+    TuneSetting("cpu_model", "host", "qemu64", _ALL, _no_kvm),
 )
 """In the order in which they are dropped last where a design has no room for all."""
 
@@ -112,7 +112,7 @@ def select(resource: Resource, host: TuneHost, names: Sequence[str] = ()) -> Sel
     named cannot be changed.
     """
     absent: dict[str, str] = {}
-    chosen: list[Setting] = []
+    chosen: list[TuneSetting] = []
     for setting in SETTINGS:
         if setting.name not in names if names else resource not in setting.resources:
             continue

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from ullage.stats import screening
+from ullage.experiments.tuning import screening
 
 
 @pytest.mark.parametrize("settings", range(1, screening.MOST + 1))
