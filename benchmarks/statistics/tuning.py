@@ -50,7 +50,7 @@ class Surface:
 
 
 @dataclass(frozen=True)
-class Found:
+class Recommendations:
     """Of how many campaigns the recommendation was the best, by one noise."""
 
     noise: str
@@ -125,7 +125,7 @@ def campaign(surface: Surface, noise: Noise, rng: Rng) -> tuple[bool, bool, bool
     return good(better), good(proven), good(alone), good(combinations[int(np.argmin(once))])
 
 
-def over(trace: Trace, measure: str, campaigns: int, seed: int) -> Found:
+def over(trace: Trace, measure: str, campaigns: int, seed: int) -> Recommendations:
     rng = np.random.default_rng(seed)
     column = trace.columns[measure]
 
@@ -136,7 +136,7 @@ def over(trace: Trace, measure: str, campaigns: int, seed: int) -> Found:
     counts = np.sum([campaign(draw(rng), noise, rng) for _ in range(campaigns)], axis=0)
     tune, proven, alone, once = map(int, counts)
     runs = len(screening.design(SETTINGS))
-    return Found(
+    return Recommendations(
         f"{trace.name}, {measure}",
         float(column.std()),
         campaigns,
@@ -149,7 +149,7 @@ def over(trace: Trace, measure: str, campaigns: int, seed: int) -> Found:
     )
 
 
-def table(results: Sequence[Found]) -> Table:
+def table(results: Sequence[Recommendations]) -> Table:
     first = results[0]
     result = Table(
         "Best settings found by `ullage tune`",

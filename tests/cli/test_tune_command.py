@@ -31,12 +31,12 @@ def test_a_dry_run_says_trials_and_time(tmp_path: Path) -> None:
 
 def test_a_dry_run_for_machines(tmp_path: Path) -> None:
     words = (*VM, "sysbench-fileio", "--settings", "io_thread", "--dry-run", "--json")
-    told = json.loads(ullage(*words, cwd=tmp_path).stdout)
-    assert told["settings"] == [{"name": "io_thread", "as_it_was": False, "changed": True}]
+    fields = json.loads(ullage(*words, cwd=tmp_path).stdout)
+    assert fields["settings"] == [{"name": "io_thread", "as_it_was": False, "changed": True}]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reason"),
     [
         ((*VM, "no-such"), "there is no no-such"),
         ((*VM, "iperf3", "--settings", "turbo"), "error[tune-no-setting]"),
@@ -47,9 +47,9 @@ def test_a_dry_run_for_machines(tmp_path: Path) -> None:
         (("lxc", "--workload", "iperf3"), "'lxc'"),
     ],
 )
-def test_what_it_refuses(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_it_refuses(tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
     (tmp_path / "there.yaml").write_text("mine")
     done = ullage(*words, "--dry-run", cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert reason in done.stderr
     assert "Traceback" not in done.stderr

@@ -119,7 +119,7 @@ def campaign_run(path: Path, blocks: int, failures: list[tuple[int, str, str]]) 
         for name, levels in rows
     }
     records = [ENVIRONMENTS[4].model_copy(update={"key": name}) for name in truth]
-    made = make_run(
+    path = make_run(
         path,
         blocks=blocks,
         environments=records,
@@ -129,7 +129,7 @@ def campaign_run(path: Path, blocks: int, failures: list[tuple[int, str, str]]) 
         failures=failures,
         raw=False,
     )
-    return RunFolder.open(made)
+    return RunFolder.open(path)
 
 
 def test_what_was_planted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,8 +145,8 @@ def test_what_was_planted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
     printed = capsys.readouterr().out
     assert "Proven in 3 blocks: `queues: 2` makes events_rate 1.1" in printed
     assert "1 block left out: a trial had no figure" in printed
-    told = output.as_dict(result)
-    assert (told["proven"], told["blocks"]) == (["queues"], 3)
+    fields = output.as_dict(result)
+    assert (fields["proven"], fields["blocks"]) == (["queues"], 3)
 
 
 def test_too_few_whole_blocks_are_said(tmp_path: Path) -> None:
