@@ -195,9 +195,7 @@ blocks: {{min: 1, max: 1}}
 """
 
 
-def test_docker_and_podman_stand_on_a_disk_of_choice(
-    tmp_path: Path, disks: tuple[Path, Path]
-) -> None:
+def test_docker_and_podman(tmp_path: Path, disks: tuple[Path, Path]) -> None:
     first, second = disks
     place = tmp_path / "docker"
     place.mkdir()

@@ -24,6 +24,7 @@ from ullage.cli.guarded import reads_folder
 from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption, labelled
 from ullage.cli.profile import profile_command
 from ullage.cli.results import RESULTS
+from ullage.cli.tune import tune_command
 from ullage.cli.weigh import weigh_command
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import FILE_FAILED, HOST_EXHAUSTED, ExitCode, UllageError
@@ -393,4 +394,5 @@ for name, command in RESULTS.items():
 app.command("compare")(reads_folder(compare_command))
 app.command("weigh")(reads_folder(weigh_command))
 app.command("profile")(reads_folder(profile_command))
+app.command("tune")(tune_command)
 app.command("clean")(clean_command)

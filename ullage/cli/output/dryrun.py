@@ -43,7 +43,7 @@ def show(
     _show_cells(forecast)
     if forecast.matrix.meters:
         stdout.print(escape(_meters(forecast)), soft_wrap=True)
-    stdout.print(_time(forecast.time, plan))
+    stdout.print(time(forecast.time, plan))
     stdout.print(escape(disk(plan.outputs, runs)), soft_wrap=True)
     stdout.print(_unseen(forecast.time, plan), soft_wrap=True)
     if forecast.aim.race is not None:
@@ -84,7 +84,8 @@ def _meters(forecast: Forecast) -> str:
     return f"energy meters: {', '.join(names)}{idle}"
 
 
-def _time(expected: TimeEstimate, plan: Plan) -> str:
+def time(expected: TimeEstimate, plan: Plan) -> str:
+    """How long the run will take."""
     source = "from earlier runs here" if expected.learned else "nominal; it learns from each run"
     reached = expected.blocks_reached
     cut = " (as many as the budget allows)" if reached < plan.blocks.max else ""

@@ -311,6 +311,18 @@ TRY_TOO_SHORT: Final = ErrorKind(
     "give --within {suggestion}, or fewer environments with --in",
 )
 
+TUNE_NO_SETTING: Final = ErrorKind(
+    "tune-no-setting",
+    "no setting to tune: {reason}",
+    "name some with --settings, of: {known}",
+)
+TUNE_TOO_FEW: Final = ErrorKind(
+    "tune-too-few",
+    "{whole} of {blocks} blocks have every figure, and two are needed: {reason}",
+    "mend that first, or give more --blocks; the trials are in {folder}",
+    ExitCode.SOME_CELLS_FAILED,
+)
+
 # Errors of ullage as a library.
 
 RUN_INTERRUPTED: Final = ErrorKind(
