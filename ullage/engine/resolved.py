@@ -233,6 +233,10 @@ def label(planned: Environment, matrix: Matrix) -> str:
     return f"{planned.name}: {text}" if alike != {planned.name} and planned.name != text else text
 
 
+def _image(fleet: Fleet) -> str:
+    return fleet.image.digest[:19] if fleet.image else "host"
+
+
 def nuisances(planned: Environment, fleet: Fleet) -> Mapping[str, str]:
     """What must be equal over the environments.
 
@@ -245,6 +249,6 @@ def nuisances(planned: Environment, fleet: Fleet) -> Mapping[str, str]:
         "cpus": f"{len(spec.cpu_ids)}{quota}",
         "pinning": ",".join(map(str, spec.cpu_ids)),
         "memory": format_bytes(spec.memory_bytes),
-        "userland": fleet.image.digest[:19] if fleet.image else "host",
+        "userland": planned.provider.userland() or _image(fleet),
         "instances": str(planned.instances),
     }
