@@ -18,7 +18,7 @@ from ullage.environments.qemu.provider import Qemu, QemuInstance
 
 
 class Libvirt(Qemu):
-    """A virtual machine under QEMU, made by libvirt.
+    """A virtual machine under QEMU, [made by libvirt](../guide/libvirt.md).
 
     What `qemu` has, disk for disk and NIC for NIC, as a transient domain of libvirtd's: it starts
     QEMU with its own machine description, sets the limits in cgroups of its own, suspends and
