@@ -23,6 +23,8 @@ from ullage.environments.libvirt.domain import domain_xml
 from ullage.environments.libvirt.running import LibvirtDomain, identity
 from ullage.host import leftovers, user_commands
 from ullage.host.cgroups import Limits
+from ullage.meters.base import Scene
+from ullage.meters.process_groups import members
 
 pytestmark = pytest.mark.root
 UUID: Final = "5d0e3f37-2f64-4d0c-9c1c-f7fd6c0f5c11"
@@ -91,6 +93,8 @@ def test_it_is_suspended_resumed_and_gone(daemon: Libvirtd, tag: str, tmp_path: 
                 assert state(daemon) == "paused"
             await vm.cont()
             assert state(daemon) == "running"
+            scene = Scene(tag, ("vm-0",))
+            assert members(scene)[vm.pid] == "hypervisor"  # in libvirt's cgroup, not in ours
             with pytest.raises(UllageError) as caught:
                 await vm.agent(0.5)
             assert caught.value.kind is errors.VM_NEVER_BOOTED
