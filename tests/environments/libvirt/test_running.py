@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -199,6 +200,28 @@ def test_what_a_killed_run_left_is_cleaned(daemon: Libvirtd, tag: str, tmp_path:
             assert await asyncio.to_thread(leftovers.remove, left) == []
             assert daemon.domains() == []
             assert not Path(f"/proc/{vm.pid}").exists()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_cancelled_waits_for_what_is_being_made() -> None:
+    """Else a domain would come up after it had been looked for in vain."""
+    made: list[str] = []
+    began, go_on = threading.Event(), threading.Event()
+
+    def make() -> None:
+        began.set()
+        assert go_on.wait(60)
+        made.append("a domain")
+
+    async def scenario() -> None:
+        call = asyncio.create_task(connection._in_thread("qemu:///system", make))
+        await asyncio.to_thread(began.wait, 60)
+        call.cancel()
+        asyncio.get_running_loop().call_later(0.2, go_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert made == ["a domain"]
 
     asyncio.run(scenario())
 

@@ -161,7 +161,10 @@ async def _in_thread(uri: str, function: Callable[[], T]) -> T:
     threading.Thread(target=work, name="libvirt call", daemon=True).start()
     try:
         async with asyncio.timeout(_CALL_S):
-            return await future
+            return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait({future}, timeout=_CALL_S)  # what it makes must be there to be undone
+        raise
     except TimeoutError:
         why = f"no answer within {_CALL_S:g} s"
         raise UllageError(HOST_NO_ANSWER, what=uri, reason=why, command=_START) from None
