@@ -206,13 +206,13 @@ def test_what_a_killed_run_left_is_cleaned(daemon: Libvirtd, tag: str, tmp_path:
 
 def test_who_is_cancelled_waits_for_what_is_being_made() -> None:
     """Else a domain would come up after it had been looked for in vain."""
-    made: list[str] = []
+    domains: list[str] = []
     began, go_on = threading.Event(), threading.Event()
 
     def make() -> None:
         began.set()
         assert go_on.wait(60)
-        made.append("a domain")
+        domains.append("vm-0")
 
     async def scenario() -> None:
         call = asyncio.create_task(connection._in_thread("qemu:///system", make))
@@ -221,7 +221,7 @@ def test_who_is_cancelled_waits_for_what_is_being_made() -> None:
         asyncio.get_running_loop().call_later(0.2, go_on.set)
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert made == ["a domain"]
+        assert domains == ["vm-0"]
 
     asyncio.run(scenario())
 
