@@ -17,6 +17,8 @@ from ullage.host import cgroups
 
 _PRIVATE: Final = ("/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt")
 _PATIENCE_S: Final = 60.0
+_TOGETHER: Final = ("setpriv", "--pdeathsig", "TERM")
+"""Whoever kills the tests leaves no libvirtd behind."""
 
 _HOLDER: Final = """
 set -e
@@ -38,7 +40,14 @@ class Libvirtd:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._holder = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", _HOLDER.format(private=" ".join(_PRIVATE))],
+            [
+                *_TOGETHER,
+                "unshare",
+                "--mount",
+                "sh",
+                "-c",
+                _HOLDER.format(private=" ".join(_PRIVATE)),
+            ],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -63,7 +72,7 @@ class Libvirtd:
     def start(self) -> None:
         """Until it answers."""
         program = ["libvirtd", "-f", str(self._configuration), "-p", f"{self._folder}/pid"]
-        enter = ["nsenter", "--mount", f"--target={self._holder.pid}", "--wd=/"]
+        enter = [*_TOGETHER, "nsenter", "--mount", f"--target={self._holder.pid}", "--wd=/"]
         self._daemon = subprocess.Popen([*enter, *program], stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + _PATIENCE_S
         while self._ask("version").returncode != 0:

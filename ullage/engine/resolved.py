@@ -270,6 +270,6 @@ def nuisances(planned: Environment, fleet: Fleet) -> Mapping[str, str]:
         "cpus": f"{len(spec.cpu_ids)}{quota}",
         "pinning": ",".join(map(str, spec.cpu_ids)),
         "memory": format_bytes(spec.memory_bytes),
-        "userland": image.digest[:19] if image else "host",
+        "userland": planned.provider.userland() or (image.digest[:19] if image else "host"),
         "instances": str(planned.instances),
     }

@@ -214,6 +214,10 @@ class Provider(ABC):
         """Memory that an instance may take on the host beside its own; valid after `check`."""
         return 0
 
+    def userland(self) -> str | None:
+        """What its instances run in place of the image, so that it must be allowed; None: that."""
+        return None
+
     def writable_root(self) -> str:
         """What holds what an instance writes to its root, where the plan lets it."""
         return "overlayfs over the image"

@@ -90,12 +90,33 @@ def _places(run: str, instances: Sequence[str]) -> Iterator[str]:
     if not run or not instances:
         return
     tag = check_tag(run)
+    ours = dict[str, str]()
     for root in _roots():
-        below = [f"{root}/{tag}/{name}" for name in instances]
-        existing = [place for place in below if Path(place).is_dir()]
-        if existing:
-            yield from existing
-            return
+        below = {name: f"{root}/{tag}/{name}" for name in instances}
+        ours = {name: place for name, place in below.items() if Path(place).is_dir()}
+        if ours:
+            break
+    yield from ours.values()
+    for name in instances:
+        if name not in ours:
+            yield from _of_libvirt(f"ullage-{tag}-{name}")
+
+
+def _of_libvirt(domain: str) -> Iterator[str]:
+    """Where libvirtd, or systemd for it, has put the domain of an instance."""
+    unit = domain.replace("-", r"\x2d")
+    patterns = (f"machine/qemu-*-{domain}.libvirt-qemu", f"machine.slice/machine-qemu*{unit}.scope")
+    for tree in _trees():
+        for pattern in patterns:
+            if places := list(tree.glob(pattern)):
+                yield from map(str, places)
+                return
+
+
+@cache
+def _trees() -> tuple[Path, ...]:
+    """All hierarchies; looked up once, not in each trial."""
+    return tuple(hierarchy.path for hierarchy in cgroups.hierarchies())
 
 
 @cache

@@ -7,7 +7,9 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -19,6 +21,7 @@ from tests.support.libvirtkit import Libvirtd, sockets
 from ullage.common import errors
 from ullage.common.cleanup import Undo
 from ullage.common.errors import UllageError
+from ullage.engine.resolved import nuisances
 from ullage.environments.base import InstanceSpec
 from ullage.environments.libvirt.clone_xml import Seed
 from ullage.environments.libvirt.clones import CloneBuilder
@@ -119,6 +122,18 @@ def test_what_a_clone_has_of_its_domain_is_not_in_the_plan() -> None:
             LibvirtOptions.model_validate({"domain": "golden", **fields})
     before = LibvirtOptions.model_validate({}).model_dump()
     assert "domain" not in before
+
+
+def test_their_userland_is_another_one() -> None:
+    """So a plan that compares them with anything else must allow that by name."""
+    clones = Libvirt(LibvirtOptions.model_validate({"domain": "golden"}))
+    assert clones.userland() == "of the domain golden"
+    planned, fleet = SimpleNamespace(key="vm", instances=1, provider=clones), Mock()
+    fleet.first.return_value.spec = bare_spec()
+    assert nuisances(planned, fleet)["userland"] == "of the domain golden"  # type: ignore[arg-type]
+    planned.provider = Libvirt(LibvirtOptions())
+    fleet.image.digest = "sha256:0123456789abcdef"
+    assert nuisances(planned, fleet)["userland"] == "sha256:0123456789ab"  # type: ignore[arg-type]
 
 
 def options(daemon: Libvirtd, **fields: Any) -> LibvirtOptions:

@@ -13,9 +13,11 @@ from pydantic import ValidationError
 
 from tests.environments import containerkit as kit
 from tests.support.libvirtkit import Libvirtd
+from ullage.cli import doctor
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.base import InstanceSpec
+from ullage.environments.libvirt import connection
 from ullage.environments.libvirt.options import LibvirtOptions
 from ullage.environments.libvirt.provider import Libvirt
 from ullage.environments.qemu.provider import QemuInstance
@@ -67,6 +69,17 @@ def test_without_libvirtd_it_says_what_to_start(tmp_path: Path) -> None:
     with pytest.raises(UllageError) as caught:
         asyncio.run(provider.check_at_once())
     assert caught.value.kind is errors.HOST_NO_ANSWER
+
+
+@pytest.mark.root
+def test_who_has_no_libvirt_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(uri: str) -> None:
+        raise UllageError(errors.HOST_NO_ANSWER, what=uri, reason="no socket", command="start it")
+
+    monkeypatch.setattr(connection, "_open", away)
+    row = asyncio.run(doctor._provider(Libvirt))
+    assert (row.what, row.state) == ("provider libvirt", "limited")
+    assert "no socket" in row.detail
 
 
 SMALL = {"accel": "tcg", "boot_deadline_s": 240, "disk": {"size": "64MiB"}}

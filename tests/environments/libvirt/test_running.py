@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from ullage.environments.libvirt.domain import domain_xml
 from ullage.environments.libvirt.running import LibvirtDomain, identity
 from ullage.host import leftovers, user_commands
 from ullage.host.cgroups import Limits
+from ullage.meters.base import Scene
+from ullage.meters.process_groups import members
 
 pytestmark = pytest.mark.root
 UUID: Final = "5d0e3f37-2f64-4d0c-9c1c-f7fd6c0f5c11"
@@ -91,6 +94,8 @@ def test_it_is_suspended_resumed_and_gone(daemon: Libvirtd, tag: str, tmp_path: 
                 assert state(daemon) == "paused"
             await vm.cont()
             assert state(daemon) == "running"
+            scene = Scene(tag, ("vm-0",))
+            assert members(scene)[vm.pid] == "hypervisor"  # in libvirt's cgroup, not in ours
             with pytest.raises(UllageError) as caught:
                 await vm.agent(0.5)
             assert caught.value.kind is errors.VM_NEVER_BOOTED
@@ -195,6 +200,28 @@ def test_what_a_killed_run_left_is_cleaned(daemon: Libvirtd, tag: str, tmp_path:
             assert await asyncio.to_thread(leftovers.remove, left) == []
             assert daemon.domains() == []
             assert not Path(f"/proc/{vm.pid}").exists()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_cancelled_waits_for_what_is_being_made() -> None:
+    """Else a domain would come up after it had been looked for in vain."""
+    domains: list[str] = []
+    began, go_on = threading.Event(), threading.Event()
+
+    def make() -> None:
+        began.set()
+        assert go_on.wait(60)
+        domains.append("vm-0")
+
+    async def scenario() -> None:
+        call = asyncio.create_task(connection._in_thread("qemu:///system", make))
+        await asyncio.to_thread(began.wait, 60)
+        call.cancel()
+        asyncio.get_running_loop().call_later(0.2, go_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert domains == ["vm-0"]
 
     asyncio.run(scenario())
 

@@ -49,7 +49,8 @@ done
 """
 _NIC: Final = """
 for nic in /sys/class/net/*; do
-    test "$(cat $nic/address)" = {mac} && echo ${{nic##*/}}
+    test "$(cat $nic/address)" = {mac} || continue
+    echo ${{nic##*/}}
 done
 """
 

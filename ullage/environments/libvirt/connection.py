@@ -42,7 +42,7 @@ _CALL_S: Final = 120.0
 
 
 @dataclass(frozen=True)
-class Watch:
+class DomainListener:
     """Who is told what befalls a domain, in the thread of libvirt's events."""
 
     uuid: str
@@ -83,7 +83,7 @@ class Connection:
         self._uri = uri
         self._lock = threading.Lock()
         self._handle: Any = None
-        self._watch: Watch | None = None
+        self._watch: DomainListener | None = None
 
     @classmethod
     async def open(cls, uri: str) -> Connection:
@@ -104,7 +104,7 @@ class Connection:
         """False once libvirtd has gone, or has been silent for too long."""
         return self._handle is not None and bool(self._handle.isAlive())
 
-    async def watch(self, watch: Watch) -> None:
+    async def watch(self, watch: DomainListener) -> None:
         """Have it told, by libvirt's own events."""
         self._watch = watch
         await self.call(lambda handle: _listen(handle, watch))
@@ -124,7 +124,7 @@ class Connection:
             return self._handle
 
 
-def _listen(handle: Any, watch: Watch) -> None:
+def _listen(handle: Any, watch: DomainListener) -> None:
     libvirt = library()
 
     def lifecycle(_: Any, domain: Any, event: int, detail: int, __: Any) -> None:
@@ -161,7 +161,10 @@ async def _in_thread(uri: str, function: Callable[[], T]) -> T:
     threading.Thread(target=work, name="libvirt call", daemon=True).start()
     try:
         async with asyncio.timeout(_CALL_S):
-            return await future
+            return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait({future}, timeout=_CALL_S)  # what it makes must be there to be undone
+        raise
     except TimeoutError:
         why = f"no answer within {_CALL_S:g} s"
         raise UllageError(HOST_NO_ANSWER, what=uri, reason=why, command=_START) from None

@@ -18,7 +18,7 @@ from ullage.environments.qemu.provider import Qemu, QemuInstance
 
 
 class Libvirt(Qemu):
-    """A virtual machine under QEMU, made by libvirt.
+    """A virtual machine under QEMU, [made by libvirt](../guide/libvirt.md).
 
     What `qemu` has, disk for disk and NIC for NIC, as a transient domain of libvirtd's: it starts
     QEMU with its own machine description, sets the limits in cgroups of its own, suspends and
@@ -27,8 +27,9 @@ class Libvirt(Qemu):
 
     With `domain: NAME` each instance is a clone of a domain of yours that is shut off: libvirt
     copies its disks in their pool, NICs and consoles are replaced, CPUs and memory are the plan's,
-    all else is as you made it, and its userland another one than the image's: what workloads call
-    must be inside. QEMU's guest agent inside starts ours. `/data` is a directory there.
+    all else is as you made it. Its userland is not the image's, so a plan must say
+    `allow: [userland]`, and what workloads call must be inside. QEMU's guest agent inside starts
+    ours. `/data` is a directory there.
 
     Only libvirt's QEMU driver, and only on this host: `qemu+ssh://localhost/system` may stand for
     it. Whoever asks for a password gets none. Libvirt's LXC driver is not used: `lxc` is there.
@@ -85,6 +86,10 @@ class Libvirt(Qemu):
             "nic": NIC_DEVICES[self._clones.nic],
             **made_by,
         }
+
+    def userland(self) -> str | None:
+        """The domain's, in its clones."""
+        return None if self._domain is None else f"of the domain {self._domain}"
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Boot one VM. What `qemu` may raise, LIBVIRT_GONE, LIBVIRT_NAME_TAKEN."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ullage.common.errors import INSTANCE_NOT_REMOVED, LIBVIRT_GONE, LIBVIRT_NAME_TAKEN, UllageError
-from ullage.environments.libvirt.connection import Connection, Watch, library, reason, tell
+from ullage.environments.libvirt.connection import Connection, DomainListener, library, reason, tell
 from ullage.environments.libvirt.domain import Sockets
 from ullage.environments.libvirt.limits import cpus_allowed, limit_memory, verify
 from ullage.environments.qemu.command_line import Accelerator
@@ -106,7 +106,7 @@ class LibvirtDomain(RunningVm):
         await asyncio.to_thread(user_commands.keep, self._identity.removal)
         loop = asyncio.get_running_loop()
         await self._connection.watch(
-            Watch(
+            DomainListener(
                 self._identity.uuid,
                 stopped=lambda why: tell(loop, self._stopped, why),
                 guest_agent=lambda: tell(loop, asyncio.Event.set, self.guest_agent),
