@@ -20,15 +20,15 @@ from ullage.common.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.common.text import instance_name, printable
 from ullage.engine import trial_clocks
 from ullage.engine.team import Team, cannot_start, make_workspace, perform
-from ullage.environments import Instance, InstanceSpec, placement
-from ullage.environments.base import verify_data
+from ullage.environments import Instance, placement
 from ullage.environments.placement import Side
-from ullage.environments.provisioning.allocate import Node
-from ullage.host import storage
+from ullage.environments.provisioning.allocate import Site
 from ullage.host.image import Image
 from ullage.host.network.bridge import Network
 from ullage.host.paths import state_dir
 from ullage.meters.perf.sampler import Sampler, started
+from ullage.nodes.base import Node, Order
+from ullage.nodes.roster import Roster
 from ullage.plan.instances import HOST, InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
@@ -89,6 +89,8 @@ class Fleet:
     on_synchronised: Callable[[Synchronised], None]
     warn: Callable[[str, str], None]
     """Told a code and a sentence about what goes wrong beside the trials."""
+    roster: Roster
+    """The machines that instances stand on."""
     generation: int = 0
     """How often the plan had all instances made anew."""
     network: Network | None = None
@@ -197,10 +199,10 @@ class Fleet:
         """True once its instances exist."""
         return environment in self._instances
 
-    def node(self, environment: str) -> Node:
+    def node(self, environment: str) -> Site:
         """Where more instances of the environment can be made, for a trial's own use."""
         planned = self.needs.environment(environment)
-        return Node(
+        return Site(
             self.tag, planned.provider, planned.resources, self.image, self.agent, self.network
         )
 
@@ -376,8 +378,12 @@ class Fleet:
         environment = self.needs.environment(key)
         started = time.monotonic()
         count = self.needs.count(environment)
-        specs = [self._spec(environment, i) for i in range(count)]
-        instances = await _all_or_none([environment.provider.create(spec) for spec in specs])
+        instances = await _all_or_none(
+            [
+                self._node(environment, index).create(self._order(environment, index))
+                for index in range(count)
+            ]
+        )
         self._instances[key] = instances
         for instance in instances:
             self._keys[instance.name] = key
@@ -394,8 +400,6 @@ class Fleet:
             )
         self._tell_clocks(instances)
         try:
-            if path := environment.provider.data_path:
-                await asyncio.gather(*(verify_data(instance, path) for instance in instances))
             await self._prepare(environment)
             await _all_at_once(instances, do=_freeze)
         except BaseException:
@@ -426,25 +430,30 @@ class Fleet:
         copies = self.needs.copies(environment)
         return {kind: list(itertools.islice(remaining, count)) for kind, count in copies.items()}
 
-    def _spec(self, environment: Environment, index: int) -> InstanceSpec:
-        name = self._name(environment.key, index)
-        cpu_ids, quota = self.needs.place(environment, index)
-        data = storage.place(self.tag, name, environment.provider.data_path)
-        state = state_dir(self.tag) / name
-        for directory in (state, data):
-            directory.mkdir(parents=True, exist_ok=True)
-        return InstanceSpec(
-            tag=self.tag,
-            name=name,
-            cpu_ids=cpu_ids,
-            cpu_quota=quota,
-            memory_bytes=environment.resources.memory,
+    def _node(self, environment: Environment, index: int) -> Node:
+        """The machine of the instance with that number."""
+        return self.roster.node(environment.nodes[index] if environment.nodes else None)
+
+    def _order(self, environment: Environment, index: int) -> Order:
+        away = self.needs.kind(environment, index) == "away"
+        return Order(
+            provider=environment.provider,
+            name=self._name(environment.key, index),
+            resources=environment.resources,
+            turn=environment.nodes[:index].count(environment.nodes[index])
+            if environment.away
+            else index,
             image=self.image,
-            agent=self.agent,
-            state_dir=state,
-            data_dir=data,
-            network=self.away if self.needs.kind(environment, index) == "away" else self.network,
+            place=None if environment.away else self.needs.place(environment, index),
+            network=self.away if away else self.network,
         )
+
+    def metered_on(self, environment: str) -> Node | None:
+        """The machine whose meters see the trials of an environment; None: they are on several."""
+        names = set(self.needs.environment(environment).nodes)
+        if len(names) > 1:
+            return None
+        return self.roster.node(next(iter(names), None))
 
     def _name(self, key: str, index: int) -> str:
         """A short name that no other environment of the run has."""

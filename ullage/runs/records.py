@@ -230,6 +230,17 @@ class EnvironmentRecord(Record):
     """What must not differ: CPUs, memory, userland … as verified inside."""
     facts: dict[str, Any] = {}
     """What the agent saw inside the first instance."""
+    nodes: tuple[str, ...] = ()
+    """The machine of each instance, as the plan names it; empty: the controller's."""
+
+
+class NodeRecord(Record):
+    """A machine that instances stand on."""
+
+    address: str | None = None
+    """As ssh was given it; None: the controller's own machine."""
+    facts: dict[str, Any] = {}
+    """Kernel, CPU, memory, power state, as it tells them."""
 
 
 class Parity(Record):
@@ -323,6 +334,8 @@ class Resolved(Record):
     host: dict[str, Any] = {}
     labels: dict[str, str] = {}
     """Of whoever ran it: the commit, the branch."""
+    nodes: dict[str, NodeRecord] = {}
+    """Name in the plan → the machine; empty: all was on the controller's."""
 
 
 def size(design: Design, environments: int, workloads: int) -> int:
