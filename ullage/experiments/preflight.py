@@ -42,7 +42,8 @@ def _check_room(_plan: Plan, cells: Matrix) -> None:
 
 def _check_disks(_plan: Plan, cells: Matrix) -> None:
     """DISK_UNUSABLE, and DISK_SHARED where environments that differ in their disk do not."""
-    paths = {cell.key: cell.provider.data_path for cell in cells.environments}
+    here = [cell for cell in cells.environments if not cell.away]
+    paths = {cell.key: cell.provider.data_path for cell in here}
     storage.check({key: path for key, path in paths.items() if path is not None})
 
 
@@ -72,6 +73,8 @@ def _check_root(plan: Plan, cells: Matrix) -> None:
     if os.geteuid() == 0:
         return
     for environment in cells.environments:
+        if environment.away:
+            continue
         name, resources = environment.provider.name, environment.resources
         if name == Native.name and plan.image == "built":
             raise UllageError(
