@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from tests.support.commandkit import ullage
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.nodes.options import NodePlan, placed
@@ -106,6 +109,14 @@ def test_what_cannot_be_on_other_machines(old: str, new: str, words: str) -> Non
     with pytest.raises(UllageError, match=words) as caught:
         resolved(text.replace(old, new))
     assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+
+
+def test_a_dry_run_says_where_all_is(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN % "", encoding="utf-8")
+    done = ullage("run", "plan.yaml", "--dry-run", cwd=tmp_path)
+    assert done.code == 0
+    assert "far on here and a (2 instances)" in done.stdout
+    assert "nodes: here (this machine), a (root@a), which nobody has asked yet" in done.stdout
 
 
 def test_a_duet_shares_one_machine() -> None:

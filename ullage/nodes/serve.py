@@ -13,7 +13,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final
@@ -186,9 +186,7 @@ class Server:
     async def _hello(self, request: wire.Hello) -> Payload:
         if request.protocol != PROTOCOL:
             raise RefusedError("version", f"it speaks version {request.protocol} of the protocol")
-        remains: list[str] = []
-        for tag in request.earlier:
-            remains += await _remove(tag)
+        remains = await _remove(request.earlier)
         await asyncio.to_thread(claims.claim, request.tag, f"{request.run} (a node of it)")
         self._tag = request.tag
         self._node = LocalNode(platform.node(), request.tag, binary())
@@ -350,14 +348,17 @@ class Server:
         instances, self._instances = list(self._instances.values()), {}
         await asyncio.gather(*(one.destroy() for one in instances), return_exceptions=True)
         if self._tag:
-            for text in await _remove(self._tag):
+            for text in await _remove([self._tag]):
                 print(f"ullage-node: not removed: {text}", file=sys.stderr)
 
 
-async def _remove(tag: str) -> list[str]:
-    """Remove what carries the tag, unless a controller of it lives; what stays, and why."""
-    there = await asyncio.to_thread(leftovers.find, tag, own=True)
-    remains = await asyncio.to_thread(leftovers.remove, there)
+async def _remove(tags: Collection[str]) -> list[str]:
+    """Remove what carries one of the tags, unless its controller lives; what stays, and why."""
+    if not tags:
+        return []
+    there = await asyncio.to_thread(leftovers.find, own=True)
+    theirs = [one for one in there if one.tag in tags]
+    remains = await asyncio.to_thread(leftovers.remove, theirs)
     return [f"{one.kind} {one.name}: {why}"[:LONGEST] for one, why in remains]
 
 

@@ -26,6 +26,8 @@ from ullage.nodes.wire import Nothing
 from ullage.runs.records import Metered
 
 _ATTACH_S: Final = 20.0
+_SESSIONS: Final = range(4)
+"""So often is a node reached anew in a run, mostly; what later ones leave, `clean --node` finds."""
 
 
 class SshNode(Node):
@@ -40,7 +42,9 @@ class SshNode(Node):
         self.not_removed: tuple[str, ...] = ()
         """What an earlier session has left there, and stays."""
         self._tag, self._run = tag, run
-        self._earlier = [of_node(earlier_tag, name, 0) for earlier_tag in earlier]
+        self._earlier = [
+            of_node(one, name, session) for one in earlier[-200:] for session in _SESSIONS
+        ]
         self._session = 0
         self._link: NodeLink | None = None
         self._facts: Mapping[str, Any] = {}
@@ -182,7 +186,7 @@ class SshNode(Node):
         except BaseException:
             await link.close()
             raise
-        self._earlier.append(tag)
+        self._earlier = [tag, *self._earlier][: wire.MOST_EARLIER]
         self._session += 1
         self._facts, self.not_removed = greeting.facts, tuple(greeting.not_removed)
         return link

@@ -16,6 +16,7 @@ from ullage.nodes.answers import Finding, Offer, ShownText
 
 PROTOCOL: Final = 1
 MAGIC: Final = b"ULLAGE-NODE"
+MOST_EARLIER: Final = 1000
 LEASE_S: Final = 30.0
 """A node that has heard nothing for so long removes all that the run made there, and ends."""
 BEAT_S: Final = 5.0
@@ -48,7 +49,7 @@ class Hello(Payload):
     """What is made there carries it."""
     run: Word
     """Whose it is, for whoever finds it there."""
-    earlier: Annotated[list[Tag], Field(max_length=1000)] = []
+    earlier: Annotated[list[Tag], Field(max_length=MOST_EARLIER)] = []
     """Of earlier sessions of the run: what they have left is removed."""
 
 
