@@ -43,7 +43,8 @@ class Machine:
         """As if somebody had pulled the plug."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.init, 9)
-        self.process.wait(10)
+        _thaw_groups(self.group)
+        self.process.wait(60)
         _remove_groups(self.group)
 
     def run(self, *argv: str) -> str:
@@ -149,6 +150,16 @@ def _group(path: Path) -> None:
     for file in ("cpuset.cpus", "cpuset.mems"):
         if (path.parent / file).exists() and (path / file).exists():
             (path / file).write_text((path.parent / file).read_text(encoding="ascii"))
+
+
+def _thaw_groups(group: str) -> None:
+    """Who is frozen cannot die, not even with the first process of its namespace."""
+    for state in HIERARCHIES.glob(f"*/{group}/**/freezer.state"):
+        with contextlib.suppress(OSError):
+            state.write_text("THAWED", encoding="ascii")
+    for state in HIERARCHIES.glob(f"*/{group}/**/cgroup.freeze"):
+        with contextlib.suppress(OSError):
+            state.write_text("0", encoding="ascii")
 
 
 def _remove_groups(group: str) -> None:
