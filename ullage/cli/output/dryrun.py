@@ -61,9 +61,9 @@ def _show_cells(forecast: Forecast) -> None:
     counts = (len(matrix.environments), "environment"), (len(matrix.cases), "workload")
     stdout.print(" × ".join(many(number, noun) for number, noun in counts))
     several = {e.key: f" ({e.instances} instances)" for e in matrix.environments if e.instances > 1}
-    where = {e.key: f" on {' and '.join(dict.fromkeys(e.nodes))}" for e in matrix.environments}
+    nodes_of = {e.key: f" on {' and '.join(dict.fromkeys(e.nodes))}" for e in matrix.environments}
     keys = ", ".join(
-        e.key + (where[e.key] if e.nodes else "") + several.get(e.key, "")
+        e.key + (nodes_of[e.key] if e.nodes else "") + several.get(e.key, "")
         for e in matrix.environments
     )
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)
