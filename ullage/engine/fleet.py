@@ -210,6 +210,10 @@ class Fleet:
         """The first instance of an environment."""
         return self._instances[environment][0]
 
+    def instances(self, environment: str) -> Sequence[Instance]:
+        """All instances of an environment, whatever has become of them."""
+        return tuple(self._instances.get(environment, ()))
+
     def obstacle(self, environment: str, case: Case) -> Reason | None:
         """Why the case cannot run there.
 

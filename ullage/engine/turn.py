@@ -108,7 +108,8 @@ async def _blame_node(attempt: Attempt) -> None:
     """Where an agent does not answer because its whole machine does not, that is the reason."""
     if attempt.reason is None or attempt.reason.code not in _UNHEARD:
         return
-    for instance in attempt.workers():
+    # Of the environment: a trial whose instances could not be woken has none of its own.
+    for instance in attempt.fleet.instances(attempt.slot.environment):
         if why := await instance.why_gone():
             attempt.reason = Reason(code=why.code, message=printable(why.message, 2000))
 
