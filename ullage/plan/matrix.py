@@ -43,7 +43,7 @@ from ullage.workloads.base import Conducted, Parameters, Place, Workload
 
 SETTINGS = tuple(Settings.model_fields)
 COMMON_ENVIRONMENT = (*EnvironmentPlan.model_fields, *SETTINGS)
-ON_NODES: Final = ("native", "oci", "lxc", "qemu")
+ON_NODES: Final = ("native", "oci", "lxc")
 """Providers that other machines can be asked for."""
 _LEAVE: Final = "leave it out, or place its environments on this machine: `{local: true}`"
 COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
