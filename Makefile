@@ -26,7 +26,7 @@ PROGRAM_PACKAGES := gcc libopenmpi-dev libmpich-dev
 TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podman uidmap busybox-static \
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd \
-  lxd lxd-client runc git xfsprogs btrfs-progs libvirt-daemon-system libvirt-clients musl-tools
+  lxd lxd-client runc git xfsprogs btrfs-progs libvirt-daemon-system libvirt-clients musl-tools openssh-client openssh-server
 LINT_PACKAGES := clang-format
 # libvirt-python comes as source, and is built against the libvirt that is here.
 DEV_PACKAGES := gcc libc6-dev pkg-config libvirt-dev python3-dev

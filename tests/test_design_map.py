@@ -14,7 +14,7 @@ TREES = ("rust", "mpi", "benchmarks", "testing", "tests", "docs", "scripts", "ul
 """What a path may begin with; others are under `ullage/`."""
 
 MOST_FILES = 16
-MOST_ENTRIES = 14
+MOST_ENTRIES = 15
 
 _SPAN = re.compile(r"`([\w./-]+?/[\w./-]*)(?::(\w+(?:\.\w+)*))?`")
 
@@ -95,7 +95,7 @@ def test_every_crate_stands_on_the_map() -> None:
 
 
 def test_no_room_is_crowded() -> None:
-    """Sixteen files beside `__init__.py` in a folder; fourteen entries at the top."""
+    """Sixteen files beside `__init__.py` in a folder; fifteen entries at the top."""
     packages = [file.parent for file in (ROOT / "ullage").rglob("__init__.py")]
     modules = {folder: sum(1 for _ in folder.glob("*.py")) - 1 for folder in packages}
     assert {str(folder): count for folder, count in modules.items() if count > MOST_FILES} == {}

@@ -25,7 +25,7 @@ from ullage import environments
 from ullage.environments.agent import client
 from ullage.environments.placement import Resources
 from ullage.environments.provisioning.allocate import Allocated, allocate, release
-from ullage.environments.provisioning.node import Node
+from ullage.environments.provisioning.node import Site
 from ullage.host import claims, disks, image, paths
 from ullage.host.network.bridge import Network
 from ullage.stats.interval import t_interval
@@ -38,7 +38,7 @@ MEMORY: Final = 256 << 20
 
 
 @asynccontextmanager
-async def node(kind: str) -> AsyncIterator[Node]:
+async def node(kind: str) -> AsyncIterator[Site]:
     """A place for instances of a kind, with a network; nothing of it is left."""
     provider_class = environments.get("lxc" if kind == "lxc" else "oci")
     options = {} if kind == "lxc" else {"runtime": kind}
@@ -50,14 +50,14 @@ async def node(kind: str) -> AsyncIterator[Node]:
     try:
         built = await image.build(provider.packages())
         resources = Resources.model_validate({"cpus": 1, "memory": MEMORY})
-        yield Node(tag, provider, resources, built, client.binary(), network)
+        yield Site(tag, provider, resources, built, client.binary(), network)
     finally:
         await network.destroy()
         for directory in (paths.state_dir(tag), paths.data_dir(tag)):
             await asyncio.to_thread(disks.remove_tree, directory)
 
 
-async def ours(place: Node, count: int, turn: int) -> tuple[float, float]:
+async def ours(place: Site, count: int, turn: int) -> tuple[float, float]:
     """Seconds until the last of so many has greeted, and until it is up."""
     began = time.perf_counter()
     names = [f"ours-{turn}-{number}" for number in range(count)]
@@ -73,7 +73,7 @@ async def _released(one: Allocated) -> None:
     await release(one)
 
 
-async def theirs(kind: str, place: Node, count: int, turn: int) -> float:
+async def theirs(kind: str, place: Site, count: int, turn: int) -> float:
     """Seconds until the agent of the last has spoken."""
     specs = [place.choose(f"hand-{turn}-{number}") for number in range(count)]
     containers = [by_hand.of(kind, spec) for spec in specs]

@@ -9,15 +9,15 @@ import pytest
 
 from scripts import man_pages
 from tests.support.commandkit import ullage
-from ullage.cli import doctor
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.common.packages import apt
 from ullage.host import build
 
 
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "needed_to_run", lambda: ("iproute2", "frobtools"))
-    assert doctor.missing_packages() == ["frobtools"]
+    monkeypatch.setattr(apt, "needed_to_run", lambda: ("iproute2", "frobtools"))
+    assert apt.missing_packages() == ["frobtools"]
 
 
 def test_what_apt_cannot_do_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -27,11 +27,11 @@ def test_what_apt_cannot_do_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(UllageError, match="frobtools` ended with status 100") as failure:
-        doctor.install(["frobtools"])
+        apt.install(["frobtools"])
     assert failure.value.kind is errors.SETUP_FAILED
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UllageError) as refusal:
-        doctor.install(["frobtools"])
+        apt.install(["frobtools"])
     assert refusal.value.kind is errors.HOST_NEEDS_ROOT
     assert "have root do this: apt-get install frobtools" in refusal.value.hint
 

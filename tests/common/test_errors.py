@@ -23,6 +23,8 @@ PASSED_ON = {
     "meters/energy/logger.py: _KINDS[answer['error']]",
     "common/fields.py: kind",
     "common/fields.py: wrong",
+    "nodes/link.py: kind",
+    "nodes/openssh.py: kind",
 }
 """Calls that pass on a kind: of an error they caught, or one of several that they are given."""
 

@@ -20,7 +20,6 @@ from tests.environments.qemukit import (
     spec_for,
     tiny_image,
 )
-from ullage.cli.doctor import _provider
 from ullage.common import errors
 from ullage.common.cleanup import Undo
 from ullage.common.errors import UllageError
@@ -36,6 +35,7 @@ from ullage.environments.qemu.provider import Qemu
 from ullage.host import clock, image
 from ullage.host.cgroups import Group
 from ullage.host.guest_kernel import GuestKernel
+from ullage.nodes.doctor import _provider
 
 
 def test_what_qemu_says_is_told(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ullage.environments.agent import client
 from ullage.environments.base import Instance, InstanceSpec, Provider
 from ullage.environments.native import Native, NativeInstance, NativeOptions
 from ullage.environments.placement import Resources
-from ullage.environments.provisioning.allocate import Application, Node
+from ullage.environments.provisioning.allocate import Application, Site
 from ullage.host.image import Image
 from ullage.runs.allocations import Copy
 
@@ -41,12 +41,12 @@ def server(path: str = "/") -> Application:
 @asynccontextmanager
 async def node(
     provider: Provider | None = None, image: Image | None = None, copy: Copy = "backing"
-) -> AsyncIterator[Node]:
+) -> AsyncIterator[Site]:
     """A node with a network; at the end nothing that was made on it may be there."""
     chosen = provider or Native(NativeOptions())
     async with kit.running(chosen) as run:
         resources = Resources.model_validate({"cpus": 1, "memory": 256 * MIB})
-        yield Node(run.tag, chosen, resources, image, client.binary(), run.network, copy)
+        yield Site(run.tag, chosen, resources, image, client.binary(), run.network, copy)
 
 
 def broken_destroy(

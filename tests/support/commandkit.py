@@ -33,7 +33,7 @@ LOADED: Final = (
     "ullage.cli.output.compare",
     "ullage.cli.output.profile",
     "ullage.cli.output.weigh",
-    "ullage.cli.doctor",
+    "ullage.nodes.doctor",
     "ullage.engine.engine",
     "ullage.analysis.sentences",
     "ullage.analysis.runchanges",

@@ -184,6 +184,7 @@ def analyse(folder: RunFolder) -> Analysis:
         confidence=resolved.confidence,
         margin=resolved.margin,
         design=resolved.design,
+        several_machines=len(resolved.nodes) > 1,
         correction=resolved.correction,
         rejudged=tuple(_rejudged(folder, settings, run.judged)),
         started_epoch_ns=folder.sessions[0].epoch_ns if folder.sessions else None,

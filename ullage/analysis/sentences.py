@@ -227,7 +227,7 @@ def _environment(analysis: Analysis, resources: Sequence[ResourceSummary], stron
         *_differences(analysis, parts, tell, strong),
         *_equivalents(analysis, parts, tell, strong),
     ]
-    lead = "On this machine"
+    lead = "On these machines" if analysis.several_machines else "On this machine"
     if analysis.design == "duet":
         lead = f"{lead}, {SIDE_BY_SIDE},"
     undecided = [part for part in parts if part.kind == "inconclusive"]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ullage.cli.options import Json
+from ullage.cli.node import target
+from ullage.cli.options import Json, NodeConfigOption, NodeOption, NodeSudoOption
 from ullage.common.console import print_json, stderr, stdout
 from ullage.common.errors import CLEAN_UNCONFIRMED, ExitCode, UllageError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ullage.host.leftovers import Leftover
+    from ullage.nodes.openssh import Target
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,17 @@ def clean_command(
     yes: Annotated[bool, typer.Option("--yes", help="Remove it without asking.")] = False,
     everybody: Annotated[bool, typer.Option("--all", help="That of other users too.")] = False,
     as_json: Json = False,
+    node: NodeOption = None,
+    config: NodeConfigOption = None,
+    sudo: NodeSudoOption = False,
 ) -> None:
     """Remove what killed runs left.
 
     Processes, containers, taps, mounts and control groups: of your own runs, and after asking.
     """
+    if node is not None:
+        _clean_node(target(node, config, sudo=sudo), dry_run=dry_run, yes=yes, as_json=as_json)
+        return
     from ullage.common.quantities import many
     from ullage.host import claims, leftovers
 
@@ -69,6 +77,34 @@ def clean_command(
     for item, reason in failures:
         stderr.print(f"[yellow]still there:[/] {item.kind} {escape(item.name)}: {escape(reason)}")
     if failures:
+        raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+def _clean_node(place: Target, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """The same on another machine: of the user there that ssh logs in as."""
+    import asyncio
+
+    from ullage.common.quantities import many
+    from ullage.nodes import visit
+
+    there = asyncio.run(visit.leavings(place, remove=False)).there
+    if as_json:
+        print_json([one.model_dump() for one in there])
+    else:
+        for one in there:
+            run = one.run or one.tag or "no run"
+            stdout.print(f"{escape(run)}: {one.kind} {escape(one.name)}", soft_wrap=True)
+    number = len(there)
+    if dry_run or not number:
+        stderr.print(f"{many(number, 'leftover')} found on {escape(place.address)}")
+        return
+    if not (yes or _confirmed(number)):
+        return
+    failed = asyncio.run(visit.leavings(place, remove=True)).failed
+    stderr.print(f"{many(number - len(failed), 'leftover')} removed on {escape(place.address)}")
+    for text in failed:
+        stderr.print(f"[yellow]still there:[/] {escape(text)}")
+    if failed:
         raise typer.Exit(ExitCode.GATE_FAILED)
 
 

@@ -21,7 +21,16 @@ from ullage.cli.attempt import try_command
 from ullage.cli.clean import clean_command
 from ullage.cli.compare import compare_command
 from ullage.cli.guarded import reads_folder
-from ullage.cli.options import Json, PlanArgument, ResumeOption, RunsOption, labelled
+from ullage.cli.options import (
+    Json,
+    NodeConfigOption,
+    NodeOption,
+    NodeSudoOption,
+    PlanArgument,
+    ResumeOption,
+    RunsOption,
+    labelled,
+)
 from ullage.cli.profile import profile_command
 from ullage.cli.results import RESULTS
 from ullage.cli.tune import tune_command
@@ -31,7 +40,10 @@ from ullage.common.errors import FILE_FAILED, HOST_EXHAUSTED, ExitCode, UllageEr
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ullage.engine.progress import Progress
+    from ullage.nodes.answers import Finding
     from ullage.plan.matrix import Matrix
     from ullage.plan.schema import Plan
 
@@ -47,6 +59,7 @@ GROUPS: Final = {
     "clock": "The clock: what it may promise here. And other machines' time.",
     "elastic": "How fast an environment grows and shrinks, and what users feel.",
     "gate": "Pass or fail a change in a pipeline, by figures before and after.",
+    "node": "Other machines, by ssh, for plans that name them.",
     "meter": "Energy meters for scripts. Read one in the background, and ask what it saw.",
     "study": "Published studies, recomputed and asked again here.",
 }
@@ -156,15 +169,29 @@ def _root(
 
 
 @app.command("doctor")
-def doctor_command(as_json: Json = False) -> None:
+def doctor_command(
+    as_json: Json = False,
+    node: NodeOption = None,
+    config: NodeConfigOption = None,
+    sudo: NodeSudoOption = False,
+) -> None:
     """Say what this host can do, and how to add what is missing."""
     import asyncio
 
-    from ullage.cli import doctor
+    findings: Sequence[Finding]
+    if node is not None:
+        from ullage.cli.node import target
+        from ullage.nodes import visit
 
-    findings = asyncio.run(doctor.examine())
+        diagnosis = asyncio.run(visit.diagnosis(target(node, config, sudo=sudo)))
+        findings, answer = diagnosis.findings, diagnosis.model_dump(mode="json")
+    else:
+        from ullage.nodes import doctor
+
+        examined = asyncio.run(doctor.examine())
+        findings, answer = examined, doctor.as_json(examined)
     if as_json:
-        print_json(doctor.as_json(findings))
+        print_json(answer)
     else:
         marks = {
             "ok": "[green]ok[/]",
@@ -189,15 +216,14 @@ def setup_command(
     ] = False,
 ) -> None:
     """Say which packages containers, VMs and the network need here, or install them."""
-    from ullage.cli import doctor
-    from ullage.common.packages import distribution, install_command, needed_to_run
+    from ullage.common.packages import apt, distribution, install_command, needed_to_run
 
     if distribution() != "debian":  # which of them are there only its own tools know
         stdout.print(escape(install_command(*needed_to_run())), soft_wrap=True)
         return
-    missing = doctor.missing_packages()
+    missing = apt.missing_packages()
     if missing and yes:
-        doctor.install(missing)
+        apt.install(missing)
     elif missing:
         stdout.print(escape(install_command(*missing)), soft_wrap=True)
         raise typer.Exit(ExitCode.GATE_FAILED)

@@ -36,6 +36,15 @@ ResumeOption = Annotated[
         show_default=False,
     ),
 ]
+NodeOption = Annotated[
+    str | None,
+    typer.Option("--node", help="On another machine: USER@HOST, by ssh.", show_default=False),
+]
+NodeConfigOption = Annotated[
+    Path | None,
+    typer.Option("--node-config", help="For ssh, in place of ~/.ssh/config.", show_default=False),
+]
+NodeSudoOption = Annotated[bool, typer.Option("--node-sudo", help="Become root by `sudo -n`.")]
 FormatOption = Annotated[
     str,
     typer.Option(

@@ -23,6 +23,7 @@ from ullage.environments.agent.client import binary
 from ullage.host import facts, image, storage
 from ullage.host.paths import data_dir
 from ullage.meters.energy import metering
+from ullage.nodes.roster import Roster
 from ullage.plan import schedule
 from ullage.plan.image import environment_images, planned_image
 from ullage.plan.matrix import Matrix, artifacts, needed_programs
@@ -86,6 +87,7 @@ class Engine(Session):
         self.images: Mapping[ContainerImage, image.Image] = {}
         """Those that environments have of their own."""
         self.fleet: Fleet | None = None
+        self.roster: Roster
         self.room: Room
         self.metering = metering.Metering(matrix.meters, self.tag, folder, self._warn)
 
@@ -100,7 +102,15 @@ class Engine(Session):
         return self._outcome(self.reason)
 
     async def _work(self) -> None:
-        await self._begin(sessions(self.folder), resumed=self.earlier is not None)
+        before = sessions(self.folder)
+        self.roster = Roster(
+            self.matrix.nodes,
+            self.tag,
+            self.folder.name,
+            [session.tag for session in before],
+            binary(),
+        )
+        await self._begin(before, resumed=self.earlier is not None)
         async with self._provisioned() as fleet:
             self._watch_disks()
             await self._idle()
@@ -164,12 +174,15 @@ class Engine(Session):
     async def _provisioned(self) -> AsyncIterator[Fleet]:
         """Everything up, compared and written down."""
         self.progress.step("checking what this host can do")
+        await self.roster.open()
+        self._warn_of_remains()
         for environment in self.matrix.environments:
-            await environment.provider.check()
+            await self.roster.check(environment.provider, environment.nodes)
         for meter, error in await metering.absent(self.matrix.meters):
             if not meter.optional:
                 raise error
         built = await self._image()
+        await self._spread(built)
         await self.metering.open()
         if self.earlier is None:
             self._write_resolved()
@@ -189,6 +202,7 @@ class Engine(Session):
             self._on_provisioned,
             self._on_synchronised,
             self._warn,
+            roster=self.roster,
             generation=self._generation(self._first_block()),
         )
         self.progress.step(f"starting {many(len(self.matrix.environments), 'environment')}")
@@ -198,6 +212,25 @@ class Engine(Session):
         self._write_resolved()
         yield fleet
         await fleet.cleanup()
+
+    async def _spread(self, built: image.Image | None) -> None:
+        """See that every node works from the same image, or has the same packages of its own.
+
+        PARITY_UNEQUAL where their own userlands differ and the plan does not allow it.
+        """
+        if not self.roster.away:
+            return
+        if built is not None:
+            self.progress.step(f"sending the image to {many(len(self.roster.away), 'node')}")
+            await self.roster.take(built)
+            return
+        packages = await self.roster.packages(needed_programs(self.matrix))
+        resolved.compare_userlands(packages, self.plan.allow)
+
+    def _warn_of_remains(self) -> None:
+        for node in self.roster.away:
+            for text in node.not_removed:
+                self._warn("not-removed", f"{node.name}: {text}")
 
     def _meter(self) -> None:
         """Read the energy meters that are there, from now on."""
@@ -393,6 +426,7 @@ class Engine(Session):
             if self.fleet:
                 self.progress.step("removing the environments")
                 await self.fleet.stop()
+            await self.roster.close()
         except Exception as error:  # whatever it is, the rest must go too
             self._warn("not-removed", f"the environments could not be removed in order: {error}")
         finally:
@@ -448,4 +482,5 @@ class Engine(Session):
             programs=programs([binary()]),
             host=facts.facts(),
             labels=self.plan.labels if self.earlier is None else self.earlier.resolved.labels,
+            nodes=resolved.nodes(self.matrix, self.roster),
         )

@@ -20,15 +20,16 @@ from ullage.common.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.common.text import instance_name, printable
 from ullage.engine import trial_clocks
 from ullage.engine.team import Team, cannot_start, make_workspace, perform
-from ullage.environments import Instance, InstanceSpec, placement
-from ullage.environments.base import verify_data
+from ullage.environments import Instance, placement
 from ullage.environments.placement import Side
-from ullage.environments.provisioning.allocate import Node
-from ullage.host import devices, storage
+from ullage.environments.provisioning.allocate import Site
+from ullage.host import devices
 from ullage.host.image import Image
 from ullage.host.network.bridge import Network
 from ullage.host.paths import state_dir
 from ullage.meters.perf.sampler import Sampler, started
+from ullage.nodes.base import Node, Order
+from ullage.nodes.roster import Roster
 from ullage.plan.instances import HOST, InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
@@ -93,6 +94,8 @@ class Fleet:
     on_synchronised: Callable[[Synchronised], None]
     warn: Callable[[str, str], None]
     """Told a code and a sentence about what goes wrong beside the trials."""
+    roster: Roster
+    """The machines that instances stand on."""
     generation: int = 0
     """How often the plan had all instances made anew."""
     network: Network | None = None
@@ -147,7 +150,8 @@ class Fleet:
                 if isinstance(case.workload, Conducted):
                     case.workload.feasible(case.parameters, self.node(environment.key))
         keys = self.needs.all
-        requests = [self.needs.environment(key).provider.data_request for key in keys]
+        here = [key for key in keys if not self.needs.environment(key).away]
+        requests = [self.needs.environment(key).provider.data_request for key in here]
         await devices.mount(self.tag, requests)
         try:
             async with asyncio.TaskGroup() as group:
@@ -202,10 +206,10 @@ class Fleet:
         """True once its instances exist."""
         return environment in self._instances
 
-    def node(self, environment: str) -> Node:
+    def node(self, environment: str) -> Site:
         """Where more instances of the environment can be made, for a trial's own use."""
         planned = self.needs.environment(environment)
-        return Node(
+        return Site(
             self.tag,
             planned.provider,
             planned.resources,
@@ -221,6 +225,10 @@ class Fleet:
     def first(self, environment: str) -> Instance:
         """The first instance of an environment."""
         return self._instances[environment][0]
+
+    def instances(self, environment: str) -> Sequence[Instance]:
+        """All instances of an environment, whatever has become of them."""
+        return tuple(self._instances.get(environment, ()))
 
     def obstacle(self, environment: str, case: Case) -> Reason | None:
         """Why the case cannot run there.
@@ -390,8 +398,12 @@ class Fleet:
         environment = self.needs.environment(key)
         started = time.monotonic()
         count = self.needs.count(environment)
-        specs = [self._spec(environment, i) for i in range(count)]
-        instances = await _all_or_none([environment.provider.create(spec) for spec in specs])
+        instances = await _all_or_none(
+            [
+                self._node(environment, index).create(self._order(environment, index))
+                for index in range(count)
+            ]
+        )
         self._instances[key] = instances
         for instance in instances:
             self._keys[instance.name] = key
@@ -408,8 +420,6 @@ class Fleet:
             )
         self._tell_clocks(instances)
         try:
-            request = environment.provider.data_request
-            await asyncio.gather(*(verify_data(instance, request) for instance in instances))
             await self._prepare(environment)
             await _all_at_once(instances, do=_freeze)
         except BaseException:
@@ -448,25 +458,30 @@ class Fleet:
         roots = {image.root if image else None for image in images}
         return roots.pop() if len(roots) == 1 else None
 
-    def _spec(self, environment: Environment, index: int) -> InstanceSpec:
-        name = self._name(environment.key, index)
-        cpu_ids, quota = self.needs.place(environment, index)
-        data = storage.place(self.tag, name, environment.provider.data_request.path)
-        state = state_dir(self.tag) / name
-        for directory in (state, data):
-            directory.mkdir(parents=True, exist_ok=True)
-        return InstanceSpec(
-            tag=self.tag,
-            name=name,
-            cpu_ids=cpu_ids,
-            cpu_quota=quota,
-            memory_bytes=environment.resources.memory,
+    def _node(self, environment: Environment, index: int) -> Node:
+        """The machine of the instance with that number."""
+        return self.roster.node(environment.nodes[index] if environment.nodes else None)
+
+    def _order(self, environment: Environment, index: int) -> Order:
+        away = self.needs.kind(environment, index) == "away"
+        return Order(
+            provider=environment.provider,
+            name=self._name(environment.key, index),
+            resources=environment.resources,
+            turn=environment.nodes[:index].count(environment.nodes[index])
+            if environment.away
+            else index,
             image=self.image_of(environment),
-            agent=self.agent,
-            state_dir=state,
-            data_dir=data,
-            network=self.away if self.needs.kind(environment, index) == "away" else self.network,
+            place=None if environment.away else self.needs.place(environment, index),
+            network=self.away if away else self.network,
         )
+
+    def metered_on(self, environment: str) -> Node | None:
+        """The machine whose meters see the trials of an environment; None: they are on several."""
+        names = set(self.needs.environment(environment).nodes)
+        if len(names) > 1:
+            return None
+        return self.roster.node(next(iter(names), None))
 
     def _name(self, key: str, index: int) -> str:
         """A short name that no other environment of the run has."""

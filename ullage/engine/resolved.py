@@ -13,12 +13,13 @@ from ullage.host import clock
 from ullage.meters import METERS
 from ullage.plan import neighbours
 from ullage.plan.matrix import Case, Environment, Matrix
-from ullage.plan.schema import NUISANCES, Plan, Repeat
+from ullage.plan.schema import NODE_NUISANCES, NUISANCES, Plan, Repeat
 from ullage.runs.events import ProcessClock
 from ullage.runs.records import (
     EnvironmentRecord,
     ImageRecord,
     MeterRecord,
+    NodeRecord,
     Parity,
     Resolved,
     WorkloadRecord,
@@ -26,6 +27,7 @@ from ullage.runs.records import (
 
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet
+    from ullage.nodes.roster import Roster
 
 DIVERGED = "run-moved"
 """Code of the warning that a run goes on under other circumstances than it began with."""
@@ -65,7 +67,9 @@ def diverged(old: Recorded, now: Recorded) -> list[str]:
 def compare(nuisances: Mapping[str, Mapping[str, str]], allow: Sequence[str]) -> tuple[Parity, ...]:
     """Compare environment → nuisance → value; PARITY_UNEQUAL for the first not allowed one."""
     rows = []
-    for name in NUISANCES:
+    for name in (*NUISANCES, *NODE_NUISANCES):
+        if not all(name in values_of for values_of in nuisances.values()):
+            continue  # the plan has no nodes
         values = {environment: values_of[name] for environment, values_of in nuisances.items()}
         equal = len(set(values.values())) == 1
         if not equal and name not in allow:
@@ -138,11 +142,30 @@ def environment(
         nuisances=dict(nuisances(planned, fleet)) if fleet and up else {},
         facts=dict(fleet.first(planned.key).agent.facts) if fleet and up else {},
         image=image,
+        nodes=planned.nodes,
     )
 
 
 def _image(image: ImageRecord | None) -> dict[str, str]:
     return {} if image is None else {"image": f"{image.reference} ({image.digest[:19]})"}
+
+
+def nodes(matrix: Matrix, roster: Roster) -> dict[str, NodeRecord]:
+    """The machines of the plan."""
+    return {
+        name: NodeRecord(address=node.ssh, facts=dict(roster.facts.get(name, {})))
+        for name, node in matrix.nodes.items()
+    }
+
+
+def compare_userlands(packages: Mapping[str, Mapping[str, str]], allow: Sequence[str]) -> None:
+    """PARITY_UNEQUAL where `image: host` means other packages on other nodes."""
+    values = {
+        node: ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
+        for node, known in packages.items()
+    }
+    if len(set(values.values())) > 1 and "userland" not in allow:
+        raise UllageError(PARITY_UNEQUAL, nuisance="userland", values=_in_words(values))
 
 
 def _root(planned: Environment, fleet: Fleet | None) -> dict[str, str]:
@@ -253,7 +276,7 @@ def label(planned: Environment, matrix: Matrix) -> str:
     """The provider's label; with the factors that vary, and a name where two are alike."""
     factors = [f"{name} {value}" for name, value in planned.factors.items()]
     neighbour = [f"beside {planned.neighbour.program}"] if planned.neighbour else []
-    text = ", ".join([planned.provider.label(), *neighbour, *factors])
+    text = ", ".join([planned.provider.label(), *neighbour, *factors, *_where(planned)])
     alike = {e.name for e in matrix.environments if e.provider.label() == planned.provider.label()}
     return f"{planned.name}: {text}" if alike != {planned.name} and planned.name != text else text
 
@@ -272,4 +295,33 @@ def nuisances(planned: Environment, fleet: Fleet) -> Mapping[str, str]:
         "memory": format_bytes(spec.memory_bytes),
         "userland": planned.provider.userland() or (image.digest[:19] if image else "host"),
         "instances": str(planned.instances),
+        **_machines(planned, fleet.roster.facts),
     }
+
+
+def _where(planned: Environment) -> list[str]:
+    """`on a`, or `on a and b`: never `place`, which a table shows as a factor."""
+    names = list(dict.fromkeys(planned.nodes))
+    return [f"on {' and '.join(names)}"] if names else []
+
+
+_GIB: Final = 1 << 30
+
+
+def _machines(planned: Environment, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What must be equal of the machines that it stands on, where the plan names them."""
+    machines = [facts.get(name, {}) for name in dict.fromkeys(planned.nodes)]
+    if not machines:
+        return {}
+    values = {
+        "cpu-model": [str(machine.get("cpu_model", "unknown")) for machine in machines],
+        "kernel": [str(machine.get("kernel", "unknown")) for machine in machines],
+        "governor": [str(machine.get("governor", "none")) for machine in machines],
+        "node-memory": [f"{_bytes(machine) / _GIB:.1f}GiB" for machine in machines],
+    }
+    return {name: " and ".join(dict.fromkeys(of_nodes)) for name, of_nodes in values.items()}
+
+
+def _bytes(machine: Mapping[str, Any]) -> int:
+    memory = machine.get("memory_bytes")
+    return memory if isinstance(memory, int) else 0

@@ -10,19 +10,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ullage.common.errors import RUN_DISK_FULL, UllageError
+from ullage.common.errors import (
+    AGENT_CLOCK,
+    AGENT_LOST,
+    AGENT_SILENT,
+    AGENT_SLOW,
+    RUN_DISK_FULL,
+    UllageError,
+)
+from ullage.common.text import printable
 from ullage.engine import trial_clocks
 from ullage.engine.program import Part, TrialFailedError
 from ullage.engine.trial import Attempt, StartAndEnd
 from ullage.host import clock
-from ullage.meters import Scene, metered
+from ullage.meters import Scene
 from ullage.meters.guest import Guest
 from ullage.meters.perf.sampler import Watch
-from ullage.runs.events import RoleRecord, Trial
+from ullage.runs.events import Reason, RoleRecord, Trial
 from ullage.runs.records import Metered
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import InvalidTrialError
@@ -36,6 +44,8 @@ LEAD_NS: Final = 2_000_000
 """The agreed instant lies so far ahead, plus ten round trips of the slowest instance. Who starts
 alone has nobody to agree with."""
 
+
+_UNHEARD: Final = {kind.code for kind in (AGENT_CLOCK, AGENT_LOST, AGENT_SILENT, AGENT_SLOW)}
 
 LEAST_OVERLAP: Final = 0.9
 """The two of a duet overlap for so much of the shorter one, or neither has figures. What ran alone
@@ -65,7 +75,7 @@ async def run(
         with _blamed(*attempts):
             own = trial_clocks.Own.now()
             if await _all_at_once(attempts, Attempt.wake):
-                if fleet.sampler:
+                if fleet.sampler and not fleet.needs.environment(turn[0].environment).away:
                     watches = [fleet.sampler.watch(_scene(attempt)) for attempt in attempts]
                 meters = await _rounds(attempts, iterations)
             await _all_at_once(attempts, Attempt.conclude, own)
@@ -76,6 +86,7 @@ async def run(
         await _rest(fleet, attempts)
         raise
     await _rest(fleet, attempts)
+    await asyncio.gather(*(_blame_node(attempt) for attempt in attempts))
     trials = [
         _trial(attempt, began, epoch_ns, readings)
         for attempt, readings in zip(attempts, meters, strict=True)
@@ -94,6 +105,16 @@ async def _rest(fleet: Fleet, attempts: Sequence[Attempt]) -> None:
     await fleet.freeze([team for attempt in attempts for team in attempt.teams])
 
 
+async def _blame_node(attempt: Attempt) -> None:
+    """Where an agent does not answer because its whole machine does not, that is the reason."""
+    if attempt.reason is None or attempt.reason.code not in _UNHEARD:
+        return
+    # Of the environment: a trial whose instances could not be woken has none of its own.
+    for instance in attempt.fleet.instances(attempt.slot.environment):
+        if why := await instance.why_gone():
+            attempt.reason = Reason(code=why.code, message=printable(why.message, 2000))
+
+
 def _scene(*attempts: Attempt) -> Scene:
     names = [instance.name for attempt in attempts for instance in attempt.workers()]
     ends = [
@@ -109,7 +130,8 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
     """
     readings: Metered = {}
     guests = [Guest() for _ in attempts]
-    with ExitStack() as meters:
+    node = attempts[0].fleet.metered_on(attempts[0].slot.environment)
+    async with AsyncExitStack() as meters:
         for number in range(iterations):
             if not await _all_at_once(attempts, Attempt.begin):
                 break
@@ -117,12 +139,14 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
                 await _ask(guests, attempts)
                 for guest in guests:
                     guest.begin()
-                readings = meters.enter_context(metered(scene=_scene(*attempts)))
+                if node is not None:
+                    watched = node.metered(_scene(*attempts))
+                    readings = await meters.enter_async_context(watched)
             together = sum(attempt.starters() for attempt in attempts) > 1
             instant = clock.ordered_ns() + (_lead_ns(attempts) if together else 0)
             await _all_at_once(attempts, Attempt.work, instant, together)
             if number == iterations - 1:
-                meters.close()
+                await meters.aclose()
                 await _ask(guests, attempts)
             if not await _all_at_once(attempts, Attempt.end, instant):
                 break

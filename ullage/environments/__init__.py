@@ -8,7 +8,9 @@ from typing import Final
 from ullage.common.registry import Registry, fields_fault
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 
-RESERVED: Final = frozenset({"provider", "instances", "neighbour", "price", "resources", "vary"})
+RESERVED: Final = frozenset(
+    {"provider", "instances", "neighbour", "place", "price", "resources", "vary"}
+)
 """Fields of an environment in the plan that are not its provider's."""
 
 

@@ -161,6 +161,10 @@ class Instance(ABC):
         """False once the agent's channel has closed."""
         return not self.agent.closed
 
+    async def why_gone(self) -> UllageError | None:
+        """A better reason for the end of its agent's channel than the channel knows, if any."""
+        return None
+
 
 class Provider(ABC):
     """Makes instances of one kind of environment.

@@ -42,7 +42,8 @@ def _check_room(_plan: Plan, cells: Matrix) -> None:
 
 def _check_disks(_plan: Plan, cells: Matrix) -> None:
     """DISK_UNUSABLE, and DISK_SHARED where environments that differ in their disk do not."""
-    devices.check({cell.key: cell.provider.data_request for cell in cells.environments})
+    here = [cell for cell in cells.environments if not cell.away]
+    devices.check({cell.key: cell.provider.data_request for cell in here})
 
 
 def refuse(plan: Plan, cells: Matrix) -> None:
@@ -71,6 +72,8 @@ def _check_root(plan: Plan, cells: Matrix) -> None:
     if os.geteuid() == 0:
         return
     for environment in cells.environments:
+        if environment.away:
+            continue
         name, resources = environment.provider.name, environment.resources
         if name == Native.name and plan.image == "built":
             raise UllageError(

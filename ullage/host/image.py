@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -273,6 +273,69 @@ async def from_container(
             own=archive.ARCHITECTURE,
         ) from error
     return replace(_load(place), reference=reference)
+
+
+def received(digest: str) -> Image | None:
+    """The image with that digest, when another machine has sent it here."""
+    place = _place(f"received {digest}")
+    return _load(place) if (place / _FACTS).exists() else None
+
+
+async def receive(
+    digest: str, pieces: AsyncIterator[bytes], config: ImageConfig | None = None
+) -> str:
+    """Keep an image that another machine sends, as its tar; the digest of what has arrived.
+
+    It is kept only if that is the digest that was promised. OSError when the disk is full.
+    """
+    place = _place(f"received {digest}")
+    await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
+    async with file_lock(place.with_suffix(".lock")):
+        await asyncio.to_thread(_remove_unfinished, place)
+        work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+        try:
+            return await _receive_into(work / "image", place, digest, pieces, config)
+        finally:
+            with contextlib.suppress(OSError):  # `abandoned` finds what stays
+                await asyncio.to_thread(disks.remove_tree, work)
+
+
+async def _receive_into(
+    directory: Path,
+    place: Path,
+    digest: str,
+    pieces: AsyncIterator[bytes],
+    config: ImageConfig | None,
+) -> str:
+    await asyncio.to_thread((directory / "root").mkdir, parents=True)
+    tar, total = directory / "rootfs.tar", hashlib.sha256()
+    with await asyncio.to_thread(tar.open, "wb") as file:
+        async for piece in pieces:
+            total.update(piece)
+            await asyncio.to_thread(file.write, piece)
+    actual = f"sha256:{total.hexdigest()}"
+    if actual != digest:
+        return actual
+    await _unpack(tar, directory / "root")
+    facts = {
+        "format": _FORMAT,
+        "digest": digest,
+        "packages": await asyncio.to_thread(_versions_if_any, directory / "root"),
+        "config": config and config.model_dump(mode="json"),
+        "manifest": await asyncio.to_thread(manifest, directory / "root"),
+    }
+    await asyncio.to_thread(_keep, directory, facts, place, secret=config is not None)
+    return actual
+
+
+def _keep(directory: Path, facts: Mapping[str, Any], place: Path, *, secret: bool) -> None:
+    """secret: a stranger's image may hold programs that make root of whoever runs them here, and
+    its environment is among its facts, where people keep passwords.
+    """
+    (directory / _FACTS).touch(0o600 if secret else 0o644)
+    (directory / _FACTS).write_text(json.dumps(facts, sort_keys=True), encoding="utf-8")
+    directory.chmod(0o700 if secret else 0o755)
+    directory.rename(place)
 
 
 def _place(recipe: str) -> Path:

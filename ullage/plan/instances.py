@@ -90,13 +90,25 @@ class Needs:
         environments = [self.environment(key) for key in self.renewed]
         return [(environment, self.count(environment)) for environment in environments]
 
+    def here(self) -> Iterable[tuple[Environment, int]]:
+        """The same, of those that stand on this machine."""
+        counts = {
+            environment.key: (environment, count - self._away(environment))
+            for environment, count in self.counts()
+        }
+        return [(environment, count) for environment, count in counts.values() if count]
+
+    def _away(self, environment: Environment) -> int:
+        """How many of its instances stand on other machines."""
+        return sum(not self.matrix.nodes[name].local for name in environment.nodes)
+
     def check(self) -> str | None:
         """HOST_TOO_SMALL when this host cannot hold it; a sentence when it will be tight."""
         for key in self.renewed:
             environment = self.environment(key)
             if self._tested_apart(environment):
                 self.place(environment, 0)  # where one finds a place, all do
-        return placement.check(list(self.counts()), self.matrix.design)
+        return placement.check(list(self.here()), self.matrix.design)
 
     def kind(self, environment: Environment, index: int) -> InstanceKind:
         """What the instance with that number is for."""

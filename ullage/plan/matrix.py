@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from ullage import environments, workloads
 from ullage.common.errors import (
@@ -21,13 +21,17 @@ from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
 from ullage.host.network.links import NetworkLink
 from ullage.meters.energy.base import PlannedMeter
+from ullage.nodes.options import NodePlan
+from ullage.nodes.provider import OnNodes
 from ullage.plan import meters, schedule
 from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keys_of, merge, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
+from ullage.plan.nodes import nodes_of, provider_for
 from ullage.plan.schema import (
     MOST,
     ContainerImage,
     EnvironmentPlan,
+    Fit,
     Neighbour,
     OwnImage,
     Plan,
@@ -36,10 +40,13 @@ from ullage.plan.schema import (
     host_cpus,
 )
 from ullage.runs.records import Design, ImageRecord, Metric, Price, size
-from ullage.workloads.base import Parameters, Place, Workload
+from ullage.workloads.base import Conducted, Parameters, Place, Workload
 
 SETTINGS = tuple(Settings.model_fields)
 COMMON_ENVIRONMENT = (*EnvironmentPlan.model_fields, *SETTINGS)
+ON_NODES: Final = ("native", "oci", "lxc")
+"""Providers that other machines can be asked for."""
+_LEAVE: Final = "leave it out, or place its environments on this machine: `{local: true}`"
 COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
 
 
@@ -64,6 +71,13 @@ class Environment:
     price: Price | None = None
     image: ContainerImage | None = None
     """None: the plan's."""
+    nodes: tuple[str, ...] = ()
+    """The node of each of its instances; empty: this machine, as the plan names none."""
+
+    @property
+    def away(self) -> bool:
+        """Does an instance of it stand on another machine?"""
+        return isinstance(self.provider, OnNodes)
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,8 @@ class Matrix:
     """Of energy or power, read during the whole run."""
     link: NetworkLink | None = None
     """What joins each instance to the run's network; None: nothing slows it."""
+    nodes: Mapping[str, NodePlan] = field(default_factory=dict)
+    """The machines that its instances stand on; empty: this one."""
 
     @property
     def keys(self) -> list[str]:
@@ -155,7 +171,16 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     _check_entry_points(plan, planned, cases, document)
     _check_link(plan, planned, cases, document)
     planned_meters = meters.resolve(plan, document)
-    matrix = Matrix(baseline, (*planned, *copies), cases, plan.design, planned_meters, plan.network)
+    _check_nodes(plan, planned, cases, document)
+    matrix = Matrix(
+        baseline,
+        (*planned, *copies),
+        cases,
+        plan.design,
+        planned_meters,
+        plan.network,
+        plan.nodes,
+    )
     if matrix.cells > MAX_CELLS:
         raise impossible(
             document,
@@ -297,6 +322,60 @@ def _check_link(
             )
 
 
+def _check_nodes(
+    plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
+) -> None:
+    """PLAN_IMPOSSIBLE_MATRIX for what is not possible on other machines."""
+    away = [environment for environment in planned if environment.away]
+    if not away:
+        return
+    if plan.design == "duet":
+        reason = "the two of a duet share one machine: not on `nodes`"
+        raise impossible(document, ("design",), reason, _LEAVE)
+    if plan.meters:
+        raise impossible(
+            document, ("meters",), "energy meters are read on this machine, not on `nodes`", _LEAVE
+        )
+    for environment in away:
+        _check_on_nodes(environment, plan, document)
+    for case in cases:
+        if case.places != {"instance"} or isinstance(case.workload, Conducted):
+            raise impossible(
+                document,
+                _path(plan, case),
+                f"{case.key} needs a network or more instances, which stand on this machine only",
+                _LEAVE,
+            )
+
+
+def _check_on_nodes(environment: Environment, plan: Plan, document: YamlFile) -> None:
+    path: FieldPath = ("environments", environment.name)
+    if environment.provider.name not in ON_NODES:
+        raise impossible(
+            document,
+            path,
+            f"{environment.name}: `{environment.provider.name}` works on this machine only",
+            f"on `nodes` there are {', '.join(ON_NODES)}",
+        )
+    if environment.image is not None:
+        reason = "an environment's own image is unpacked on this machine only"
+        raise impossible(document, (*path, "image"), reason, "give the plan one `image`")
+    if environment.provider.data_request.file_system is not None:
+        reason = "a device is given a file system on this machine only"
+        raise impossible(document, (*path, "disk"), reason, _LEAVE)
+    if environment.neighbour is not None:
+        raise impossible(
+            document, (*path, "neighbour"), "a neighbour works on this machine only", _LEAVE
+        )
+    if isinstance(plan.environments[environment.name].written.get("instances"), str | Fit):
+        raise impossible(
+            document,
+            (*path, "instances"),
+            "`fit` counts the CPUs of this machine, not those of `nodes`",
+            "write their number",
+        )
+
+
 def require_entry_point(matrix: Matrix, image: ImageRecord) -> None:
     """IMAGE_NO_ENTRY when a workload runs what the image says, and the image says nothing."""
     says = image.config is not None and image.config.argv
@@ -349,17 +428,20 @@ def _environments(plan: Plan, document: YamlFile) -> tuple[Environment, ...]:
                     "leave out `image: host`, so that one image is built for all",
                 )
             options = checked(kind.options_model, data, document, path, also=COMMON_ENVIRONMENT)
+            instances = _instances(settings, name, document, path)
+            where = nodes_of(settings, instances, plan, document, path)
             planned.append(
                 Environment(
                     key=key,
                     name=name,
-                    provider=kind(options),
+                    provider=provider_for(kind(options), where, plan),
                     factors=factors,
                     resources=settings.resources,
-                    instances=_instances(settings, name, document, path),
+                    instances=instances,
                     price=entry.price,
                     neighbour=settings.neighbour,
                     image=settings.image,
+                    nodes=where,
                 )
             )
     for environment in planned:

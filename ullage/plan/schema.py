@@ -41,6 +41,8 @@ from ullage.common.quantities import Bytes, Delay, Fraction, Seconds, Share
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
 from ullage.host.network.links import NetworkLink
+from ullage.nodes.options import MOST as MOST_NODES
+from ullage.nodes.options import NodePlan, Place
 from ullage.runs.records import Correction, Design, Price
 from ullage.runs.room import OUTPUTS
 from ullage.stats.unseen import trials_to_see, unseen
@@ -102,6 +104,8 @@ def host_cpus() -> int:
 
 NUISANCES = ("cpus", "pinning", "memory", "userland", "instances")
 """What must be equal over the environments unless the plan allows it by name."""
+NODE_NUISANCES = ("cpu-model", "kernel", "governor", "node-memory")
+"""The same of the machines that they stand on, where a plan has `nodes`."""
 
 
 Labels = Annotated[
@@ -239,6 +243,11 @@ class Settings(Fields):
     resources: Resources = Field(
         Resources(), description="what is other than the plan's; needs `allow:`"
     )
+    place: Place | None = Field(
+        None,
+        description="on which of `nodes` its instances stand: `pack`, all on the first; `spread`,"
+        " in turn on all; `{NODE: 2}`, so many on each; absent: `pack`",
+    )
 
 
 class EnvironmentPlan(BaseModel):
@@ -363,6 +372,12 @@ class Plan(Fields):
         description="address of a mirror's archive of one instant, for the image's packages: the"
         " same plan then installs the same versions; absent: the host's own sources, as they are",
     )
+    nodes: dict[str, NodePlan] = Field(
+        {},
+        max_length=MOST_NODES,
+        description="machines that instances stand on: name → `{ssh: root@a}` or `{local: true}`;"
+        " absent: this one",
+    )
     environments: dict[str, EnvironmentPlan] = Field(min_length=1)
     workloads: list[WorkloadPlan] = Field(min_length=1)
     blocks: Blocks = Field(Blocks(), description="how many repetitions")
@@ -383,7 +398,19 @@ class Plan(Fields):
     correction: Correction = Field(
         "holm", description="for several verdicts: `holm` or `benjamini-hochberg`"
     )
-    allow: list[Literal["cpus", "pinning", "memory", "userland", "instances"]] = Field(
+    allow: list[
+        Literal[
+            "cpus",
+            "pinning",
+            "memory",
+            "userland",
+            "instances",
+            "cpu-model",
+            "kernel",
+            "governor",
+            "node-memory",
+        ]
+    ] = Field(
         [], description="nuisances that may differ; the report then says so in every sentence"
     )
     meters: dict[str, MeterPlan] = Field(
@@ -474,6 +501,7 @@ def _check_generations(plan: Plan, document: YamlFile) -> None:
 def _names(plan: Plan) -> list[tuple[FieldPath, str]]:
     named: list[tuple[FieldPath, str]] = [(("name",), plan.name)]
     named += [(("environments", key), key) for key in plan.environments]
+    named += [(("nodes", key), key) for key in plan.nodes]
     named += [
         (("workloads", i, "as"), workload.alias)
         for i, workload in enumerate(plan.workloads)

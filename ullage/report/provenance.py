@@ -20,7 +20,7 @@ from ullage.report.views import Fold, Table, TableCell, TableRow, tabulate
 from ullage.report.workloads import on_one_line
 from ullage.runs.leaving import absent
 from ullage.runs.reader import RunFolder
-from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord, Resolved
+from ullage.runs.records import PLAN, EnvironmentRecord, ImageRecord, NodeRecord, Resolved
 
 MOST_TEXTS: Final = 6
 MOST_ROWS: Final = 300
@@ -95,10 +95,37 @@ def environments(folder: RunFolder) -> Table:
                 clean(", ".join(f"{k} {on_one_line(v)}" for k, v in e.options.items()) or "–", 300),
                 f"second copy of {clean(e.again_of, 60)}" if e.again_of else "–",
                 ", ".join(duration(s) for s in seconds[:8]) or "–",
+                *([clean(_where(e.nodes), 200)] if folder.resolved.nodes else []),
             )
         )
-    names = ("environment", "key", "provider", "options", "A/A", "time to come up")
+    names = ["environment", "key", "provider", "options", "A/A", "time to come up"]
+    names += ["nodes"] if folder.resolved.nodes else []
     return tabulate("Environments of this run", names, rows)
+
+
+def _where(nodes: Sequence[str]) -> str:
+    """`a, b (2 instances)`: which machine has how many."""
+    counts = {name: nodes.count(name) for name in nodes}
+    several = {name: f" ({count} instances)" for name, count in counts.items() if count > 1}
+    return ", ".join(name + several.get(name, "") for name in counts) or "–"
+
+
+def _nodes(nodes: Mapping[str, NodeRecord]) -> Table:
+    """What each machine tells of itself, side by side."""
+    facts = {
+        name: {"reached as": node.address or "this machine, the controller", **node.facts}
+        for name, node in nodes.items()
+    }
+    what = list(dict.fromkeys(key for known in facts.values() for key in known))
+    rows = (
+        (
+            clean(key, 60),
+            *(clean(on_one_line(known.get(key, "–")), 200) for known in facts.values()),
+        )
+        for key in what
+    )
+    names = ("what", *(clean(name, 60) for name in nodes))
+    return tabulate("The machines that instances stood on", names, rows)
 
 
 def pairs(folder: RunFolder, analysis: Analysis) -> list[tuple[str, str]]:
@@ -291,6 +318,8 @@ def folds(folder: RunFolder) -> list[Fold]:
     if r.host:
         rows = [(clean(k, 60), clean(on_one_line(v), 600)) for k, v in r.host.items()]
         sections.append(Fold("The host", table=tabulate("Host facts", ("what", "value"), rows)))
+    if r.nodes:
+        sections.append(Fold("The nodes", table=_nodes(r.nodes)))
     facts = {e.key: e.facts for e in r.environments}
     if any(facts.values()):
         inside = _by_environment("What the agent saw inside", r.environments, facts)

@@ -232,6 +232,17 @@ class EnvironmentRecord(Record):
     """What the agent saw inside the first instance."""
     image: ImageRecord | None = None
     """A container image of its own; None: the run's."""
+    nodes: tuple[str, ...] = ()
+    """The machine of each instance, as the plan names it; empty: the controller's."""
+
+
+class NodeRecord(Record):
+    """A machine that instances stand on."""
+
+    address: str | None = None
+    """As ssh was given it; None: the controller's own machine."""
+    facts: dict[str, Any] = {}
+    """Kernel, CPU, memory, power state, as it tells them."""
 
 
 class Parity(Record):
@@ -325,6 +336,8 @@ class Resolved(Record):
     host: dict[str, Any] = {}
     labels: dict[str, str] = {}
     """Of whoever ran it: the commit, the branch."""
+    nodes: dict[str, NodeRecord] = {}
+    """Name in the plan → the machine; empty: all was on the controller's."""
 
 
 def size(design: Design, environments: int, workloads: int) -> int:

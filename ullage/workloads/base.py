@@ -15,7 +15,7 @@ from ullage.runs.events import Usage
 from ullage.runs.records import Curve, ImageConfig, Metric, Resource, Scalar, User
 
 if TYPE_CHECKING:
-    from ullage.environments.provisioning.node import Node
+    from ullage.environments.provisioning.node import Site
 
 
 class Parameters(BaseModel):
@@ -278,11 +278,11 @@ class Conducted(Workload[P]):
         return ()
 
     @abstractmethod
-    def feasible(self, parameters: P, node: Node) -> None:
+    def feasible(self, parameters: P, node: Site) -> None:
         """Raise UllageError before anything is made where this host cannot do it at all."""
 
     @abstractmethod
-    async def conduct(self, parameters: P, node: Node, label: str) -> str:
+    async def conduct(self, parameters: P, node: Site, label: str) -> str:
         """Do the work of one trial, within limits of time of its own.
 
         node: where instances of the environment are made. label: no other trial of the run has it,

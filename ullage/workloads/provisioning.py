@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field
 
 from ullage.environments.provisioning import allocate, image_copy
-from ullage.environments.provisioning.allocate import Application, Node
+from ullage.environments.provisioning.allocate import Application, Site
 from ullage.host.image import require_on_host
 from ullage.runs.allocations import Batch, Copy, InstanceSteps, Step
 from ullage.runs.records import Coordinate, Metric
@@ -228,7 +228,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         """The instance whose like is made, and the network that is knocked from."""
         return Role("main"), Role("network", "host")
 
-    def feasible(self, parameters: ProvisioningParameters, node: Node) -> None:
+    def feasible(self, parameters: ProvisioningParameters, node: Site) -> None:
         """ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY, HOST_MISSING, IMAGE_LACKS_PACKAGE."""
         node.check_room(parameters.count)
         image_copy.check(parameters.copy_, node.provider, node.image)
@@ -239,7 +239,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         else:
             node.image.require(("nginx",))
 
-    async def conduct(self, parameters: ProvisioningParameters, node: Node, label: str) -> str:
+    async def conduct(self, parameters: ProvisioningParameters, node: Site, label: str) -> str:
         node.copy = parameters.copy_
         application = None
         if parameters.application == "nginx":

@@ -2,6 +2,7 @@
 //! VM or cloud. It opens no port and reads no configuration; what it speaks is in
 //! `docs/internals/agent-protocol.md`.
 
+mod attach;
 mod capabilities;
 mod cgroup;
 mod channel;
@@ -50,6 +51,7 @@ usage: ullage-agent serve [--device PATH|auto]
        ullage-agent hide DIR PROGRAM [ARGUMENT]...
        ullage-agent link NAME ADDRESS PREFIX [GATEWAY]
        ullage-agent workspace DIR [UID GID]
+       ullage-agent attach SOCKET
        ullage-agent pause
        ullage-agent --version";
 
@@ -64,6 +66,7 @@ enum Command {
     Hide(hide::Hidden),
     Link(link::Link),
     Workspace(workspace::Workspace),
+    Attach(attach::Attach),
     Pause,
     Version,
 }
@@ -89,6 +92,7 @@ fn main() {
         Ok(Command::Hide(hidden)) => end(&hidden.run()),
         Ok(Command::Link(link)) => end(&link.go()),
         Ok(Command::Workspace(place)) => end(&place.make()),
+        Ok(Command::Attach(attach)) => end(&attach.go()),
         Ok(Command::Pause) => pause::pause(),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
@@ -121,6 +125,7 @@ fn parse(args: Vec<OsString>) -> Result<Command, String> {
         Some("hide") => hide::parse(args).map(Command::Hide),
         Some("link") => link::parse(args).map(Command::Link),
         Some("workspace") => workspace::parse(args).map(Command::Workspace),
+        Some("attach") => attach::parse(args).map(Command::Attach),
         Some("pause") => Ok(Command::Pause),
         Some("--version") => Ok(Command::Version),
         _ => Err(format!("{}: no such command", command.to_string_lossy())),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -402,3 +403,26 @@ def test_errors_of_late_data_are_no_news() -> None:
 @pytest.mark.parametrize("kind", [errors.AGENT_LOST, errors.AGENT_SILENT, errors.AGENT_REFUSED])
 def test_a_lost_trial_is_not_bad_input(kind: ErrorKind) -> None:
     assert kind.exit_code == errors.ExitCode.SOME_CELLS_FAILED
+
+
+def test_who_takes_the_pipes_hears_no_late_answer() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        _, message = await peer.take()
+        await asyncio.sleep(0.3)
+        peer.writer.write(encode_clock(bytes(message)))
+
+    async def use(client: AgentClient) -> None:
+        look = asyncio.create_task(client.sync())
+        await asyncio.sleep(0.1)
+        look.cancel()  # as an exchange does that has seen enough, or has no more time
+        read, write = await client.hand_over()
+        assert client.closed
+        await asyncio.sleep(0.5)
+        os.set_blocking(read, False)
+        with pytest.raises(BlockingIOError):
+            os.read(read, 1)
+        os.close(read)
+        os.close(write)
+
+    play(script, use)

@@ -37,7 +37,7 @@ from ullage.environments.provisioning import (
 from ullage.environments.provisioning.allocate import (
     Allocated,
     Application,
-    Node,
+    Site,
     allocate,
     release,
 )
@@ -277,7 +277,7 @@ def test_the_places_are_given_in_turn_and_given_back() -> None:
 
 # --- several at once ------------------------------------------------------------------------------
 def together(
-    node: Node, count: int, last: str = "", limit_s: float = 60, release_s: float = 60
+    node: Site, count: int, last: str = "", limit_s: float = 60, release_s: float = 60
 ) -> Awaitable[Batch]:
     names = [f"a-{number}" for number in range(count)]
     names[-1] += last
@@ -367,7 +367,7 @@ def test_cancelled_in_the_middle_nothing_is_left() -> None:
 
 
 # --- release --------------------------------------------------------------------------------------
-def traces(node: Node) -> set[str]:
+def traces(node: Site) -> set[str]:
     """All that stands on this host for the run: processes, devices, namespaces, groups, files."""
     names = {f"{leftover.kind} {leftover.name}" for leftover in leftovers.find(node.tag, own=True)}
     directories = [place(node.tag) for place in (data_dir, state_dir)]

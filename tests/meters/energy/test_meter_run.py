@@ -32,13 +32,14 @@ from tests.meters.energy.scripted import Scripted, channel, lines
 from tests.support import enginekit
 from ullage.analysis.energy import series
 from ullage.analysis.energy.integral import Integral, Missing, integrate
-from ullage.cli import doctor
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine.engine import Engine
 from ullage.meters.energy import metering
 from ullage.meters.energy.base import FaultError
 from ullage.meters.energy.recorder import Recorder
+from ullage.nodes import doctor
+from ullage.nodes.answers import Finding
 from ullage.report import provenance
 from ullage.runs import parquet
 from ullage.runs.events import Idle, Trial
@@ -289,7 +290,9 @@ def test_the_doctor_knows_which_meters_can_be_read(
     meter: Callable[..., type[Scripted]],
 ) -> None:
     meter()
-    assert doctor._energy() == doctor.Finding("energy", "ok", "scripted can be read here")
+    assert doctor._energy() == Finding(
+        what="energy", state="ok", detail="scripted can be read here"
+    )
     facts = {"meter": "scripted", "where": "here", "reason": "no", "fix": "plug it in"}
     meter(channels=[UllageError(errors.ENERGY_METER_ABSENT, **facts)])
     checks = doctor._energy()

@@ -337,6 +337,8 @@ class Analysis(Record):
     confidence: float
     margin: float
     design: Design
+    several_machines: bool = False
+    """Its instances stood on machines that the plan names."""
     correction: Correction
     rules: int = RULES
     """Those that the verdicts are of."""

@@ -61,8 +61,17 @@ def _show_cells(forecast: Forecast) -> None:
     counts = (len(matrix.environments), "environment"), (len(matrix.cases), "workload")
     stdout.print(" × ".join(many(number, noun) for number, noun in counts))
     several = {e.key: f" ({e.instances} instances)" for e in matrix.environments if e.instances > 1}
-    keys = ", ".join(e.key + several.get(e.key, "") for e in matrix.environments)
+    nodes_of = {e.key: f" on {' and '.join(dict.fromkeys(e.nodes))}" for e in matrix.environments}
+    keys = ", ".join(
+        e.key + (nodes_of[e.key] if e.nodes else "") + several.get(e.key, "")
+        for e in matrix.environments
+    )
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)
+    if matrix.nodes:
+        nodes = (f"{name} ({node.ssh or 'this machine'})" for name, node in matrix.nodes.items())
+        stdout.print(
+            f"  nodes: {escape(', '.join(nodes))}, which nobody has asked yet", soft_wrap=True
+        )
     if matrix.link:
         stdout.print(f"  each instance's link: {matrix.link} each way")
     for case in matrix.cases:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
@@ -95,14 +96,20 @@ class AgentChannel:
     """Frames over a stream pair. Ends by `fail`, once, and tells everyone who waits."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, agent: str
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        agent: str,
+        frames: FrameReader | None = None,
     ) -> None:
+        """frames: for a peer that is no agent and begins otherwise."""
         self.agent = agent
         self.failure: UllageError | None = None
         self.greeted: asyncio.Future[None] = quiet_future()
+        self.ended: asyncio.Future[None] = quiet_future()
         self._reader = reader
         self._writer = writer
-        self._frames = FrameReader()
+        self._frames = frames or FrameReader()
         self._exchanges: dict[int, Exchange] = {}
         self._next_id = 1
         self._credit = CREDIT
@@ -193,22 +200,46 @@ class AgentChannel:
         """The error for an answer that does not come."""
         return UllageError(errors.AGENT_SILENT, agent=self.agent, op=op, seconds=seconds)
 
-    def fail(self, reason: str) -> UllageError:
+    def fail(self, reason: str | UllageError) -> UllageError:
         """End the channel: every waiting call fails now. Returns the error of the first reason."""
         if self.failure is not None:
             return self.failure
-        error = self.failure = UllageError(errors.AGENT_LOST, agent=self.agent, reason=reason)
+        error = self.failure = (
+            reason
+            if isinstance(reason, UllageError)
+            else UllageError(errors.AGENT_LOST, agent=self.agent, reason=reason)
+        )
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
             exchange.on_fail(error)
         waiters, self._credit_waiters = self._credit_waiters, []
-        for waiter in [*waiters, self.greeted, self._clock_news]:
+        for waiter in [*waiters, self.greeted, self.ended, self._clock_news]:
             if not waiter.done():
                 waiter.set_exception(error)
         # At once: what is still to be sent to a peer that does not read would hold the end up.
         if not self._writer.is_closing():
             self._writer.transport.abort()
         return error
+
+    async def hand_over(self) -> tuple[int, int]:
+        """The descriptors to read from and to write to, for another process; then all ends here.
+
+        Between two requests, when nothing is under way. A clock's answer may still be, to an
+        exchange that did not wait for it: whoever takes the pipes would take it for a lie.
+        """
+        while self._clock_answers and self.failure is None:
+            self._clock_news = quiet_future()
+            if not (await asyncio.wait((self._clock_news,), timeout=PATIENCE_S))[0]:
+                raise self.silent("the clock", PATIENCE_S)
+        reader = self._reader._transport  # type: ignore[attr-defined]  # nothing public leads there
+        reader.pause_reading()
+        self._pump_task.cancel()
+        await asyncio.wait((self._pump_task,))
+        if self._exchanges or self._reader._buffer:  # type: ignore[attr-defined]
+            raise self.fail("it was spoken to while it was handed over")
+        pipes = os.dup(_descriptor(reader)), os.dup(_descriptor(self._writer.transport))
+        self.fail("it was handed over to another process")
+        return pipes
 
     async def close(self) -> None:
         """End the channel on our side; the agent takes the end of file as `bye`."""
@@ -281,8 +312,8 @@ class AgentChannel:
         # One that comes after its synchronisation has given up is late, no more.
         if self._clock_client is not None:
             self._clock_client.receive(frame.data, arrived_ns, False)
-            if not self._clock_news.done():
-                self._clock_news.set_result(None)
+        if not self._clock_news.done():
+            self._clock_news.set_result(None)
 
     def _take_credit(self, count: int) -> None:
         self._credit += count
@@ -303,6 +334,12 @@ class AgentChannel:
         if exchange is not None:
             reason = reason.removeprefix(f"{exchange.op}: ")
             exchange.on_fail(AgentError(self.agent, exchange.purpose, code, reason))
+
+
+def _descriptor(transport: asyncio.BaseTransport) -> int:
+    """Of a pipe, or of a socket."""
+    file = transport.get_extra_info("pipe") or transport.get_extra_info("socket")
+    return int(file.fileno())
 
 
 def quiet_future() -> asyncio.Future[Any]:

@@ -314,6 +314,18 @@ class AgentClient:
                     await self._channel.call("bye", "done", lambda _: None)
         await self.close()
 
+    async def hand_over(self) -> tuple[int, int]:
+        """The pipes to the agent, for another process that speaks to it from now on.
+
+        To read from, to write to; whoever takes them closes them. `close` still ends the program
+        that was launched.
+        """
+        return await self._channel.hand_over()
+
+    def abandon(self, why: UllageError) -> None:
+        """Whoever waits for it hears why it will not answer."""
+        self._channel.fail(why)
+
     async def close(self) -> None:
         """Close the channel, and end the transport program with its process group."""
         await self._channel.close()

@@ -23,8 +23,8 @@ CLOCK_LENGTH: Final = 80
 CREDIT: Final = 1024 * 1024
 """Bytes of bodies of kind 1 to 3 that either side may send at the start."""
 
-_MAGIC: Final = re.compile(rb"ULLAGE-AGENT (\d{1,4})\n")
-_MAGIC_LINE: Final = b"ULLAGE-AGENT %d\n" % VERSION
+MAGIC: Final = b"ULLAGE-AGENT"
+"""The word that an agent begins with; after it comes the version."""
 _MARK: Final = b"\xa1\x55"
 _HEADER: Final = struct.Struct(">2sBBI")
 _ID: Final = struct.Struct(">I")
@@ -130,9 +130,13 @@ class FrameReader:
     Holds at most one frame beyond what was fed last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, magic: bytes | None = MAGIC, version: int = VERSION) -> None:
+        """magic: the word that the peer begins with; None: it begins with a frame."""
+        self._magic = re.compile((magic or b"") + rb" (\d{1,4})\n")
+        self._magic_line = (magic or b"") + b" %d\n" % version
+        self._version = version
         self._buffer = bytearray()
-        self._greeted = False
+        self._greeted = magic is None
         self._answered = False
 
     @property
@@ -154,21 +158,21 @@ class FrameReader:
             yield frame
 
     def _skip_banner(self) -> None:
-        start = _MAGIC.search(self._buffer)
+        start = self._magic.search(self._buffer)
         if start is None:
             if len(self._buffer) > MAX_BANNER:
                 raise FrameError(f"no magic line in the first {MAX_BANNER} bytes")
             return
-        if int(start[1]) != VERSION:
-            raise FrameError(f"the agent speaks version {int(start[1])}, not {VERSION}")
+        if int(start[1]) != self._version:
+            raise FrameError(f"the agent speaks version {int(start[1])}, not {self._version}")
         del self._buffer[: start.end()]
         self._greeted = True
 
     def _next(self) -> Frame | None:
         if not self._answered:
-            while self._buffer.startswith(_MAGIC_LINE):
-                del self._buffer[: len(_MAGIC_LINE)]
-            if _MAGIC_LINE.startswith(self._buffer):
+            while self._buffer.startswith(self._magic_line):
+                del self._buffer[: len(self._magic_line)]
+            if self._magic_line.startswith(self._buffer):
                 return None
         if len(self._buffer) < _HEADER.size:
             return None

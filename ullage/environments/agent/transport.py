@@ -57,6 +57,11 @@ class Transport:
         return self._process.pid
 
     @property
+    def status(self) -> int | None:
+        """How it ended; None: it has not."""
+        return self._process.returncode
+
+    @property
     def tail(self) -> bytes:
         """The end of what it printed on standard error."""
         return self._tail

@@ -24,14 +24,14 @@ from ullage.common.errors import (
 from ullage.environments.agent.client import Command, Process, printable
 from ullage.environments.base import Instance, InstanceSpec, Stage
 from ullage.environments.provisioning import image_copy
-from ullage.environments.provisioning.node import Node
+from ullage.environments.provisioning.node import Site
 from ullage.environments.provisioning.probe import first_reply, introduce, watch_port
 from ullage.environments.provisioning.release import bounded, kill, unwind
 from ullage.host import clock, disks
 from ullage.host.network.bridge import Network
 from ullage.runs.allocations import Batch, InstanceSteps, Step
 
-__all__ = ["Allocated", "Application", "Node", "allocate", "release"]
+__all__ = ["Allocated", "Application", "Site", "allocate", "release"]
 
 
 ALLOCATE_LIMIT_S: Final = 300.0
@@ -59,7 +59,7 @@ class Allocated:
     """An instance that is up, with the instants of its making."""
 
     instance: Instance
-    node: Node
+    node: Site
     steps: Mapping[Step, int]
     """Step → ns on this host's clock, in the order in which they happened."""
     application: Process | None
@@ -97,7 +97,7 @@ class AllocationSteps:
 
 
 async def allocate(
-    node: Node,
+    node: Site,
     name: str,
     *,
     application: Application | None = None,
@@ -157,7 +157,7 @@ async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> 
 class _Making:
     """One instance on its way."""
 
-    node: Node
+    node: Site
     spec: InstanceSpec
     steps: AllocationSteps
     application: Application | None
@@ -279,7 +279,7 @@ async def _reply(instance: Instance, application: Application, opened: asyncio.T
 
 
 async def together(
-    node: Node,
+    node: Site,
     names: Sequence[str],
     *,
     application: Application | None,
@@ -315,7 +315,7 @@ async def together(
 
 
 async def _allocate_all(
-    node: Node, names: Sequence[str], application: Application | None, limit_s: float
+    node: Site, names: Sequence[str], application: Application | None, limit_s: float
 ) -> list[Allocated]:
     tasks: list[asyncio.Task[Allocated]] = []
     try:

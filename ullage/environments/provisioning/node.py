@@ -25,7 +25,7 @@ _MEMINFO: Final = Path("/proc/meminfo")
 
 
 @dataclass
-class Node:
+class Site:
     """Where instances of one environment are made during a run."""
 
     tag: str

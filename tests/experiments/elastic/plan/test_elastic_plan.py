@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.environments.provisioning.node import Node as Host
+from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import Arrivals, ElasticPlan
 from ullage.experiments.elastic.plan.units import Scaled

@@ -14,7 +14,7 @@ from tests.support import allocationkit as kit
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.provisioning.allocate import allocate
-from ullage.environments.provisioning.node import Node
+from ullage.environments.provisioning.node import Site
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import Act, Release, Retried
 from ullage.experiments.elastic.plan.schema import Budgets, Releases
@@ -55,7 +55,7 @@ class AskingFront:
 class RealMaker:
     """Makes instances with a server in them."""
 
-    host: Node
+    host: Site
     nodes: list[StreamingNode] = field(default_factory=list)
 
     def name(self, node: int, attempt: int) -> str:
@@ -71,7 +71,7 @@ async def busy() -> None:
     raise UllageError(errors.NETWORK_FAILED, reason="busy for a moment")
 
 
-async def played(host: Node, folder: Path) -> tuple[Controller, RealMaker, tuple[Act, ...]]:
+async def played(host: Site, folder: Path) -> tuple[Controller, RealMaker, tuple[Act, ...]]:
     front: Any = AskingFront()
     maker, attempts = RealMaker(host), Releases(tries=2, limit=PATIENCE_S)
     with Acts(folder / folders.CONTROLLER_LOG) as acts:

@@ -12,7 +12,7 @@ import pytest
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.yamlfile import YamlFile
-from ullage.environments.provisioning.node import Node as Host
+from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.schema import ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled

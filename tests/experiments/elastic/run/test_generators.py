@@ -22,7 +22,7 @@ from ullage.environments.native import Native, NativeOptions
 from ullage.environments.placement import Resources
 from ullage.environments.provisioning import allocate as allocating
 from ullage.environments.provisioning.allocate import Allocated
-from ullage.environments.provisioning.node import Node as Host
+from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.run import viewers
 from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines

@@ -24,7 +24,7 @@ from ullage.environments.agent.client import Command, printable
 from ullage.environments.agent.clock import WIDE_NS
 from ullage.environments.provisioning import allocate
 from ullage.environments.provisioning.allocate import Allocated
-from ullage.environments.provisioning.node import Node as Host
+from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.folder import GENERATORS, SESSIONS, VIEWERS
 from ullage.experiments.elastic.run.merging import Came, Merged, NotToBelieveError, merged
 from ullage.experiments.elastic.run.viewers import LONGEST_SUMMARY, PROGRAM, ViewersOutcome

@@ -9,7 +9,7 @@ from typing import Final
 from ullage.common.errors import UllageError
 from ullage.environments.provisioning import allocate
 from ullage.environments.provisioning.allocate import Allocated, Application
-from ullage.environments.provisioning.node import Node as Host
+from ullage.environments.provisioning.node import Site as Host
 from ullage.runs.allocations import Step
 from ullage.workloads import nginx
 

@@ -18,7 +18,7 @@ from ullage.common.files import put
 from ullage.common.quantities import many
 from ullage.common.text import instance_name
 from ullage.engine import resolved
-from ullage.environments.provisioning.node import Node as Host
+from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.folder import (
     CONTROLLER_LOG,
     FRONT_LOG,

@@ -18,7 +18,7 @@ from ullage.common.yamlfile import YamlFile
 from ullage.engine.resolved import diverged, programs
 from ullage.engine.session import Session, left
 from ullage.environments.agent import client
-from ullage.environments.provisioning.node import Node as Host
+from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import (
     ElasticFinished,

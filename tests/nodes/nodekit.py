@@ -1,0 +1,70 @@
+"""Another machine for tests: a double of ssh that runs the command here, with a home, a state, a
+data and a cache directory of its own.
+
+What the real one says and does is in tests/lab/two_nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from ullage.host import claims
+from ullage.nodes.install import install
+from ullage.nodes.openssh import Target
+from ullage.nodes.ssh import SshNode
+
+DOUBLE = """#!/bin/sh
+# Options are as ssh has them; the last two words are the host and the command.
+for word; do host=$command command=$word; done
+echo "$host $command" >> {home}/calls
+[ ! -f {home}/refusal ] || { cat {home}/refusal >&2; exit 255; }
+export HOME={home} ULLAGE_STATE_DIR={home}/state ULLAGE_DATA_DIR={home}/data
+export XDG_CACHE_HOME={home}/cache ULLAGE_CACHE_DIR={home}/cache
+cd {home}
+exec sh -c "$command"
+"""
+TAG = "u00c0de1"
+
+
+class Double:
+    """The other machine."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.target = Target("a", "root@a")
+
+    def refuse(self, words: str) -> None:
+        """From now on ssh says this, and ends."""
+        (self.home / "refusal").write_text(words, encoding="utf-8")
+
+    def calls(self) -> list[str]:
+        """Host and command of each time that ssh was started."""
+        return (self.home / "calls").read_text(encoding="utf-8").splitlines()
+
+    def node(self, *earlier: str) -> SshNode:
+        """It, for a run of this process."""
+        claims.claim(TAG, "a test")
+        return SshNode("a", self.target, TAG, "a test", earlier)
+
+    def install(self) -> None:
+        """ullage is there."""
+        asyncio.run(install(self.target))
+
+
+@pytest.fixture
+def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Double:
+    """A machine that can be reached as `root@a`."""
+    home = tmp_path / "a"
+    (tmp_path / "bin").mkdir()
+    home.mkdir()
+    ssh = tmp_path / "bin/ssh"
+    ssh.write_text(DOUBLE.replace("{home}", str(home)), encoding="utf-8")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
+    return Double(home)

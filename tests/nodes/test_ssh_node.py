@@ -1,0 +1,258 @@
+"""Another machine, by a double of ssh: what is made there, what it refuses, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.nodes.nodekit import TAG, Double, double
+from ullage.common import errors
+from ullage.common.errors import ErrorKind, UllageError
+from ullage.environments.agent.client import Command
+from ullage.environments.native import Native, NativeOptions
+from ullage.environments.placement import Resources
+from ullage.host.image import Image
+from ullage.meters import Scene
+from ullage.nodes import link as links
+from ullage.nodes.base import Order
+from ullage.nodes.install import install
+from ullage.nodes.ssh import SshNode, of_node
+from ullage.nodes.tree import HOME, runner
+
+__all__ = ["double"]
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
+Work = Callable[[SshNode], Coroutine[Any, Any, None]]
+
+
+def order(name: str = "native-0", cpus: float = 1) -> Order:
+    resources = Resources.model_validate({"cpus": cpus, "memory": "256MiB"})
+    return Order(Native(NativeOptions()), name, resources, 0, None)
+
+
+def visited(double: Double, work: Work, *earlier: str) -> SshNode:
+    """Do the work on the node, then leave it; nothing is left there."""
+    node = double.node(*earlier)
+
+    async def visit() -> None:
+        try:
+            await node.open()
+            await work(node)
+        finally:
+            await node.close()
+
+    asyncio.run(visit())
+    assert not list((double.home / "state").glob("u*/native-*"))
+    return node
+
+
+def refused(double: Double, work: Work) -> UllageError:
+    with pytest.raises(UllageError) as caught:
+        visited(double, work)
+    return caught.value
+
+
+async def nothing(node: SshNode) -> None:
+    """Only come and go."""
+
+
+def server(double: Double) -> int:
+    """Process id of what serves there."""
+    tree = str(double.home)
+    argv: list[str] = []
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            with contextlib.suppress(OSError):
+                argv = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if "-I" in argv and any(word.startswith(tree) for word in argv):
+                return int(directory.name)
+    raise AssertionError("nobody serves")
+
+
+def test_an_instance_of_another_machine(double: Double) -> None:
+    double.install()
+
+    async def work(node: SshNode) -> None:
+        offer = await node.check(Native(NativeOptions()))
+        assert offer.label == "native" and not offer.emulated
+        assert (await node.facts())["root"] is True
+        instance = await node.create(order())
+        assert instance.data.startswith(str(double.home / "data"))
+        done, output, _ = await instance.agent.run(Command(("pwd",), cwd=instance.data))
+        assert done.status == 0 and output.decode().strip() == instance.data
+        await instance.freeze()
+        await instance.thaw()
+        async with node.metered(Scene(TAG, ("native-0",))) as readings:
+            await instance.agent.run(Command(("true",)))
+        assert readings["host"]["cpu_time"] >= 0
+        assert await instance.memory_kills() == 0
+        assert instance.alive
+        await instance.destroy()
+        assert not instance.alive
+
+    visited(double, work)
+    # One connection for the requests, one channel for the agent; and the installation before.
+    assert [call.split()[1:3] for call in double.calls() if str(runner()) in call] == [
+        [str(runner()), "serve"],
+        [str(runner()), "attach"],
+    ]
+
+
+def test_what_was_not_installed(double: Double) -> None:
+    assert refused(double, nothing).kind is errors.NODE_NOT_INSTALLED
+
+
+def test_another_version(double: Double) -> None:
+    (double.home / HOME / "of-another-digest").mkdir(parents=True)
+    assert refused(double, nothing).kind is errors.NODE_OTHER_VERSION
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+         errors.NODE_KEY_CHANGED),
+        ("No ED25519 host key is known for a.\nHost key verification failed.",
+         errors.NODE_KEY_UNKNOWN),
+        ("root@a: Permission denied (publickey,password).", errors.NODE_KEY_REFUSED),
+        ("ssh: Could not resolve hostname a: Name or service not known",
+         errors.NODE_UNKNOWN_HOST),
+        ("ssh: connect to host a port 22: Connection refused", errors.NODE_UNREACHABLE),
+        ("sudo: a password is required", errors.NODE_SUDO),
+        ("ullage-node: 7: exec: python3.11: not found", errors.NODE_NO_PYTHON),
+    ],
+)  # fmt: skip
+def test_what_ssh_says(double: Double, words: str, kind: ErrorKind) -> None:
+    double.refuse(words)
+    error = refused(double, nothing)
+    assert error.kind is kind and error.message.startswith("a: ") and error.hint
+    with pytest.raises(UllageError) as caught:
+        double.install()
+    assert caught.value.kind is kind
+
+
+def test_an_installation_that_fails(double: Double) -> None:
+    (double.home / ".local").write_text("a file", encoding="utf-8")
+    with pytest.raises(UllageError, match=r"Not a directory|File exists") as caught:
+        asyncio.run(install(double.target))
+    assert caught.value.kind is errors.NODE_INSTALL_FAILED
+
+
+def test_what_the_node_refuses(double: Double) -> None:
+    double.install()
+
+    async def work(node: SshNode) -> None:
+        with pytest.raises(UllageError, match="1000 CPUs") as caught:
+            await node.create(order(cpus=1000))
+        assert caught.value.kind is errors.NODE_REFUSED
+        assert caught.value.facts["error"] == errors.HOST_TOO_SMALL.code
+        instance = await node.create(order())
+        with pytest.raises(UllageError, match="there is an instance native-0"):
+            await node.create(order())
+        await instance.destroy()
+
+    visited(double, work)
+
+
+def test_a_node_that_dies(double: Double) -> None:
+    double.install()
+
+    async def work(node: SshNode) -> None:
+        instance = await node.create(order())
+        sleep = await instance.agent.spawn(Command(("sleep", "60"), timeout_s=90))
+        os.kill(server(double), signal.SIGKILL)
+        with pytest.raises(UllageError) as caught:
+            await sleep.wait()
+        assert caught.value.kind is errors.NODE_LOST
+        assert await instance.why_gone() is caught.value
+        assert not instance.alive
+        await instance.destroy()  # what is gone already is no failure
+        again = await node.create(order())  # reached anew, and cleaned
+        assert again.alive
+        await again.destroy()
+
+    visited(double, work)
+
+
+def test_a_node_that_is_silent(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    double.install()
+    monkeypatch.setattr(links, "SILENCE_S", 1.0)
+    monkeypatch.setattr(links, "BEAT_S", 0.1)
+
+    async def work(node: SshNode) -> None:
+        os.kill(server(double), signal.SIGSTOP)
+        with pytest.raises(UllageError) as caught:
+            await node.create(order())
+        assert caught.value.kind is errors.NODE_LOST
+
+    visited(double, work)
+
+
+def test_what_a_killed_session_left_goes_with_the_next(double: Double) -> None:
+    double.install()
+
+    async def die(node: SshNode) -> None:
+        await node.create(order())
+        os.kill(server(double), signal.SIGKILL)
+
+    with pytest.raises(AssertionError):
+        visited(double, die)
+    visited(double, nothing, TAG)  # as `--resume` does
+
+
+def image(folder: Path, content: bytes, digest: str | None = None) -> Image:
+    """A file system with one file, as an image's tar."""
+    (folder / "tree").mkdir(exist_ok=True)
+    (folder / "tree/file").write_bytes(content)
+    tar = folder / "rootfs.tar"
+    subprocess.run(["tar", "-cf", tar, "-C", folder / "tree", "."], check=True)
+    whole = digest or hashlib.sha256(tar.read_bytes()).hexdigest()
+    return Image(f"sha256:{whole}", folder / "tree", tar, {}, folder)
+
+
+def test_an_image_is_sent_once(double: Double, tmp_path: Path) -> None:
+    double.install()
+    sent = image(tmp_path, os.urandom(3_000_000))
+
+    async def work(node: SshNode) -> None:
+        await node.take(sent)
+        (kept,) = (double.home / "cache/images").glob("*/root/file")
+        assert kept.read_bytes() == (sent.root / "file").read_bytes()
+        sent.tar.write_bytes(b"not sent a second time")
+        await node.take(sent)
+
+    visited(double, work)
+
+
+def test_an_image_that_arrives_otherwise(double: Double, tmp_path: Path) -> None:
+    double.install()
+    sent = image(tmp_path, b"x" * 10_000, "0" * 64)
+    error = refused(double, lambda node: node.take(sent))
+    assert error.kind is errors.NODE_IMAGE_CORRUPT
+    assert not list((double.home / "cache/images").glob("*/root"))
+
+
+def test_a_disk_that_is_full_there(double: Double, tmp_path: Path) -> None:
+    double.install()
+    cache = double.home / "cache"
+    cache.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", cache], check=True)
+    try:
+        sent = image(tmp_path, os.urandom(5_000_000))
+        error = refused(double, lambda node: node.take(sent))
+    finally:
+        subprocess.run(["umount", cache], check=True)
+    assert error.kind is errors.NODE_DISK_FULL
+
+
+def test_a_node_of_each_session_has_a_tag_of_its_own() -> None:
+    tags = {of_node(TAG, "a", 0), of_node(TAG, "a", 1), of_node(TAG, "b", 0), TAG}
+    assert len(tags) == 4

@@ -1,0 +1,1 @@
+"""The machines on which instances are made: this one, and others by ssh."""

@@ -1,0 +1,212 @@
+"""The connection to one node: requests out, answers in, and a sign of life every few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import ValidationError
+
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.faults import first_fault
+from ullage.environments.agent.channel import AgentChannel, AgentError, PendingCall
+from ullage.environments.agent.frames import FrameError, FrameReader, Message
+from ullage.environments.agent.transport import Transport
+from ullage.nodes import wire
+from ullage.nodes.openssh import FAILED, Target, last_words
+from ullage.nodes.tree import HOME, runner
+from ullage.nodes.wire import BEAT_S, HINT, Nothing, Payload
+
+GREETING_S: Final = 30.0
+"""A machine that is busy starts Python slowly."""
+REQUEST_S: Final = 900.0
+"""A provider has deadlines of its own; this one is for a node that forgets its request."""
+SILENCE_S: Final = 15.0
+"""So late may the answer to a sign of life come."""
+_PIECE: Final = 128 * 1024
+_NOT_FOUND: Final = frozenset({126, 127})
+
+T = TypeVar("T", bound=Payload)
+
+
+class NodeLink:
+    """One session with `ullage-node serve` at the other end."""
+
+    def __init__(self, target: Target, transport: Transport, control: Path) -> None:
+        self.target, self.control = target, control
+        self.lost: UllageError | None = None
+        self.on_lost: list[Callable[[UllageError], None]] = []
+        self._transport = transport
+        frames = FrameReader(wire.MAGIC, wire.PROTOCOL)
+        self._channel = AgentChannel(transport.reader, transport.writer, target.node, frames)
+        self._heart: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, target: Target, control: Path, log: Path | None = None) -> NodeLink:
+        """Start it. One of the errors of nodes says why it cannot be."""
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(control.unlink)
+        argv = target.first((str(runner()), "serve"), control)
+        transport = await Transport.start(argv, log, None, target.node)
+        link = cls(target, transport, control)
+        greeted = link._channel.greeted
+        await asyncio.wait((greeted,), timeout=GREETING_S)
+        if not greeted.done() or greeted.exception():
+            raise await link._not_opened()
+        link._heart = asyncio.create_task(link._beat(), name=f"node {target.node}")
+        return link
+
+    async def call(self, op: str, answer: type[T], request: Payload | None = None) -> T:
+        """Ask for something. NODE_REFUSED with the node's reason, NODE_LOST."""
+        pending, _ = self._begin(op, answer, request)
+        return await self._answer(op, pending)
+
+    async def send(self, op: str, request: Payload, file: Path) -> None:
+        """Ask for something, with a file."""
+        pending, number = self._begin(op, Nothing, request)
+        try:
+            with await asyncio.to_thread(file.open, "rb") as stream:
+                while piece := await asyncio.to_thread(stream.read, _PIECE):
+                    if pending.future.done():  # refused: the rest is not wanted
+                        break
+                    await self._channel.send_data(number, piece)
+        except UllageError as error:
+            if not pending.future.done():
+                raise self._gone(error) from error
+        await self._answer(op, pending)
+
+    async def prove(self) -> None:
+        """See that the node still answers. NODE_LOST, for good."""
+        pending = PendingCall("ping", "done", _reader(Nothing))
+        try:
+            self._channel.request(pending)
+            await self._channel.answer(pending, pending.future, SILENCE_S)
+        except UllageError as error:
+            raise self._gone(error) from error
+
+    async def close(self) -> None:
+        """Let the node remove what is left of the run, and end."""
+        if self._heart is not None:
+            self._heart.cancel()
+        if self.lost is None:
+            with contextlib.suppress(UllageError):
+                await self.call("bye", Nothing)
+        await self._end()
+
+    def _begin(
+        self, op: str, answer: type[T], request: Payload | None
+    ) -> tuple[PendingCall[T], int]:
+        pending = PendingCall(op, "done", _reader(answer))
+        fields = {} if request is None else request.model_dump(mode="json")
+        try:
+            return pending, self._channel.request(pending, **fields)
+        except AgentError as error:
+            raise self._refused(op, error) from error
+        except UllageError as error:
+            raise self._gone(error) from error
+
+    async def _answer(self, op: str, pending: PendingCall[T]) -> T:
+        try:
+            answer, _ = await self._channel.answer(pending, pending.future, REQUEST_S)
+        except AgentError as error:
+            raise self._refused(op, error) from error
+        except UllageError as error:
+            raise self._gone(error) from error
+        return answer
+
+    def _refused(self, op: str, error: AgentError) -> UllageError:
+        """What the node could not do, by its own words."""
+        reason, _, advice = str(error.facts["reason"]).partition(HINT)
+        if error.error == errors.NODE_DISK_FULL.code:
+            return UllageError(errors.NODE_DISK_FULL, node=self.target.node, what=reason)
+        return UllageError(
+            errors.NODE_REFUSED,
+            node=self.target.node,
+            op=op,
+            reason=reason,
+            error=error.error,
+            advice=advice or f"`ullage doctor --node {self.target.address}` looks at it",
+        )
+
+    def _gone(self, error: UllageError) -> UllageError:
+        """The node does not answer any more; all that hang on it hear so."""
+        if self.lost is None:
+            reason = str(error.facts.get("reason", error.message))
+            if words := self._transport.tail:
+                reason += f"; ssh says: {last_words(words)}"
+            self.lost = UllageError(errors.NODE_LOST, node=self.target.node, reason=reason)
+            self._channel.fail(self.lost)
+            for listener in self.on_lost:
+                listener(self.lost)
+        return self.lost
+
+    async def _beat(self) -> None:
+        """Say every few seconds that we are here, and hear that the node is."""
+        while self.lost is None:
+            try:
+                await self.prove()
+                await asyncio.wait((self._channel.ended,), timeout=BEAT_S)
+                if self._channel.failure is not None:
+                    raise self._gone(self._channel.failure)
+            except UllageError:
+                await self._end()
+
+    async def _end(self) -> None:
+        await self._channel.close()
+        await self._transport.end()
+
+    async def _not_opened(self) -> UllageError:
+        """Why there is no greeting: ssh's own reason, or the node's."""
+        failure = self._channel.failure
+        await self._end()
+        status, output = self._transport.status, self._transport.tail + self._channel.banner
+        if known := self.target.refusal(output):
+            return known
+        if status == FAILED or failure is None:
+            return self.target.unreachable(output or b"it does not answer")
+        if status in _NOT_FOUND or status == 1:
+            return await self._not_there()
+        return self.target.unreachable(output or str(failure.facts.get("reason")).encode())
+
+    async def _not_there(self) -> UllageError:
+        """NODE_OTHER_VERSION where another tree is there, else NODE_NOT_INSTALLED."""
+        from ullage import __version__  # noqa: PLC0415
+
+        transport = await Transport.start(
+            self.target.argv(("ls", str(HOME))), None, None, self.target.node
+        )
+        try:
+            async with asyncio.timeout(GREETING_S):
+                names = await transport.reader.read(4096)
+        except TimeoutError:
+            names = b""
+        await transport.end()
+        kind = errors.NODE_OTHER_VERSION if names.strip() else errors.NODE_NOT_INSTALLED
+        return UllageError(
+            kind, node=self.target.node, address=self.target.address, version=__version__
+        )
+
+
+def _reader(answer: type[T]) -> Callable[[Message], T]:
+    """Reads an answer of that kind; FrameError for any other."""
+
+    def read(message: Message) -> T:
+        fields: Mapping[str, object] = {
+            name: value for name, value in message.fields.items() if name not in {"op", "id"}
+        }
+        try:
+            return answer.model_validate(fields)
+        except ValidationError as error:
+            raise FrameError(f"{answer.__name__}: {first_fault(error)}") from None
+
+    return read
+
+
+def control_name(node: str) -> str:
+    """Short, as the path of a socket must be, and another for each node."""
+    return f"{hashlib.sha256(node.encode()).hexdigest()[:8]}.ctl"

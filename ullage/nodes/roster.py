@@ -1,0 +1,91 @@
+"""The nodes of a run: all reached before anything is made, each asked what it is, all left in
+order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ullage.common.errors import UllageError
+from ullage.environments import Provider
+from ullage.host.image import Image
+from ullage.nodes.base import Node
+from ullage.nodes.local import LocalNode
+from ullage.nodes.openssh import Target
+from ullage.nodes.options import NodePlan
+from ullage.nodes.provider import OnNodes
+from ullage.nodes.ssh import SshNode
+
+T = TypeVar("T")
+
+
+class Roster:
+    """Name → node; and this machine, for what a plan places nowhere."""
+
+    def __init__(
+        self,
+        plans: Mapping[str, NodePlan],
+        tag: str,
+        run: str,
+        earlier: Sequence[str],
+        agent: Path,
+    ) -> None:
+        """run: its folder; earlier: tags of its earlier sessions; agent: the binary here."""
+        self.here = LocalNode("", tag, agent)
+        self.nodes: dict[str, Node] = {
+            name: LocalNode(name, tag, agent)
+            if plan.ssh is None
+            else SshNode(name, Target(name, plan.ssh, plan.config, plan.sudo), tag, run, earlier)
+            for name, plan in plans.items()
+        }
+        self.facts: dict[str, Mapping[str, Any]] = {}
+        """Node → what it is; filled by `open`."""
+
+    @property
+    def away(self) -> list[SshNode]:
+        """Those that are other machines."""
+        return [node for node in self.nodes.values() if isinstance(node, SshNode)]
+
+    def node(self, name: str | None) -> Node:
+        """The node of that name; None: this machine."""
+        return self.here if name is None else self.nodes[name]
+
+    async def open(self) -> None:
+        """Reach all of them. One of the errors of nodes."""
+        await _all(self.nodes.values(), lambda node: node.open())
+        facts = await _all(self.nodes.values(), lambda node: node.facts())
+        self.facts = dict(zip(self.nodes, facts, strict=True))
+
+    async def check(self, provider: Provider, names: Sequence[str]) -> None:
+        """Can that provider work on these nodes? Here, where there are none."""
+        if isinstance(provider, OnNodes):
+            places = [self.nodes[name] for name in dict.fromkeys(names)]
+            offers = await _all(places, lambda node: node.check(provider))
+            provider.offers = {node.name: o for node, o in zip(places, offers, strict=True)}
+        else:
+            await provider.check()
+
+    async def take(self, image: Image) -> None:
+        """See that every node has the image."""
+        await _all(self.nodes.values(), lambda node: node.take(image))
+
+    async def packages(self, programs: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+        """Node → the packages of these programs in its own userland, for `image: host`."""
+        packages = await _all(self.nodes.values(), lambda node: node.packages(programs))
+        return dict(zip(self.nodes, packages, strict=True))
+
+    async def close(self) -> None:
+        """Have every node remove what is left there."""
+        await _all(self.nodes.values(), lambda node: node.close())
+
+
+async def _all(nodes: Iterable[Node], do: Callable[[Node], Awaitable[T]]) -> list[T]:
+    """Do it on all at once; the first error, once nobody is at work any more."""
+    results = await asyncio.gather(*(do(node) for node in nodes), return_exceptions=True)
+    errors = [result for result in results if isinstance(result, BaseException)]
+    for error in sorted(errors, key=lambda error: isinstance(error, UllageError)):
+        raise error
+    return [result for result in results if not isinstance(result, BaseException)]

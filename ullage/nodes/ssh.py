@@ -1,0 +1,258 @@
+"""Another machine, by ssh: what `ullage-node serve` does there, seen from here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ullage.common.errors import NODE_IMAGE_CORRUPT, NODE_LOST, UllageError
+from ullage.environments import Instance, InstanceSpec, Provider
+from ullage.environments.agent.client import AgentClient
+from ullage.host.image import Image
+from ullage.host.paths import state_dir
+from ullage.meters import OUTSIDE, Scene, refuse_wrong
+from ullage.nodes import wire
+from ullage.nodes.answers import Offer
+from ullage.nodes.base import Node, Order
+from ullage.nodes.link import NodeLink, control_name
+from ullage.nodes.openssh import Target
+from ullage.nodes.tree import runner
+from ullage.nodes.wire import Nothing
+from ullage.runs.records import Metered
+
+_ATTACH_S: Final = 20.0
+_SESSIONS: Final = range(4)
+"""So often is a node reached anew in a run, mostly; what later ones leave, `clean --node` finds."""
+
+
+class SshNode(Node):
+    """Another machine."""
+
+    def __init__(
+        self, name: str, target: Target, tag: str, run: str, earlier: Sequence[str]
+    ) -> None:
+        """tag: the run's; earlier: those of its earlier sessions."""
+        self.name = name
+        self.target = target
+        self.not_removed: tuple[str, ...] = ()
+        """What an earlier session has left there, and stays."""
+        self._tag, self._run = tag, run
+        self._earlier = [
+            of_node(one, name, session) for one in earlier[-200:] for session in _SESSIONS
+        ]
+        self._session = 0
+        self._link: NodeLink | None = None
+        self._facts: Mapping[str, Any] = {}
+        self._turn = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Connect. One of the errors of nodes says why not."""
+        await self._connected()
+
+    async def facts(self) -> Mapping[str, Any]:
+        """As it tells."""
+        await self._connected()
+        return self._facts
+
+    async def check(self, provider: Provider) -> Offer:
+        """There, by the provider of that name."""
+        return await (await self._connected()).call("check", wire.Offered, _provided(provider))
+
+    async def take(self, image: Image) -> None:
+        """Send it, unless it is there."""
+        link = await self._connected()
+        has = await link.call("has", wire.HasAnswer, wire.Has(digest=image.digest))
+        if has.there:
+            return
+        config = image.config.model_dump(mode="json") if image.config else None
+        size = (await asyncio.to_thread(image.tar.stat)).st_size
+        try:
+            await link.send(
+                "take", wire.Take(digest=image.digest, size=size, config=config), image.tar
+            )
+        except UllageError as error:
+            if error.facts.get("error") == NODE_IMAGE_CORRUPT.code:
+                raise UllageError(
+                    NODE_IMAGE_CORRUPT,
+                    node=self.name,
+                    actual=error.facts["reason"],
+                    digest=image.digest,
+                ) from error
+            raise
+
+    async def packages(self, programs: Mapping[str, str]) -> Mapping[str, str]:
+        """Of its own userland."""
+        link = await self._connected()
+        request = wire.Packages(programs=dict(programs))
+        return (await link.call("packages", wire.PackagesAnswer, request)).packages
+
+    async def create(self, order: Order) -> Instance:
+        """There; its agent's channel is one of its own over the same connection."""
+        link = await self._connected()
+        provided = _provided(order.provider)
+        created = await link.call(
+            "create",
+            wire.Created,
+            wire.Create(
+                provider=provided.provider,
+                options=provided.options,
+                name=order.name,
+                resources=order.resources,
+                turn=order.turn,
+                image=None if order.image is None else order.image.digest,
+                writable=order.image is not None and order.image.writable,
+            ),
+        )
+        try:
+            return await self._attached(link, order, created)
+        except BaseException:
+            with contextlib.suppress(UllageError):
+                await link.call("destroy", Nothing, wire.Named(name=order.name))
+            raise
+
+    async def _attached(self, link: NodeLink, order: Order, created: wire.Created) -> Instance:
+        """The instance, once its agent has said hello over a channel of its own."""
+        log = state_dir(self._tag) / order.name
+        await asyncio.to_thread(log.mkdir, parents=True, exist_ok=True)
+        agent = await AgentClient.launch(
+            self.target.further((str(runner()), "attach", created.socket), link.control),
+            deadline_s=_ATTACH_S,
+            stderr=log / "ssh.log",
+            name=order.name,
+        )
+        spec = InstanceSpec(
+            tag=self._tag,
+            name=order.name,
+            cpu_ids=tuple(created.cpu_ids),
+            cpu_quota=created.cpu_quota,
+            memory_bytes=order.resources.memory,
+            image=order.image,
+            agent=Path(str(runner())),
+            state_dir=log,
+            data_dir=log,
+            network=None,
+        )
+        return RemoteInstance(spec, agent, created, link)
+
+    @asynccontextmanager
+    async def metered(self, scene: Scene) -> AsyncIterator[Metered]:
+        """Its meters, on and off by a request each."""
+        link = await self._connected()
+        request = wire.MetersOn(instances=list(scene.instances), ends=list(scene.ends))
+        await link.call("meter", Nothing, request)
+        figures: Metered = {}
+        try:
+            yield figures
+        finally:
+            answer = await link.call("metered", wire.Readings)
+            figures |= answer.readings
+        for kind in OUTSIDE:
+            refuse_wrong(kind, figures.get(kind.name, {}))
+
+    async def close(self) -> None:
+        """Have it remove what is left, and part."""
+        if self._link is not None:
+            await self._link.close()
+
+    async def _connected(self) -> NodeLink:
+        """The connection; a new one where the last was lost. The errors of nodes."""
+        async with self._turn:
+            if self._link is not None and self._link.lost is None:
+                return self._link
+            again = self._link is not None
+            try:
+                self._link = await self._greet()
+            except UllageError as error:
+                if again and error.kind is not NODE_LOST:
+                    reason = error.message
+                    raise UllageError(NODE_LOST, node=self.name, reason=reason) from error
+                raise
+            return self._link
+
+    async def _greet(self) -> NodeLink:
+        state = state_dir(self._tag)
+        link = await NodeLink.open(
+            self.target, state / control_name(self.name), state / f"{self.name}.ssh.log"
+        )
+        tag = of_node(self._tag, self.name, self._session)
+        hello = wire.Hello(protocol=wire.PROTOCOL, tag=tag, run=self._run, earlier=self._earlier)
+        try:
+            greeting = await link.call("hello", wire.Greeting, hello)
+        except BaseException:
+            await link.close()
+            raise
+        self._earlier = [tag, *self._earlier][: wire.MOST_EARLIER]
+        self._session += 1
+        self._facts, self.not_removed = greeting.facts, tuple(greeting.not_removed)
+        return link
+
+
+class RemoteInstance(Instance):
+    """An instance on another machine. Its agent speaks over a channel of its own."""
+
+    def __init__(
+        self, spec: InstanceSpec, agent: AgentClient, created: wire.Created, link: NodeLink
+    ) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self.agent = agent
+        self.address = created.address
+        self.data = created.data
+        self.own_kernel = created.own_kernel
+        self._link = link
+        link.on_lost.append(agent.abandon)
+
+    async def freeze(self) -> None:
+        """There, by its provider."""
+        await self._ask("freeze")
+
+    async def thaw(self) -> None:
+        """There, by its provider."""
+        await self._ask("thaw")
+
+    async def memory_kills(self) -> int:
+        """As its provider counts them there."""
+        answer = await self._link.call("kills", wire.Kills, wire.Named(name=self.name))
+        return answer.kills
+
+    async def destroy(self) -> None:
+        """There; a node that is lost removes it by itself."""
+        try:
+            if self._link.lost is None:
+                await self._ask("destroy")
+        except UllageError as error:
+            if error.kind is not NODE_LOST:
+                raise
+        finally:
+            await self.agent.close()
+            with contextlib.suppress(ValueError):
+                self._link.on_lost.remove(self.agent.abandon)
+
+    @property
+    def alive(self) -> bool:
+        """False once its channel, or the node's, has closed."""
+        return not self.agent.closed and self._link.lost is None
+
+    async def why_gone(self) -> UllageError | None:
+        """NODE_LOST where it went with its node, which has to show that it is there."""
+        with contextlib.suppress(UllageError):
+            await self._link.prove()
+        return self._link.lost
+
+    async def _ask(self, op: str) -> None:
+        await self._link.call(op, Nothing, wire.Named(name=self.name))
+
+
+def of_node(tag: str, node: str, session: int) -> str:
+    """The tag of a run on one of its nodes: machines that share a kernel keep theirs apart."""
+    return "u" + hashlib.sha256(f"{tag} {node} {session}".encode()).hexdigest()[:7]
+
+
+def _provided(provider: Provider) -> wire.Provided:
+    options = provider.options.model_dump(mode="json")
+    return wire.Provided(provider=provider.name, options=options)

@@ -1,0 +1,171 @@
+"""What controller and node say to each other: typed, bounded, and checked on both sides.
+
+The framing is the agent's (docs/internals/agent-protocol.md), with a magic line of its own. A node
+is trusted less than the controller: whatever it answers is held against these models.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from ullage.environments.placement import Resources
+from ullage.host.paths import TAG
+from ullage.nodes.answers import Finding, Offer, ShownText
+
+PROTOCOL: Final = 1
+MAGIC: Final = b"ULLAGE-NODE"
+MOST_EARLIER: Final = 1000
+LEASE_S: Final = 30.0
+"""A node that has heard nothing for so long removes all that the run made there, and ends."""
+BEAT_S: Final = 5.0
+"""So often the controller says that it is there."""
+HINT: Final = " | hint: "
+"""Between the message and the hint of an error."""
+
+Tag = Annotated[str, StringConstraints(pattern=rf"^{TAG.pattern}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Word = Annotated[str, StringConstraints(max_length=200)]
+Path = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]{1,200}$")]
+
+
+class Payload(BaseModel):
+    """Base of all: nothing else may stand in a message."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Nothing(Payload):
+    """A request or an answer without fields."""
+
+
+class Hello(Payload):
+    """The first request: who is there, and for which run."""
+
+    protocol: int
+    tag: Tag
+    """What is made there carries it."""
+    run: Word
+    """Whose it is, for whoever finds it there."""
+    earlier: Annotated[list[Tag], Field(max_length=MOST_EARLIER)] = []
+    """Of earlier sessions of the run: what they have left is removed."""
+
+
+class Greeting(Payload):
+    """The node's answer."""
+
+    protocol: int
+    not_removed: Annotated[list[ShownText], Field(max_length=1000)] = []
+    facts: Annotated[dict[Word, Any], Field(max_length=64)]
+
+
+class Provided(Payload):
+    """A provider, by its name and options."""
+
+    provider: Name
+    options: dict[str, Any] = {}
+
+
+class Offered(Payload, Offer):
+    """What the provider is there."""
+
+
+class Has(Payload):
+    """Is the image there?"""
+
+    digest: Digest
+
+
+class HasAnswer(Payload):
+    there: bool
+
+
+class Take(Payload):
+    """Here comes the image: its tar follows."""
+
+    digest: Digest
+    size: Annotated[int, Field(ge=1, lt=1 << 46)]
+    config: dict[str, Any] | None = None
+
+
+class Packages(Payload):
+    """Which packages of the node's own userland hold these programs?"""
+
+    programs: Annotated[dict[Word, Word], Field(max_length=200)]
+
+
+class PackagesAnswer(Payload):
+    packages: Annotated[dict[Word, Word], Field(max_length=1000)]
+
+
+class Create(Payload):
+    """Make an instance."""
+
+    provider: Name
+    options: dict[str, Any] = {}
+    name: Name
+    resources: Resources
+    turn: Annotated[int, Field(ge=0, lt=1 << 16)]
+    image: Digest | None
+    writable: bool = False
+
+
+class Created(Payload):
+    """Where it is, and where its agent is to be had."""
+
+    socket: Path
+    cpu_ids: Annotated[list[Annotated[int, Field(ge=0, lt=1 << 16)]], Field(min_length=1)]
+    cpu_quota: Annotated[float, Field(gt=0, le=1024)] | None
+    data: Annotated[str, StringConstraints(pattern=r"^/[^\x00]{1,1000}$")]
+    own_kernel: bool
+    address: Annotated[str, StringConstraints(pattern=r"^[0-9.]{7,15}$")] | None = None
+
+
+class Named(Payload):
+    """An instance by its name."""
+
+    name: Name
+
+
+class Kills(Payload):
+    kills: Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+class MetersOn(Payload):
+    """Who works, for the meters."""
+
+    instances: Annotated[list[Name], Field(max_length=1024)]
+    ends: Annotated[list[Name], Field(max_length=1024)]
+
+
+class Readings(Payload):
+    readings: Annotated[
+        dict[Word, Annotated[dict[Word, float], Field(max_length=1000)]], Field(max_length=64)
+    ]
+
+
+class Clean(Payload):
+    """What killed runs have left there."""
+
+    remove: bool
+
+
+class Leaving(Payload):
+    kind: Word
+    name: ShownText
+    tag: Word
+    run: ShownText | None
+
+
+class Leavings(Payload):
+    there: Annotated[list[Leaving], Field(max_length=2000)]
+    failed: Annotated[list[ShownText], Field(max_length=2000)] = []
+
+
+class Diagnosis(Payload):
+    """What the doctor says there."""
+
+    host: Annotated[dict[Word, Any], Field(max_length=64)]
+    findings: Annotated[list[Finding], Field(max_length=100)]
