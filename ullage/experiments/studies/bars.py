@@ -20,7 +20,7 @@ GAP: Final = 8
 MOST_BARS: Final = 60
 LONGEST: Final = 44
 
-Bar = tuple[str, Column, StudyFigure]
+FigureBar = tuple[str, Column, StudyFigure]
 """What it is about, its column, and its figure."""
 
 
@@ -42,7 +42,7 @@ def draw(table: DerivedTable, columns: Sequence[str]) -> str:
     )
 
 
-def _bars(table: DerivedTable, columns: Sequence[str]) -> Iterator[Bar]:
+def _bars(table: DerivedTable, columns: Sequence[str]) -> Iterator[FigureBar]:
     """Row by row; a figure that cannot be said has no bar, and no zero."""
     chosen = [column for column in table.columns if column.title in columns]
     for row, column, figure in table.figures():
@@ -51,7 +51,7 @@ def _bars(table: DerivedTable, columns: Sequence[str]) -> Iterator[Bar]:
             yield name, column, figure
 
 
-def _bar(bar: Bar, place: int, scale: float) -> Iterator[str]:
+def _bar(bar: FigureBar, place: int, scale: float) -> Iterator[str]:
     name, column, figure = bar
     assert figure.value is not None
     top = GAP + place * (BAR + GAP)

@@ -72,7 +72,7 @@ def charts(report: StudyReport) -> list[DrawnChart]:
 
 def answers(report: StudyReport) -> list[str]:
     """What our own runs say, the first sentence of each."""
-    said = []
+    lines = []
     for plan, path in report.runs.items():
         if is_ordinary(path):
             sentence = sentences.answer(measured.opened(path).analysis)[:1]
@@ -81,8 +81,8 @@ def answers(report: StudyReport) -> list[str]:
             sentence = elastic_answer.answer(summarise(run, sides(run)))[:1]
         else:
             continue
-        said += [f"{clean(plan, showing.LONGEST)}: {line}" for line in sentence]
-    return said
+        lines += [f"{clean(plan, showing.LONGEST)}: {line}" for line in sentence]
+    return lines
 
 
 def render(report: StudyReport, place: Path) -> str:
