@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.support.commandkit import ullage
+from ullage.experiments.studies.running import with_disks
 
 ROOT: Final = Path(__file__).parent.parent
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "ullage/**/*.md")
@@ -53,8 +54,13 @@ def test_plans_of_either_kind_are_found() -> None:
 @pytest.mark.parametrize("where", PLANS)
 def test_a_plan_of_the_docs_can_be_run(where: str, tmp_path: Path) -> None:
     text = PLANS[where]
+    if "flash_energy/disks-" in where:
+        text = with_disks(text, [tmp_path, Path("/dev/shm")])
     (tmp_path / "plan.yaml").write_text(text, encoding="utf-8")
     command = ("elastic", "run") if has(text, "arrivals") else ("run",)
     done = ullage(*command, "plan.yaml", "--dry-run", cwd=tmp_path)
+    if "cmu_overhead/full-x" in where and done.code:  # for hosts with as many CPUs
+        assert "is room for 0 instances" in done.stderr
+        return
     assert done.code == 0, f"{where}: {done.stderr}"
     assert "environments are not equal" not in done.stderr, "it would be refused"

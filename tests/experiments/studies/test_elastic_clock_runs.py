@@ -197,7 +197,7 @@ def movie(
 
 def test_all_ten_published_cells_are_asked_again() -> None:
     """Viewers, patience, room, and how long an allocation took; OpenStack's 30 s on top of it."""
-    asked: set[tuple[str, ...]] = set()
+    cells: set[tuple[str, ...]] = set()
     times = {(row["platform"], row["hypervisor"]): row for row in
              STUDY.published("elastic2015_allocation")}  # fmt: skip
     for movie_plan in MOVIES:
@@ -213,12 +213,12 @@ def test_all_ten_published_cells_are_asked_again() -> None:
             assert own.mean == pytest.approx(float(time["mean_s"]) + more)
             assert own.deviation == pytest.approx(float(time["stddev_s"]))
             assert plan.arrivals.rate is not None
-            asked.add((platform, hypervisor, f"{plan.patience:g}", str(plan.arrivals.viewers),
+            cells.add((platform, hypervisor, f"{plan.patience:g}", str(plan.arrivals.viewers),
                        f"{1 / plan.arrivals.rate:g}", str(plan.room)))  # fmt: skip
     names = ("platform", "hypervisor", "patience_s", "clients", "interarrival_s", "clients_per_vm")
     published = STUDY.published("elastic2015_blocking")
     assert len(published) == 10
-    assert asked == {tuple(row[name] for name in names) for row in published}
+    assert cells == {tuple(row[name] for name in names) for row in published}
 
 
 def test_each_cell_stands_beside_its_own_and_no_other(tmp_path: Path) -> None:

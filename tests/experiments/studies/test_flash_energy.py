@@ -345,7 +345,7 @@ def test_deadlocks_stand_beside_the_throughput(tmp_path: Path) -> None:
 
 def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:
     """Four VMs; N processes on N VMs; else nothing published could stand beside them."""
-    found: dict[str, list[tuple[str, int]]] = {}
+    settings: dict[str, list[tuple[str, int]]] = {}
     for plan in (plan for plan in STUDY.plans(quick=False) if plan.disks):
         text = (STUDY.folder / plan.file).read_text(encoding="utf-8")
         file = tmp_path / plan.file
@@ -356,12 +356,12 @@ def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:
             name = case.workload.name
             wanted = {"b-eff-io": MPI_IO, "oltp": OLTP}.get(name)
             if wanted and wanted.items() <= parameters.items():
-                found.setdefault(name, []).append(
+                settings.setdefault(name, []).append(
                     (str(parameters.get("ranks", "")), cells.environments[0].instances)
                 )
             if case.key == "web":
                 assert parameters.items() >= WEB.items()
-    assert found == {"oltp": [("", 4)], "b-eff-io": [("4", 4), ("2", 2), ("3", 3)]}
+    assert settings == {"oltp": [("", 4)], "b-eff-io": [("4", 4), ("2", 2), ("3", 3)]}
 
 
 def test_formats_and_caches_stand_beside_nothing(run: Path) -> None:

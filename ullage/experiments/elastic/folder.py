@@ -78,7 +78,7 @@ class Video(Record):
     """`ffmpeg 5.1.9 …`, or what made the bytes."""
 
 
-class Allocated(Record):
+class AllocationDraw(Record):
     """What nodes are made to take from their request, in real seconds; drawn for each."""
 
     mean_s: Seconds
@@ -90,7 +90,7 @@ class Setting(Record):
 
     boot_delay_s: Seconds
     """Real seconds that every node was held back after it was there: injected, not measured."""
-    allocation: Allocated | None = None
+    allocation: AllocationDraw | None = None
     """Nodes were held back until they took so long from their request."""
     machine: dict[str, Any]
     """`config` of the decisions, as the front was given it: room, bounds of nodes, allocation."""

@@ -115,6 +115,18 @@ class StudyPlan(Record):
     """It says what `ullage clock` is to measure (`studies.clockrun`)."""
 
 
+class StudyChart(Record):
+    """A published table and our own, drawn as bars beside each other."""
+
+    title: str
+    published: str
+    """Key of the table; empty: nothing was published that could be drawn."""
+    columns: tuple[str, ...]
+    fresh: str = ""
+    """How the key of a table of ours begins: `streams`; empty: none."""
+    fresh_columns: tuple[str, ...] = ()
+
+
 class Coverage(Record):
     """How many published figures of one kind the full plans have a counterpart of."""
 
@@ -149,6 +161,9 @@ class Study(ABC):
     """What was published, by whom and when, as it is called in a sentence."""
     needs: ClassVar[tuple[str, ...]]
     """What the host must have, each in a few words: `root`, `the image`."""
+
+    charts: ClassVar[tuple[StudyChart, ...]] = ()
+    """What its page draws."""
 
     @abstractmethod
     def tables(self) -> tuple[DerivedTable, ...]:

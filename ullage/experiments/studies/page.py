@@ -11,15 +11,20 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from ullage.analysis import sentences
 from ullage.common.files import put
 from ullage.common.text import clean
-from ullage.experiments.studies import measured, showing
+from ullage.experiments.elastic.analysis.contrasts import sides
+from ullage.experiments.elastic.analysis.reading import ElasticRun
+from ullage.experiments.elastic.analysis.summary import summarise
+from ullage.experiments.elastic.report import answer as elastic_answer
+from ullage.experiments.studies import bars, measured, showing
 from ullage.experiments.studies.finding import Runs
 from ullage.experiments.studies.showing import StudyReport
 from ullage.report import document, energy
 from ullage.report.charts.text import unbroken
 from ullage.report.views import Fact
-from ullage.runs.reader import is_ordinary
+from ullage.runs.reader import is_elastic, is_ordinary
 
 NAME: Final = "study.html"
 REPORT: Final = "report.html"
@@ -41,6 +46,45 @@ def write(report: StudyReport, out: Path) -> Path:
     return out
 
 
+@dataclass(frozen=True)
+class DrawnChart:
+    title: str
+    published: Markup
+    fresh: tuple[Markup, ...]
+
+
+def charts(report: StudyReport) -> list[DrawnChart]:
+    """The published charts drawn anew, with ours beside; none of what cannot be drawn."""
+    published = {table.key: table for table in report.tables}
+    drawn = []
+    for chart in report.study.charts:
+        there = bars.draw(published[chart.published], chart.columns) if chart.published else ""
+        ours = (
+            bars.draw(table, chart.fresh_columns)
+            for table in report.fresh
+            if chart.fresh and table.key.startswith(chart.fresh)
+        )
+        fresh = tuple(Markup(svg) for svg in ours if svg)  # noqa: S704
+        if there or fresh:
+            drawn.append(DrawnChart(chart.title, Markup(there), fresh))  # noqa: S704
+    return drawn
+
+
+def answers(report: StudyReport) -> list[str]:
+    """What our own runs say, the first sentence of each."""
+    lines = []
+    for plan, path in report.runs.items():
+        if is_ordinary(path):
+            sentence = sentences.answer(measured.opened(path).analysis)[:1]
+        elif is_elastic(path):
+            run = ElasticRun.open(path)
+            sentence = elastic_answer.answer(summarise(run, sides(run)))[:1]
+        else:
+            continue
+        lines += [f"{clean(plan, showing.LONGEST)}: {line}" for line in sentence]
+    return lines
+
+
 def render(report: StudyReport, place: Path) -> str:
     """The whole page, with links as from a file in `place`."""
     return document.render(
@@ -48,7 +92,8 @@ def render(report: StudyReport, place: Path) -> str:
         "study.html.j2",
         report.study.title,
         [Fact(f"study {report.study.name}")],
-        answer=[unbroken(line) for line in showing.summary(report)],
+        answer=[unbroken(line) for line in (*showing.summary(report), *answers(report))],
+        charts=charts(report),
         published=[*map(showing.page_table, report.tables)],
         fresh=[*map(showing.page_table, report.fresh)],
         coverage=report.coverage and showing.page_table(report.coverage),

@@ -23,20 +23,25 @@ PLAN = SyntheticRun(
 )
 
 
-def made(run: ElasticRun, *others: ElasticRun) -> dict[tuple[str, str], prediction.Prediction]:
+def by_way(
+    run: ElasticRun, *others: ElasticRun
+) -> dict[tuple[str, str], prediction.HeldOutPrediction]:
     predictions = prediction.predictions(run, others, seeds=2)
     return {(p.environment, p.held_out): p for p in predictions}
 
 
-def near(made: prediction.Prediction) -> bool:
+def near(by_chance: prediction.HeldOutPrediction) -> bool:
     """Is the error within a few times its interval, and small?"""
-    assert made.low is not None and made.high is not None
-    return abs(made.error) < max(0.01, 1.5 * (made.high - made.low)) and abs(made.error) < 0.08
+    assert by_chance.low is not None and by_chance.high is not None
+    return (
+        abs(by_chance.error) < max(0.01, 1.5 * (by_chance.high - by_chance.low))
+        and abs(by_chance.error) < 0.08
+    )
 
 
 def test_a_repetition_is_predicted_from_others(tmp_path: Path) -> None:
     run = ElasticRun.open(make(tmp_path, PLAN))
-    late = made(run)["late", "seed"]
+    late = by_way(run)["late", "seed"]
     assert late.repetitions == PLAN.repetitions
     assert late.real > 0.02
     assert near(late)
@@ -46,7 +51,7 @@ def test_a_repetition_is_predicted_from_others(tmp_path: Path) -> None:
 def test_a_delay_that_was_never_fitted_is_predicted(tmp_path: Path) -> None:
     """Fitted on nodes that nobody held, predicted for those that are held for 1.5 s; and back."""
     run = ElasticRun.open(make(tmp_path, PLAN))
-    predictions = made(run)
+    predictions = by_way(run)
     assert near(predictions["late", "delay"])
     assert near(predictions["lxc", "delay"])
     assert predictions["lxc", "delay"].predicted < 0.01 < predictions["late", "delay"].predicted
@@ -55,7 +60,7 @@ def test_a_delay_that_was_never_fitted_is_predicted(tmp_path: Path) -> None:
 def test_a_load_is_predicted_from_another_run(tmp_path: Path) -> None:
     busy = replace(PLAN, name="busy", viewers=120, rate_hz=8.0, seed=9)
     run, other = (ElasticRun.open(make(tmp_path, plan)) for plan in (PLAN, busy))
-    load = made(run, other)["late", "load"]
+    load = by_way(run, other)["late", "load"]
     assert load.real > 0.2
     assert near(load)
 
@@ -74,4 +79,4 @@ def test_nothing_of_the_predicted_repetition_is_used(tmp_path: Path) -> None:
 def test_too_few_allocations_are_no_fit(tmp_path: Path) -> None:
     run = ElasticRun.open(make(tmp_path, replace(PLAN, repetitions=1)))
     assert prediction.fit(()) is None
-    assert ("late", "seed") not in made(run), "there is no other repetition"
+    assert ("late", "seed") not in by_way(run), "there is no other repetition"

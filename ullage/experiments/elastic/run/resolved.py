@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage import __version__
 from ullage.common.files import sha256_of
-from ullage.experiments.elastic.folder import Allocated, ElasticResolved, Setting, Video
+from ullage.experiments.elastic.folder import AllocationDraw, ElasticResolved, Setting, Video
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.repetition import TRACE, arrivals_settings
@@ -76,12 +76,12 @@ def resolved(
     )
 
 
-def _allocated(scaled: Scaled, environment: NodeEnvironment) -> Allocated | None:
+def _allocated(scaled: Scaled, environment: NodeEnvironment) -> AllocationDraw | None:
     allocation = scaled.allocation_s(environment)
     if allocation is None:
         return None
     mean_s, deviation_s = allocation
-    return Allocated(mean_s=mean_s, deviation_s=deviation_s)
+    return AllocationDraw(mean_s=mean_s, deviation_s=deviation_s)
 
 
 def _arrivals(plan: ElasticPlan, run: Path) -> dict[str, Any]:

@@ -35,7 +35,7 @@ LEAST: Final = 3
 
 
 @dataclass(frozen=True)
-class Fit:
+class NodeTimes:
     """What nodes took by themselves, in real seconds."""
 
     made_s: tuple[float, ...]
@@ -43,7 +43,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class HeldOutPrediction:
     """PcBl of an environment, predicted less real, in shares."""
 
     environment: str
@@ -60,17 +60,17 @@ class Prediction:
 
 def predictions(
     run: ElasticRun, others: Sequence[ElasticRun] = (), seeds: int = SEEDS
-) -> list[Prediction]:
+) -> list[HeldOutPrediction]:
     """Of each environment, by each way to hold out that the runs allow."""
-    made = (
+    attempts = (
         _of(run, environment.key, held_out, fitted, seeds)
         for environment in run.resolved.environments
         for held_out, fitted in _fits(run, environment.key, others)
     )
-    return [prediction for prediction in made if prediction is not None]
+    return [prediction for prediction in attempts if prediction is not None]
 
 
-Fitting = Callable[[Repetition], Fit | None]
+Fitting = Callable[[Repetition], NodeTimes | None]
 
 
 def _fits(
@@ -107,10 +107,10 @@ def _hold(run: ElasticRun, key: str) -> tuple[object, ...]:
     return (setting.boot_delay_s, setting.allocation)
 
 
-def fit(repetitions: Iterable[Repetition]) -> Fit | None:
+def fit(repetitions: Iterable[Repetition]) -> NodeTimes | None:
     """Of repetitions that count; None of too few allocations."""
     acts = [r.acts for r in repetitions if r.counts]
-    made = [
+    own_s = [
         max(0.0, seconds - ready.injected_s)
         for of in acts
         for _, ready, seconds in latencies.allocations(of)
@@ -121,14 +121,14 @@ def fit(repetitions: Iterable[Repetition]) -> Fit | None:
         for act in of
         if isinstance(act, Release) and not act.end
     ]
-    if len(made) < LEAST:
+    if len(own_s) < LEAST:
         return None
-    return Fit(tuple(made), fmean(released) if released else 0.0)
+    return NodeTimes(tuple(own_s), fmean(released) if released else 0.0)
 
 
 def _of(
     run: ElasticRun, key: str, held_out: HeldOut, fitting: Fitting, seeds: int
-) -> Prediction | None:
+) -> HeldOutPrediction | None:
     pairs = [
         (real(repetition), predict(run, repetition, fitted, seeds))
         for repetition in run.of(key)
@@ -145,7 +145,9 @@ def _of(
     if estimate is not None:
         half = t_quantile(0.5 + run.resolved.confidence / 2, estimate.df) * estimate.error
         interval = BY_NAME["blocked"].within(estimate.mean - half, estimate.mean + half)
-    return Prediction(key, held_out, len(pairs), actual, predicted, fmean(errors), *interval, why)
+    return HeldOutPrediction(
+        key, held_out, len(pairs), actual, predicted, fmean(errors), *interval, why
+    )
 
 
 def real(repetition: Repetition) -> float:
@@ -153,7 +155,7 @@ def real(repetition: Repetition) -> float:
     return sum(s.outcome == "blocked" for s in repetition.sessions) / len(repetition.sessions)
 
 
-def predict(run: ElasticRun, repetition: Repetition, fitted: Fit, seeds: int) -> float:
+def predict(run: ElasticRun, repetition: Repetition, fitted: NodeTimes, seeds: int) -> float:
     """The mean over seeds of what is drawn: PcBl as a share."""
     outcomes = (
         json.loads(_elastic.simulate(json.dumps(specification(run, repetition, fitted, seed))))
@@ -163,7 +165,7 @@ def predict(run: ElasticRun, repetition: Repetition, fitted: Fit, seeds: int) ->
 
 
 def specification(
-    run: ElasticRun, repetition: Repetition, fitted: Fit, seed: int
+    run: ElasticRun, repetition: Repetition, fitted: NodeTimes, seed: int
 ) -> dict[str, Any]:
     """What the simulator is given, in real time."""
     resolved = run.resolved
@@ -190,7 +192,7 @@ def specification(
     }
 
 
-def _drawn(setting: Setting, fitted: Fit, number: int, seed: int) -> list[float]:
+def _drawn(setting: Setting, fitted: NodeTimes, number: int, seed: int) -> list[float]:
     """A time for each node that may be wanted: one that was seen, held back as the plan says."""
     allocation = setting.allocation
     hold = Hold(
@@ -200,5 +202,5 @@ def _drawn(setting: Setting, fitted: Fit, number: int, seed: int) -> list[float]
         f"prediction:{seed}",
     )
     random = Random(seed)
-    made = (random.choice(fitted.made_s) for _ in range(number))
-    return [hold.until_ns(node, 0, round(s * 1e9)) / 1e9 for node, s in enumerate(made)]
+    own_s = (random.choice(fitted.made_s) for _ in range(number))
+    return [hold.until_ns(node, 0, round(s * 1e9)) / 1e9 for node, s in enumerate(own_s)]

@@ -19,6 +19,7 @@ from ullage.experiments.studies.base import (
     DerivedRow,
     DerivedTable,
     Study,
+    StudyChart,
     StudyFigure,
     StudyPlan,
 )
@@ -73,6 +74,21 @@ class CmuOverhead(Study):
     )
     source = "a study of VMs on a supercomputer of CMU, 2015"
     needs = ("root", "the image", "1 CPU and 1 GiB for each of 5 environments, 2 for the network")
+
+    charts = (
+        StudyChart(
+            title="CPU: time over that of the physical machine",
+            published="cpu-ratios", columns=GUESTS, fresh="cpu", fresh_columns=("ratio",),
+        ),
+        StudyChart(
+            title="Disk: rate of the local disk over that of a machine",
+            published="disk-ratios", columns=GUESTS, fresh="disk", fresh_columns=("ratio",),
+        ),
+        StudyChart(
+            title="A machine, O", published="machine", columns=("O",),
+            fresh="machine", fresh_columns=("O",),
+        ),
+    )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:
         """S2.1 to S2.3, from the four published files."""

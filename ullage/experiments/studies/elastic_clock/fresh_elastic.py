@@ -12,7 +12,7 @@ from ullage.experiments.elastic.analysis.definitions import BY_NAME
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary, summarise
 from ullage.experiments.elastic.report.answer import undecided
-from ullage.experiments.elastic.simulator.prediction import Prediction, predictions
+from ullage.experiments.elastic.simulator.prediction import HeldOutPrediction, predictions
 from ullage.experiments.studies.base import (
     Column,
     CsvRows,
@@ -54,8 +54,8 @@ def tables(
 
 def _predicted(run: ElasticRun, others: list[ElasticRun], part: str) -> DerivedTable | None:
     """The simulator against repetitions that it was not fitted on."""
-    made = predictions(run, others)
-    if not made:
+    predicted = predictions(run, others)
+    if not predicted:
         return None
     return DerivedTable(
         key=f"predicted{part}-fresh",
@@ -66,7 +66,7 @@ def _predicted(run: ElasticRun, others: list[ElasticRun], part: str) -> DerivedT
             Column(title="predicted", unit="%", decimals=1),
             Column(title="error", unit="points", decimals=1),
         ),
-        rows=tuple(_prediction_row(run, prediction) for prediction in made),
+        rows=tuple(_prediction_row(run, prediction) for prediction in predicted),
         notes=(
             "Fitted is what nodes take by themselves: on the other repetitions of an environment "
             "(its seed is held out), on environments that are held back by something else (delay), "
@@ -77,17 +77,17 @@ def _predicted(run: ElasticRun, others: list[ElasticRun], part: str) -> DerivedT
     )
 
 
-def _prediction_row(run: ElasticRun, made: Prediction) -> DerivedRow:
-    bounded = made.low is not None and made.high is not None
+def _prediction_row(run: ElasticRun, predicted: HeldOutPrediction) -> DerivedRow:
+    bounded = predicted.low is not None and predicted.high is not None
     error = StudyFigure(
-        value=100 * made.error,
-        low=100 * made.low if bounded and made.low is not None else None,
-        high=100 * made.high if bounded and made.high is not None else None,
-        why=made.why,
+        value=100 * predicted.error,
+        low=100 * predicted.low if bounded and predicted.low is not None else None,
+        high=100 * predicted.high if bounded and predicted.high is not None else None,
+        why=predicted.why,
     )
-    shown = (StudyFigure(value=100 * share_) for share_ in (made.real, made.predicted))
+    shown = (StudyFigure(value=100 * share_) for share_ in (predicted.real, predicted.predicted))
     return DerivedRow(
-        label=f"{run.label(made.environment)}, {made.held_out}", cells=(*shown, error)
+        label=f"{run.label(predicted.environment)}, {predicted.held_out}", cells=(*shown, error)
     )
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.studies import measured
-from ullage.experiments.studies.base import Coverage, DerivedTable, Study, StudyPlan
+from ullage.experiments.studies.base import (
+    Coverage,
+    DerivedTable,
+    Study,
+    StudyChart,
+    StudyPlan,
+)
 from ullage.experiments.studies.elastic_clock import (
     derived_clock,
     derived_elastic,
@@ -60,6 +66,15 @@ class ElasticClock(Study):
     )
     source = "a study of elastic environments and global physical clocks, 2015"
     needs = ("root", "the image", "`make programs`", "ffmpeg", "2 CPUs and 2 GiB")
+
+    charts = (
+        StudyChart(title="Streams of one host", published="bandwidth", columns=("clients",),
+                   fresh="streams", fresh_columns=("ratio",)),
+        StudyChart(title="Viewers blocked", published="blocked", columns=("PcBl",),
+                   fresh="movie", fresh_columns=("PcBl",)),
+        StudyChart(title="A read of each clock", published="clock-cost", columns=("mean",),
+                   fresh="clock-cost", fresh_columns=("a read",)),
+    )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:
         """Streams, allocation, blocked viewers, watts; then the clock's."""

@@ -17,6 +17,7 @@ from ullage.experiments.studies.base import (
     DerivedTable,
     Read,
     Study,
+    StudyChart,
     StudyFigure,
     StudyPlan,
 )
@@ -52,6 +53,16 @@ class FlashEnergy(Study):
     )
     source = "a study of flash storage under four KVM guests, 2012"
     needs = ("root", "the image", "1 CPU and 1 GiB for each of 4 VMs", "two disks, for `--disk`")
+
+    charts = (
+        StudyChart(title="Mean power", published="power", columns=("mean power",),
+                   fresh="energy", fresh_columns=("mean power",)),
+        StudyChart(title="MPI-IO: the single figure", published="mpi-io", columns=("b_eff_io",),
+                   fresh="disks", fresh_columns=("ratio",)),
+        StudyChart(title="Database: deadlocks for each transaction", published="database",
+                   columns=("deadlocks for each",), fresh="deadlocks",
+                   fresh_columns=("deadlocks for each",)),
+    )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:
         """Power and energy, with what cannot be recovered of them; then each test's own figures."""

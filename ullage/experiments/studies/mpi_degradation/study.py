@@ -13,6 +13,7 @@ from ullage.experiments.studies.base import (
     DerivedRow,
     DerivedTable,
     Study,
+    StudyChart,
     StudyFigure,
     StudyPlan,
 )
@@ -45,6 +46,11 @@ class MpiDegradation(Study):
         "2 CPUs",
         "0.5 GiB for each of 12 instances",
     )
+
+    charts = (
+        StudyChart(title="e1000 over virtio, by size", published="", columns=(),
+                   fresh="conclusion", fresh_columns=("time of e1000 over virtio",)),
+    )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:
         """None: no figures of this study are published with us, only its method."""

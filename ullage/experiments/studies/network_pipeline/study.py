@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.studies import curves, measured
-from ullage.experiments.studies.base import Coverage, DerivedTable, Study, StudyPlan
+from ullage.experiments.studies.base import Coverage, DerivedTable, Study, StudyChart, StudyPlan
 from ullage.experiments.studies.measured import StudiedRun
 from ullage.experiments.studies.network_pipeline import creating, derived, files, pipelines
 
@@ -38,6 +38,14 @@ class NetworkPipeline(Study):
     )
     source = "a study of network and pipeline applications in private clouds, 2017"
     needs = ("root", "the image", "`make programs`", "2 CPUs and 6 GiB")
+
+    charts = (
+        StudyChart(title="TestDFSIO: work of several at once, over that of one",
+                   published="together", columns=("single link", "bonded"), fresh="files-together",
+                   fresh_columns=("2 copies", "3 copies")),
+        StudyChart(title="Making instances at once", published="create", columns=("time",),
+                   fresh="network-pipeline", fresh_columns=("2", "4", "8", "16")),
+    )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:
         """Making instances; TestDFSIO over one link and over two."""
