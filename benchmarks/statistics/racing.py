@@ -27,7 +27,7 @@ from benchmarks.statistics.traces import Trace
 from ullage.stats import Floats, Verdict
 from ullage.stats.interval import moments
 from ullage.stats.power import LookAhead, chance_ahead
-from ullage.stats.stop import UNLIKELY, Race, LevelShares, look_confidence
+from ullage.stats.stop import UNLIKELY, LevelShares, Race, look_confidence
 from ullage.stats.verdict import Against, FamilyMember, judge, p_values, settled
 
 WORKLOADS = ("cpu", "memory", "disk", "loopback")

@@ -15,7 +15,7 @@ from ullage.stats import LEAST_PAIRS, Verdict
 from ullage.stats.interval import moments, t_interval, t_quantile
 from ullage.stats.multiple import Correction, adjust, best_share
 from ullage.stats.power import chance_ahead
-from ullage.stats.stop import UNLIKELY, Race, LevelShares, look_confidence
+from ullage.stats.stop import UNLIKELY, LevelShares, Race, look_confidence
 from ullage.stats.uncertainty import noise_floor
 from ullage.stats.verdict import FamilyMember, PValues, judge, p_values, settled
 

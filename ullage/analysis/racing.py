@@ -26,7 +26,7 @@ from ullage.stats import LEAST_PAIRS, Verdict
 from ullage.stats.interval import Moments, moments
 from ullage.stats.multiple import best_share
 from ullage.stats.power import LookAhead, chance_ahead
-from ullage.stats.stop import UNLIKELY, Race, LevelShares, look_confidence
+from ullage.stats.stop import UNLIKELY, LevelShares, Race, look_confidence
 
 DECIDED = ("worse", "better", "equivalent")
 
