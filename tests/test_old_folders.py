@@ -263,14 +263,14 @@ def test_what_was_said_is_known_of_every_rules_since(kind: str) -> None:
     """By rules 1 the verdicts are those of 0.1.0; what is told is what differs from them."""
     folder = RunFolder.open(next((OLD / kind).iterdir()))
     then = json.loads((READINGS / "rules-1" / f"{kind}-show.json").read_bytes())["comparisons"]
-    said = {(c["environment"], c["workload"], c["metric"]): c["verdict"] for c in then}
+    earlier = {(c["environment"], c["workload"], c["metric"]): c["verdict"] for c in then}
     for rules in range(1, RULES + 1):
         by = {
             (j.draft.environment.key, j.draft.workload.key, j.draft.metric.name): j.verdict
             for j in overhead.judged(folder, rules)
         }
-        assert by.keys() == said.keys()
-        assert rules > 1 or by == said
+        assert by.keys() == earlier.keys()
+        assert rules > 1 or by == earlier
 
 
 def test_another_verdict_is_seen() -> None:

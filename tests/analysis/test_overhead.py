@@ -462,11 +462,11 @@ def test_a_changed_formula_is_told_of_a_run_that_was_made_before_it(
     part = mean - (mean - math.log(plain.interval.low)) / 2
     monkeypatch.setattr(judging, "systematic", lambda draft: part)
     resolved = json.loads((run / "resolved.json").read_text())
-    for rules, told in ((2, [("worse", "inconclusive", "systematic")]), (RULES, [])):
+    for rules, changes in ((2, [("worse", "inconclusive", "systematic")]), (RULES, [])):
         (run / "resolved.json").write_text(json.dumps({**resolved, "rules": rules}))
         analysis = overhead.analyse(RunFolder.open(run))
         of_cpu = [r for r in analysis.rejudged if r.environment_label == "LXC"]
-        assert [(r.before, r.now, r.why) for r in of_cpu if "CPU" in r.workload_title] == told
+        assert [(r.before, r.now, r.why) for r in of_cpu if "CPU" in r.workload_title] == changes
 
 
 def test_an_older_correction_of_memory_is_told(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ def _memory(struck: dict[str, Struck]) -> Iterator[Figure]:
     """Covered, or the misses mostly told."""
     for of in (struck[name] for name in MEMORY if name in struck):
         name = of.attack.name
-        covered, told = of.shares["covered"], of.shares.get("told", Share(0, 1))
+        covered, warned = of.shares["covered"], of.shares.get("told", Share(0, 1))
         yield row(
             f"coverage, {name} in one environment",
             covered,
             f"at least {COVERED}, or {REFUSED} of the rest refused",
-            covered.at_least(COVERED) or told.value >= REFUSED,
-            f"{100 * told.value:.0f} % of the rest are refused or doubted",
+            covered.at_least(COVERED) or warned.value >= REFUSED,
+            f"{100 * warned.value:.0f} % of the rest are refused or doubted",
         )
 
 
