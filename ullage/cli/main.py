@@ -247,7 +247,15 @@ def image_build(
         else:
             plan, document = schema.load(file)
             cells = matrix.resolve(plan, document)
-            asyncio.run(environment_images(cells, step))
+            own = asyncio.run(environment_images(cells, step))
+            if all(environment.image for environment in cells.environments):
+                digests = {name.oci: taken.digest for name, taken in own.items()}
+                lines = "\n".join(f"{digest} {name}" for name, digest in digests.items())
+                if as_json:
+                    print_json({"digests": digests})
+                else:
+                    stdout.print(escape(lines), soft_wrap=True)
+                return
             if plan.image == "host":
                 stderr.print("`image: host`: the plan runs this host's own tools, nothing is built")
                 if as_json:
