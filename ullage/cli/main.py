@@ -250,11 +250,11 @@ def image_build(
             own = asyncio.run(environment_images(cells, step))
             if all(environment.image for environment in cells.environments):
                 digests = {name.oci: taken.digest for name, taken in own.items()}
-                lines = "\n".join(f"{digest} {name}" for name, digest in digests.items())
                 if as_json:
                     print_json({"digests": digests})
-                else:
-                    stdout.print(escape(lines), soft_wrap=True)
+                    return
+                for name, digest in digests.items():
+                    stdout.print(escape(f"{digest} {name}"), soft_wrap=True)
                 return
             if plan.image == "host":
                 stderr.print("`image: host`: the plan runs this host's own tools, nothing is built")
