@@ -64,6 +64,15 @@ def test_each_runs_from_its_own(tmp_path: Path, old: str, new: str) -> None:
     assert "docker-archive:new.tar (sha256:" in page and "each environment&#39;s own" in page
 
 
+def test_no_other_image_is_built_for_them(tmp_path: Path) -> None:
+    written(tmp_path)
+    done = ullage("image", "build", "plan.yaml", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    lines = sorted(line.split(" ")[1] for line in done.stdout.splitlines())
+    assert lines == ["docker-archive:new.tar", "docker-archive:old.tar"]
+    assert len(list((tmp_path / "cache/images").glob("*/rootfs.tar"))) == 2
+
+
 def test_that_they_differ_must_be_meant(tmp_path: Path) -> None:
     layers = [imagekit.busybox(), imagekit.layer(imagekit.Entry("etc/more", b"more"))]
     written(tmp_path, more="")

@@ -274,7 +274,15 @@ def image_build(
         else:
             plan, document = schema.load(file)
             cells = matrix.resolve(plan, document)
-            asyncio.run(environment_images(cells, step))
+            own = asyncio.run(environment_images(cells, step))
+            if all(environment.image for environment in cells.environments):
+                digests = {name.oci: taken.digest for name, taken in own.items()}
+                if as_json:
+                    print_json({"digests": digests})
+                    return
+                for name, digest in digests.items():
+                    stdout.print(escape(f"{digest} {name}"), soft_wrap=True)
+                return
             if plan.image == "host":
                 stderr.print("`image: host`: the plan runs this host's own tools, nothing is built")
                 if as_json:
