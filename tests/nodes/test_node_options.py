@@ -88,6 +88,12 @@ def test_where_it_stands_may_be_varied() -> None:
         ("spread", "{a: 1}", "it places 1 of 2 instances"),
         ("native, instances", COMMANDS, "works on this machine only"),
         ("spread", "spread, neighbour: {}", "a neighbour works on this machine only"),
+        ("spread", "spread, image: {oci: shop}", "own image is unpacked on this machine only"),
+        (
+            "spread",
+            "spread, disk: {path: /mnt/x, file_system: xfs}",
+            "a device is given a file system on this machine only",
+        ),
         (
             "instances: 2, place: spread",
             "instances: fit 1, vary: {place: [spread]}",
