@@ -63,8 +63,8 @@ async def ours(place: Site, count: int, turn: int) -> tuple[float, float]:
     names = [f"ours-{turn}-{number}" for number in range(count)]
     instances = await asyncio.gather(*(allocate(place, name) for name in names))
     up_s = time.perf_counter() - began
-    asked = min(one.steps["asked"] for one in instances)
-    greeted_s = (max(one.steps["hello"] for one in instances) - asked) / 1e9
+    begun_ns = min(one.steps["asked"] for one in instances)
+    greeted_s = (max(one.steps["hello"] for one in instances) - begun_ns) / 1e9
     await asyncio.gather(*map(_released, instances))
     return greeted_s, up_s
 

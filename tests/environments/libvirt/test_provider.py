@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from tests.environments import containerkit as kit
 from tests.support.libvirtkit import Libvirtd
-from ullage.cli import doctor
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.base import InstanceSpec
@@ -22,6 +21,7 @@ from ullage.environments.libvirt.options import LibvirtOptions
 from ullage.environments.libvirt.provider import Libvirt
 from ullage.environments.qemu.provider import QemuInstance
 from ullage.host import user_commands
+from ullage.nodes import doctor
 
 
 def options(**fields: Any) -> LibvirtOptions:

@@ -25,6 +25,7 @@ AGENT_PORT: Final = "ullage.agent"
 TCG_CACHE_MIB: Final = 256
 """Translated code that emulation keeps. QEMU's own default may take 1 GiB of the host's memory."""
 
+VHOST: Final = Path("/dev/vhost-net")
 NIC_DEVICES: Final[dict[Nic, str]] = {
     "virtio": "virtio-net-pci",
     "e1000": "e1000",

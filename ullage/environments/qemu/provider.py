@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from ullage.common.cleanup import Undo
@@ -22,7 +21,7 @@ from ullage.environments.agent.client import AgentError, binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.environments.qemu import cpus, memory
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
-from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, Accelerator
+from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, VHOST, Accelerator
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.probe import kvm, qemu_version
 from ullage.host.disks import MKFS
@@ -37,7 +36,6 @@ from ullage.host.guest_kernel import (
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
 _LONGEST_VMSTAT: Final = 256 << 10
-VHOST: Final = Path("/dev/vhost-net")
 
 
 class Qemu(Provider):

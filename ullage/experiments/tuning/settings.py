@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ullage.common.errors import TUNE_NO_SETTING, UllageError
 from ullage.environments.qemu import memory
+from ullage.environments.qemu.command_line import VHOST
 from ullage.environments.qemu.memory import Backing
-from ullage.environments.qemu.provider import VHOST
 from ullage.experiments.tuning import screening
 from ullage.runs.records import Resource
 
