@@ -131,8 +131,8 @@ chaos: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) program
 	$(BIN)/python -m tests.lab.chaos --seed $(SEED) $(CHAOS)
 
 .PHONY: long
-long: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Benchmarks to their first row, parts of the fresh root: hours
-	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py
+long: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Benchmarks to their first row, parts of the fresh root, the big guest: hours
+	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py tests/lab/test_big_guest_lab.py
 
 .PHONY: fresh
 fresh: run-packages ## The README's two commands on a Debian that has never seen the project

@@ -17,8 +17,9 @@ from ullage.runs.events import Synchronised, Trial
 from ullage.runs.reader import RunFolder
 
 # From nothing to the last report: 25 minutes on a quiet machine, of which the first test's setup
-# has the boot, and once more 5 minutes where no disk is cached.
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(7200)]
+# has the boot, and once more 5 minutes where no disk is cached. Of `make long`: its parts were
+# seen one by one, the whole of it not yet.
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.root, pytest.mark.timeout(7200)]
 
 EVERYWHERE = """\
 name: everywhere
