@@ -91,7 +91,7 @@ def test_defaults(kind: type) -> None:
 
 
 def test_everything_is_exported() -> None:
-    hidden = {"facts_json", "promise_json", "refine_json", "reason_meanings"}
+    hidden = {"facts_json", "promise_json", "rate_json", "refine_json", "reason_meanings"}
     hidden |= {"lab", "Progress", "LabError"}
     assert public(_clock) - hidden <= set(clock.__all__)
     assert all(hasattr(clock, name) for name in clock.__all__)
