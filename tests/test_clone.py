@@ -65,7 +65,9 @@ def test_what_is_not_declared_is_named() -> None:
 
 
 def test_all_extras_are_the_extras() -> None:
-    assert set(EXTRAS["all"]) == {line for name in EXTRAS if name != "all" for line in EXTRAS[name]}
+    """But for libvirt's, which is built against a library that few have."""
+    others = EXTRAS.keys() - {"all", "libvirt"}
+    assert set(EXTRAS["all"]) == {line for name in others for line in EXTRAS[name]}
 
 
 def test_a_clone_has_the_same_and_what_builds_it() -> None:

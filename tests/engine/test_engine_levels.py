@@ -14,12 +14,12 @@ import pytest
 from tests.support.enginekit import cut, engine, printed, resumed, run
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.engine import turn as trial_module
 from ullage.engine.fleet import Fleet
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.native import Native
 from ullage.host import clock, leftovers
 from ullage.meters import Scene, metered
+from ullage.nodes import local
 from ullage.runs.events import Provisioned, Synchronised, Trial
 from ullage.runs.pairs import Cells, pair
 from ullage.runs.reader import RunFolder
@@ -215,7 +215,7 @@ def test_iterations_follow_each_other_in_the_same_instance(
             yield readings
         spans.append((began, clock.ordered_ns()))
 
-    monkeypatch.setattr(trial_module, "metered", watched)
+    monkeypatch.setattr(local, "metered", watched)
     outcome, folder = run(tmp_path, [COUNT], blocks=2, extra=THREE)
     assert (outcome.trials, outcome.failed) == (6, 0)
     for trial in folder.trials:

@@ -9,7 +9,7 @@ from ullage.common.registry import Registry, fields_fault
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 
 RESERVED: Final = frozenset(
-    {"provider", "instances", "neighbour", "place", "price", "resources", "vary"}
+    {"provider", "image", "instances", "neighbour", "place", "price", "resources", "vary"}
 )
 """Fields of an environment in the plan that are not its provider's."""
 

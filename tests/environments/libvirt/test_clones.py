@@ -128,7 +128,10 @@ def test_their_userland_is_another_one() -> None:
     """So a plan that compares them with anything else must allow that by name."""
     clones = Libvirt(LibvirtOptions.model_validate({"domain": "golden"}))
     assert clones.userland() == "of the domain golden"
-    planned, fleet = SimpleNamespace(key="vm", instances=1, provider=clones), Mock()
+    planned, fleet = (
+        SimpleNamespace(key="vm", instances=1, nodes=(), image=None, provider=clones),
+        Mock(),
+    )
     fleet.first.return_value.spec = bare_spec()
     assert nuisances(planned, fleet)["userland"] == "of the domain golden"  # type: ignore[arg-type]
     planned.provider = Libvirt(LibvirtOptions())

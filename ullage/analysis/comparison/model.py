@@ -6,8 +6,11 @@ Ratios are oriented so that above 1 is worse than the baseline. Everything dumps
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any, Literal
+
+from pydantic import Field
 
 from ullage.analysis.comparison.energy_model import Energy, EnergyNote
 from ullage.analysis.comparison.estimates import (
@@ -337,8 +340,8 @@ class Analysis(Record):
     confidence: float
     margin: float
     design: Design
-    several_machines: bool = False
-    """Its instances stood on machines that the plan names."""
+    several_machines: bool = Field(False, exclude_if=operator.not_)
+    """Its instances stood on machines that the plan names; where they did not, nothing is said."""
     correction: Correction
     rules: int = RULES
     """Those that the verdicts are of."""
