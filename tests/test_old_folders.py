@@ -6,7 +6,8 @@ the last digits of a figure that was computed, which another make of CPU rounds 
 of verdicts (`ullage.stats.RULES`) say otherwise, what those say, and `readings/rules-1/` what was
 said before: all but the fields of `RULES_2` are the same. None of them may be
 made anew to please a change: a difference is an old run that reads otherwise. (Rules 3 changed one
-number in them, that of the rules.)
+number in them, that of the rules. What a study sets beside runs was read anew when studies came to
+ask what was published, and nothing of another setting: the runs' own figures stayed.)
 """
 
 from __future__ import annotations

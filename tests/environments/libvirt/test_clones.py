@@ -128,14 +128,11 @@ def test_their_userland_is_another_one() -> None:
     """So a plan that compares them with anything else must allow that by name."""
     clones = Libvirt(LibvirtOptions.model_validate({"domain": "golden"}))
     assert clones.userland() == "of the domain golden"
-    planned, fleet = (
-        SimpleNamespace(key="vm", instances=1, nodes=(), image=None, provider=clones),
-        Mock(),
-    )
+    planned, fleet = SimpleNamespace(key="vm", instances=1, nodes=(), provider=clones), Mock()
     fleet.first.return_value.spec = bare_spec()
     assert nuisances(planned, fleet)["userland"] == "of the domain golden"  # type: ignore[arg-type]
     planned.provider = Libvirt(LibvirtOptions())
-    fleet.image.digest = "sha256:0123456789abcdef"
+    fleet.image_of.return_value.digest = "sha256:0123456789abcdef"
     assert nuisances(planned, fleet)["userland"] == "sha256:0123456789ab"  # type: ignore[arg-type]
 
 

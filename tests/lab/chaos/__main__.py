@@ -49,7 +49,7 @@ from tests.lab.chaos.subjects import abandon  # noqa: E402
 
 
 def attacked_commit() -> str:
-    """What is attacked; a plus: with changes that are in no commit. `unknown` where no git tells."""
+    """What is attacked; a plus: with changes that are in no commit. `unknown`: no git tells."""
     argv = ["git", "describe", "--always", "--abbrev=8", "--dirty=+", "--exclude=*"]
     described = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     return described.stdout.strip() or "unknown"
