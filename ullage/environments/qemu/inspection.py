@@ -48,7 +48,7 @@ def memory(vm: QemuProcess, backing: Backing, memory_bytes: int) -> None:
             _refuse(vm, f"{sum(sizes)} B in huge pages of {backing.page}", f"{huge} B in them")
     if backing.host:
         text = Path(f"/proc/{vm.pid}/numa_maps").read_text(encoding="utf-8", errors="replace")
-        bound = {int(node) for node in re.findall(r"^\S+ bind:(\d+) ", text, re.MULTILINE)}
+        bound = {int(node) for node in re.findall(r"^\S+ bind:(\d+)\b", text, re.MULTILINE)}
         if not set(backing.host) <= bound:
             _refuse(vm, f"memory on the host's NUMA nodes {sorted(set(backing.host))}", f"{bound}")
 
