@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from tests.lab import dockerkit
@@ -38,6 +40,7 @@ def play(case: Case) -> None:
                 break
             daemon.send_signal(signal.SIGKILL)
             daemon.wait()
+            _end_containerd(place)
             time.sleep(chance.uniform(0.0, _AWAY_S))
             daemon = dockerkit.start(place)
             case.counts["dockerd_kills"] += 1
@@ -55,6 +58,18 @@ def play(case: Case) -> None:
         attacked.clean()  # whom no daemon could remove is listed until one can
     finally:
         dockerkit.end(daemon, place)
+
+
+def _end_containerd(place: Path) -> None:
+    """It goes with its daemon, and nobody may reap it: the next one would take it for alive, and
+    wait."""
+    file = place / "exec/containerd/containerd.pid"
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(file.read_text())
+        while str(place).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+    file.unlink(missing_ok=True)
 
 
 CAMPAIGN: Final = Campaign(
