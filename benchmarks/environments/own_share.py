@@ -24,7 +24,7 @@ from benchmarks.figures import Figure, main
 from ullage import environments
 from ullage.environments.agent import client
 from ullage.environments.placement import Resources
-from ullage.environments.provisioning.allocate import Allocated, allocate, release
+from ullage.environments.provisioning.allocate import allocate, release
 from ullage.environments.provisioning.node import Site
 from ullage.host import claims, disks, image, paths
 from ullage.host.network.bridge import Network
@@ -65,12 +65,8 @@ async def ours(place: Site, count: int, turn: int) -> tuple[float, float]:
     up_s = time.perf_counter() - began
     begun_ns = min(one.steps["asked"] for one in instances)
     greeted_s = (max(one.steps["hello"] for one in instances) - begun_ns) / 1e9
-    await asyncio.gather(*map(_released, instances))
+    await asyncio.gather(*map(release, instances))
     return greeted_s, up_s
-
-
-async def _released(one: Allocated) -> None:
-    await release(one)
 
 
 async def theirs(kind: str, place: Site, count: int, turn: int) -> float:

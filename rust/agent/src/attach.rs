@@ -9,11 +9,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use crate::protocol::MAGIC;
 use crate::sys;
 
 const WANTED: &str = "attach: SOCKET is wanted";
-/// The agent has said it on its first channel, to whoever started it; this is its second.
-const MAGIC: &[u8] = b"ULLAGE-AGENT 2\n";
 const PIPES: usize = 2;
 const BUFFER: usize = 256 << 10;
 
@@ -43,6 +42,7 @@ impl Attach {
 
     fn carry(&self) -> io::Result<()> {
         let [from_agent, to_agent] = receive(&UnixStream::connect(&self.socket)?)?;
+        // The agent has said it on its first channel, to whoever started it; this is its second.
         sys::write_all(&io::stdout(), MAGIC)?;
         sys::start_thread("to-agent", move || {
             // Its end is the agent's end of file: that is `bye`. So is a failure.
