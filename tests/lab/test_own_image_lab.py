@@ -167,3 +167,56 @@ def test_docker_runs_the_same_bytes(
         "read-only": "bind mount, read-only",
         "writable": "overlayfs over the image",
     }.get(root)
+
+
+BUILDS = """\
+name: builds
+baseline: native-1
+resources: {{cpus: 1, memory: 256MiB}}
+environments:
+{environments}
+workloads:
+  - {{name: command}}
+blocks: {{min: 1, max: 1}}
+allow: [userland]
+"""
+KINDS = {
+    "native": "provider: native",
+    "container": "provider: oci",
+    "docker": "provider: oci, runtime: docker",
+    "system": "provider: lxc",
+    "vm": "provider: qemu, accel: tcg, boot_deadline_s: 300",
+}
+
+
+def test_two_builds_in_every_kind_of_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each environment has the image that it names, though another of its kind has another."""
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    names = {number: f"ullage-lab-build:{number}" for number in (1, 2)}
+    lines = (
+        f'  {kind}-{number}: {{{options}, image: {{oci: "{names[number]}"}}}}'
+        for kind, options in KINDS.items()
+        for number in names
+    )
+    plan, runs = tmp_path / "plan.yaml", tmp_path / "runs"
+    plan.write_text(BUILDS.format(environments="\n".join(lines)))
+    with daemon(tmp_path):
+        for number, name in names.items():
+            program = f"#!/bin/sh\necho build {number}\n".encode()
+            layers = [busybox(), layer(Entry("go", program))]
+            file = tmp_path / f"{number}.tar"
+            save(file, layers, name=name, Env=["PATH=/bin"], Entrypoint=["/go"])
+            subprocess.run(["docker", "load", "--input", file], check=True, capture_output=True)
+        argv = [sys.executable, "-m", "ullage", "run", str(plan), "--runs", str(runs)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    folder = RunFolder.open(newest_run(runs))
+    printed = {
+        trial.environment: (folder.path / f"trials/{trial.trial}/main.stdout").read_text()
+        for trial in folder.trials
+    }
+    of_kinds = {f"{kind}-{number}": f"build {number}\n" for kind in KINDS for number in names}
+    assert printed.items() >= of_kinds.items()
+    assert left_by(runs) == []
