@@ -10,6 +10,7 @@ from benchmarks.engine import (
     first_answer,
     footprint,
     live_strangers,
+    own_image_time,
     startup,
     trial_cost,
 )
@@ -23,6 +24,7 @@ BENCHMARKS = {
     "agent_cost": agent_cost.measure,
     "demo_time": demo_time.measure,
     "first_answer": first_answer.measure,
+    "own_image_time": own_image_time.measure,
     "causes_cost": causes_cost.measure,
     "live_strangers": live_strangers.measure,
 }
