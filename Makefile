@@ -147,6 +147,7 @@ lint: lint-packages $(VENV)/.installed-dev ## Formatting, lints, types, rooms, g
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python -m scripts.docs_reference --check
+	$(BIN)/python -m scripts.docs_performance --check
 	clang-format --dry-run -Werror $(C_SOURCES)
 	cargo fmt --check
 	+cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
@@ -182,8 +183,9 @@ wheel-arm: $(VENV)/.installed arm-packages ## The same for aarch64, cross-built 
 	$(BIN)/python -m scripts.wheel $(ARM_BUILT)
 
 .PHONY: docs
-docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings
+docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings, and performance.md from the recordings
 	$(BIN)/python -m scripts.docs_reference
+	$(BIN)/python -m scripts.docs_performance
 
 .PHONY: bench
 bench: build mpi ## The benchmarks, each beside its peers

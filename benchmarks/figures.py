@@ -8,6 +8,7 @@ import math
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -67,18 +68,28 @@ def main_of_all(benchmarks: Mapping[str, Measure], description: str) -> None:
     """
     arguments = options(description).parse_args()
     failed: list[str] = []
-    write(_rows(benchmarks, arguments.quick, failed), as_json=arguments.json)
-    if failed:
-        raise SystemExit(f"failed, so that rows are missing: {', '.join(failed)}")
+    rows = rows_of_all(benchmarks, arguments.quick, failed)
+    write((figure for _, figure in rows), as_json=arguments.json)
+    end(failed)
 
 
-def _rows(benchmarks: Mapping[str, Measure], quick: bool, failed: list[str]) -> Iterator[Figure]:
+def rows_of_all(
+    benchmarks: Mapping[str, Measure], quick: bool, failed: list[str]
+) -> Iterator[tuple[str, Figure]]:
+    """Name of a benchmark and a row of it; the names of those that fail are put into `failed`."""
     for name, measure in benchmarks.items():
         try:
-            yield from measure(quick)
+            for figure in measure(quick):
+                yield name, figure
         except Exception:
             traceback.print_exc()
             failed.append(name)
+
+
+def end(failed: Sequence[str]) -> None:
+    """With status 1 if any failed."""
+    if failed:
+        raise SystemExit(f"failed, so that rows are missing: {', '.join(failed)}")
 
 
 def options(description: str) -> argparse.ArgumentParser:
@@ -96,11 +107,14 @@ def write(figures: Iterable[Figure], *, as_json: bool) -> None:
         return
     before = "["
     for figure in figures:
-        row = asdict(figure)
-        row["value"] = None if math.isnan(figure.value) else figure.value
-        print(before, json.dumps(row), flush=True)
+        print(before, json.dumps(as_row(figure)), flush=True)
         before = ","
     print("[]" if before == "[" else "]")
+
+
+def as_row(figure: Figure) -> dict[str, Any]:
+    """What JSON has of it: null where there is no figure."""
+    return asdict(figure) | {"value": None if math.isnan(figure.value) else figure.value}
 
 
 def show(figures: Sequence[Figure]) -> None:

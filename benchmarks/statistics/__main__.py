@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import write
 from benchmarks.statistics import aims, record, run_all, table, tables
 from benchmarks.statistics.attacks.regimes import ATTACKS
 from benchmarks.statistics.run_all import FULL, QUICK, Results
@@ -30,7 +31,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--only", default="", metavar="WORDS", help="of --attacks: those whose names hold the words"
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="every count, as JSON")
+    form.add_argument("--json", action="store_true", help="the aims, as all benchmarks print them")
+    form.add_argument("--counts", action="store_true", help="every count, as JSON")
     form.add_argument("--markdown", action="store_true", help="the tables, as the docs have them")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--record", type=Path, metavar="FILE", help="record this machine's noise")
@@ -44,7 +46,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.jobs < 1 or not options.minutes > 0:
         parser.error("--jobs and --minutes must be above 0")
-    if options.attacks is not None and (options.attacks < 1 or options.json):
+    if options.attacks is not None and (options.attacks < 1 or options.json or options.counts):
         parser.error("--attacks must be above 0, and is printed as tables")
     if options.only and options.attacks is None:
         parser.error("--only goes with --attacks")
@@ -53,7 +55,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def as_json(results: Results) -> dict[str, Any]:
+def counts(results: Results) -> dict[str, Any]:
     return {
         "campaigns": results.size.campaigns,
         "figures": [asdict(figure) for figure in aims.figures(results)],
@@ -118,7 +120,9 @@ def main(argv: list[str] | None = None) -> None:
         return
     results = run_all.run(QUICK if options.quick else FULL, options.jobs)
     if options.json:
-        json.dump(as_json(results), sys.stdout, indent=1)
+        write(aims.figures(results), as_json=True)
+    elif options.counts:
+        json.dump(counts(results), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
         _print(tables.tables(results), options.markdown)

@@ -138,7 +138,7 @@ def test_attacks_have_figures_with_aims(results: Results) -> None:
 
 
 def test_json_has_every_count(results: Results) -> None:
-    document = json.loads(json.dumps(command.as_json(results)))
+    document = json.loads(json.dumps(command.counts(results)))
     assert [of["name"] for of in document["attacks"]] == [CLEAN.name, COARSE.name]
     assert document["totals"][1]["bill"]["of"] == SMALL.bills
     assert document["regimes"][0]["shares"]["t 12"]["of"] == 40
@@ -148,7 +148,12 @@ def test_json_has_every_count(results: Results) -> None:
 
 @pytest.mark.parametrize(
     ("form", "sign"),
-    [([], "Trials for power 0.8"), (["--json"], '"regimes"'), (["--markdown"], "###")],
+    [
+        ([], "Trials for power 0.8"),
+        (["--json"], '[ {"name": "'),
+        (["--counts"], '"regimes"'),
+        (["--markdown"], "###"),
+    ],
 )
 def test_the_command_prints(
     form: list[str],
