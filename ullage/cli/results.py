@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
-from rich.table import Table
 
 from ullage.cli.options import Json, OutOption, ReadOnly, RunArgument, RunsOption
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import EXPORT_NO_TABLE, ExitCode, UllageError
+from ullage.common.linetable import LineTable
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
     if not ordinary and not elastic:
         stderr.print(escape(f"no runs in {runs}; `ullage run` makes one, `--runs` looks elsewhere"))
         return
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("run", no_wrap=True, overflow="fold")
     for column in ("blocks", "trials", "without figures"):
         table.add_column(column, justify="right")
@@ -294,7 +294,7 @@ def query_command(
     if as_json:
         print_json(answer.to_pylist())
         return
-    table = Table(*map(escape, answer.column_names), box=None)
+    table = LineTable(*map(escape, answer.column_names))
     for row in answer.to_pylist():
         table.add_row(*(escape("" if value is None else str(value)) for value in row.values()))
     stdout.print(table)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from ullage.cli.guarded import reads_folder
 from ullage.cli.options import Json, RunsOption
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import ExitCode
+from ullage.common.linetable import LineTable
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def list_command(as_json: Json = False) -> None:
             ]
         )
         return
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("study", no_wrap=True)
     for column in ("quick", "full"):
         table.add_column(column, justify="right", no_wrap=True)

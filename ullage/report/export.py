@@ -21,6 +21,7 @@ from ullage.analysis.comparison.words import SIDE_BY_SIDE, briefly, correction, 
 from ullage.analysis.details import details, run_facts
 from ullage.common.console import escape
 from ullage.common.errors import EXPORT_NO_PICTURE, EXPORT_UNKNOWN_FORMAT, UllageError
+from ullage.common.linetable import LineTable
 from ullage.common.text import inert, nearest, whole
 from ullage.report import views
 from ullage.report.views import tabulate
@@ -370,7 +371,7 @@ def _verdict(c: Comparison) -> str:
 
 def rich_table(analysis: Analysis) -> Table:
     """The primary metrics for the terminal: a part for each environment, then the A/A."""
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column(f"against {escape(analysis.baseline_label)}")
     table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column(f"{100 * analysis.confidence:g} % interval", no_wrap=True)

@@ -11,6 +11,7 @@ from rich.table import Table as RichTable
 
 from ullage.analysis.trialfacts import TrialFacts
 from ullage.common.console import escape
+from ullage.common.linetable import LineTable
 from ullage.report.charts import forest
 from ullage.report.charts.text import as_json
 
@@ -289,9 +290,8 @@ def cells(*texts: str, numbers: tuple[int, ...] = ()) -> tuple[TableCell, ...]:
 
 def rich_table(table: Table, title: str = "") -> RichTable:
     """The same on a terminal; what disagrees with what was printed is red there."""
-    grid = RichTable(
-        box=None, pad_edge=False, title=escape(title), title_justify="left", title_style=""
-    )
+    grid = LineTable(title=escape(title))
+    grid.title_justify, grid.title_style = "left", ""
     for head in table.heads:
         grid.add_column(escape(head.text), justify="right" if head.number else "left")
     for row in table.rows:

@@ -22,6 +22,7 @@ from ullage.analysis.sentences import asides, comparison_sentence, copies_differ
 from ullage.analysis.tables.answer import Answer
 from ullage.common.console import escape, stderr, stdout
 from ullage.common.files import put
+from ullage.common.linetable import LineTable
 from ullage.common.text import inert
 from ullage.report import export
 
@@ -99,7 +100,7 @@ def _between(interval: Interval) -> str:
 
 
 def _table(changes: Changes) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     for head in ("overhead of", "in", "before", "now", "change"):
         table.add_column(head, justify="right" if head in ("before", "now", "change") else "left")
     table.add_column(f"{rounding.share(changes.confidence)} interval")

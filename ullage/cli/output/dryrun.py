@@ -14,6 +14,7 @@ from rich.table import Table
 from scipy import special
 
 from ullage.common.console import escape, print_json, stdout
+from ullage.common.linetable import LineTable
 from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.engine import pilot as pilots
 from ullage.engine.estimate import TimeEstimate
@@ -203,7 +204,7 @@ def _uncertain(forecast: Forecast, pilot: Pilot) -> str:
 def _table(forecast: Forecast) -> Table:
     """A line for each comparison, or for each spread to choose from."""
     rule = forecast.aim.rule
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("comparison" if forecast.planned else "if the spread is")
     if forecast.planned:
         table.add_column(f"spread of a {'pair' if forecast.blocks_each is None else forecast.unit}")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from rich.table import Table
-
 from ullage.analysis.comparison import rounding
 from ullage.analysis.gate import Gate, GateFigure
 from ullage.common.console import escape, stderr, stdout
+from ullage.common.linetable import LineTable
 from ullage.common.text import clean, one_line
 
 HEAD = ("environment", "workload", "metric", "ratio", "90 % interval", "")
@@ -18,7 +17,7 @@ def show(gate: Gate, *, passed: bool) -> None:
     """The answer on standard output, what to know beside it on standard error."""
     for sentence in sentences(gate, passed=passed):
         stdout.print(escape(sentence), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     for head in HEAD:
         table.add_column(head, justify="right" if head == "ratio" else "left")
     for figure in gate.figures:

@@ -10,6 +10,7 @@ from ullage.analysis.comparison import rounding
 from ullage.analysis.history import History, HistoryChange, HistoryPoint, HistorySeries
 from ullage.common.console import escape, stderr, stdout
 from ullage.common.files import put
+from ullage.common.linetable import LineTable
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.report.charts import history as chart
@@ -64,7 +65,7 @@ def _figure(value: float, series: HistorySeries) -> str:
 def _table(series: HistorySeries) -> Table:
     changed = {change.run for change in series.changes}
     names = sorted({name for point in series.points for name in point.labels})
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("", no_wrap=True)
     table.add_column("run", no_wrap=True, overflow="fold")
     table.add_column("started", no_wrap=True)

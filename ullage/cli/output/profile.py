@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.table import Table
-
 from ullage.analysis.comparison import words as shared
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import Predicted, Prediction, Profile
 from ullage.common.console import escape, stdout
+from ullage.common.linetable import LineTable
 from ullage.common.text import clean
 from ullage.runs.reader import typed
 
@@ -18,7 +17,7 @@ from ullage.runs.reader import typed
 def show(profile: Profile, predicted: Predicted | None, run: Path | None) -> None:
     """Print it. run: the folder that was predicted for."""
     stdout.print(escape(words.lead(profile)), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("waits for")
     for column in ("weight", f"{profile.confidence:.0%} interval"):
         table.add_column(column, justify="right")
@@ -41,7 +40,7 @@ def _show_predicted(predicted: Predicted) -> None:
     label = clean(predicted.baseline_label, 60)
     stdout.print()
     stdout.print(escape(f"How many times longer than {label} it will take:"), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("environment")
     for column in ("times", f"{predicted.confidence:.0%} interval"):
         table.add_column(column, justify="right")

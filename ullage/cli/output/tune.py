@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rich.table import Table
-
 from ullage.common.console import escape, stdout
+from ullage.common.linetable import LineTable
 from ullage.common.quantities import many
 from ullage.experiments.tuning import screening
 from ullage.experiments.tuning.outcome import TuneOutcome
@@ -51,7 +50,7 @@ def _word(value: Any) -> str:
 def show(outcome: TuneOutcome) -> None:
     """The advice first, then each setting."""
     stdout.print(escape(advice(outcome)), soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("changed")
     for column in (f"{outcome.metric} is worse by", f"{outcome.confidence:.0%} interval", "p"):
         table.add_column(column, justify="right")

@@ -20,6 +20,7 @@ from ullage.analysis.comparison.words import (
 )
 from ullage.analysis.weigh.weighing import Total, WeighedNode, WeighedPart, Weighing
 from ullage.common.console import escape, stdout
+from ullage.common.linetable import LineTable
 from ullage.common.text import clean
 from ullage.runs.records import Resource
 
@@ -78,7 +79,7 @@ def _node_table(weighing: Weighing) -> Table:
 
 
 def _table(weighing: Weighing, first: str, *more: str) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column(first)
     table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column(f"{rounding.share(weighing.confidence)} interval", no_wrap=True)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ullage.analysis.comparison.words import listed
 from ullage.common.console import escape, print_json, stderr, stdout
+from ullage.common.linetable import LineTable
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder
@@ -217,7 +218,7 @@ def dumped(analysed: AnalysedRun) -> dict[str, Any]:
 
 
 def _metrics(summary: Summary) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("metric")
     for e in summary.environments:
         table.add_column(escape(f"{e.label}, {counted(e.ok)}"), justify="right")
@@ -239,7 +240,7 @@ def _metrics(summary: Summary) -> Table:
 
 def _contrasts(compared: Sequence[Contrast]) -> Table:
     """The primary metrics; the page has all."""
-    table = Table(box=None, pad_edge=False)
+    table = LineTable()
     table.add_column("compared")
     table.add_column("effect", justify="right", no_wrap=True)
     table.add_column("interval", no_wrap=True)

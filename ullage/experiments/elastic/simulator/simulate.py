@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from ullage import _elastic
 from ullage.common.console import escape, print_json, stdout
+from ullage.common.linetable import LineTable
 from ullage.common.quantities import format_seconds, many
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec
@@ -31,7 +30,7 @@ def command(file: Path, *, as_json: bool) -> None:
         return
     s = simulation.specification
     stdout.print(escape(f"{s.name}: {sentence(outcome)}"), soft_wrap=True)
-    table = Table("figure", "value", "meaning", box=None, pad_edge=False)
+    table = LineTable("figure", "value", "meaning")
     for figure in FIGURES:
         value = figure.of(outcome)
         text = "none" if value is None else in_words(value, figure.unit)

@@ -27,6 +27,7 @@ from ullage import _elastic
 from ullage.common.console import escape, print_json, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, SIMULATION_NO_CLUSTER, UllageError
 from ullage.common.fields import checked, shown
+from ullage.common.linetable import LineTable
 from ullage.common.quantities import Fraction
 from ullage.common.yamlfile import YamlFile, read
 from ullage.experiments.clock.lab import Bar
@@ -292,7 +293,7 @@ def _table(
     swept: Swept, points: Sequence[SweepPoint], results: Sequence[dict[str, SeedEstimate]]
 ) -> Table:
     title = f"{swept.seeds} seeds a point; intervals of {100 * swept.confidence:.12g} %"
-    table = Table(*map(escape, swept.vary), box=None, pad_edge=False, title=title)
+    table = LineTable(*map(escape, swept.vary), title=title)
     names: tuple[str, ...] = _SHOWN
     if any(result[_AWAY].mean for result in results):  # who is turned away is not blocked
         names = (names[0], _AWAY, *names[1:])
