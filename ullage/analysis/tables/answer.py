@@ -328,6 +328,8 @@ def _comparison(
         robust=e.robust,
         robust_disagrees=disagree(e.interval, e.robust),
         without_outliers=e.without_outliers,
+        totals=e.totals,
+        tail=e.tail,
         pairs=pairs,
         dropped=e.counts.dropped if e.counts is not None else 0,
         losses=doubts.lost(e, facts),

@@ -15,6 +15,7 @@ from ullage.analysis.comparison.pairing import BOOTSTRAP_HEARD, disagree
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import if_extreme, ratio_words
 from ullage.analysis.doubts.readings import MATTERS, coarse
+from ullage.analysis.doubts.totals import doubt as doubt_of_totals
 from ullage.analysis.tables.evidence import Evidence
 from ullage.analysis.tables.pairs import BlockCounts
 from ullage.stats import LEAST_PAIRS
@@ -89,6 +90,7 @@ def of_comparison(e: Evidence, f: ComparisonFacts) -> tuple[Doubt, ...]:
         _outliers(e, f),
         _robust(e),
         _bootstrap(e),
+        doubt_of_totals(e.interval, e.totals, f.margin, lost=e.filled is not None),
         _floor(f),
     )
     return tuple(doubt for doubt in doubts if doubt is not None)

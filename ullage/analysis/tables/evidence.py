@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
+from ullage.analysis.comparison import totals
+from ullage.analysis.comparison.estimates import Absolute, Interval, Precision, Tail
 from ullage.analysis.comparison.pairing import bootstrap, mean_interval, robust, stored
+from ullage.analysis.comparison.totals import Sides
 from ullage.analysis.tables.codes import Codes
 from ullage.analysis.tables.figures import TableFigure
 from ullage.analysis.tables.pairs import (
@@ -94,6 +96,9 @@ class Evidence:
     """Of the units from block to block."""
     slow: SlowTrials | None = None
     """None: a quantile, which a few slow ones do not move."""
+    totals: Interval | None = None
+    """Ratio of the arithmetic means, beside a geometric one."""
+    tail: Tail | None = None
 
     @property
     def against(self) -> Against | None:
@@ -116,7 +121,8 @@ def paired(
     x, groups, counts = pairs.log_ratios, pairs.groups, pairs.counts
     units = x if groups is None else collapse(x, groups)
     m = moments(units) if units.size >= 2 else None
-    coarse, resampled, ranked, interval, (far, without), drifting, neighbours = run(
+    sides = Sides(*pairs.values, figure.better, figure.is_rate)
+    coarse, resampled, ranked, interval, (far, without), drifting, neighbours, paid, tail = run(
         (
             lambda: steps(mine.value, theirs.value),
             lambda: bootstrap(units, criteria.confidence, SEED),
@@ -125,6 +131,8 @@ def paired(
             lambda: _without(x, groups, criteria.confidence),
             lambda: _drift(x),
             lambda: _neighbours(units),
+            lambda: totals.of_pairs(sides, groups, criteria.confidence),
+            lambda: totals.tail_of(sides, criteria.confidence) if groups is None else None,
         )
     )
     return Evidence(
@@ -141,6 +149,8 @@ def paired(
         filled=_filled_pairs(pairs, criteria),
         course=course(units),
         slow=slow_trials(x),
+        totals=paid,
+        tail=tail,
         ratio=math.exp(float(np.mean(units))) if units.size else None,
         counts=counts,
         generations=1 if groups is None else units.size,
@@ -214,7 +224,20 @@ def _wider(e: Evidence, factor: float, criteria: Criteria) -> Evidence:
         return e
     wider = replace(e.moments, error=e.moments.error * factor)
     interval = intervals.of_moments(wider, criteria.confidence)
-    return replace(e, interval=stored(interval), moments=wider, p=p_values(wider, criteria.margin))
+    return replace(
+        e,
+        interval=stored(interval),
+        moments=wider,
+        p=p_values(wider, criteria.margin),
+        totals=_stretched(e.totals, factor) if e.totals else None,
+    )
+
+
+def _stretched(i: Interval, factor: float) -> Interval | None:
+    """With both its sides so many times as long, on the log scale."""
+    bounds = (i.estimate * (bound / i.estimate) ** factor for bound in (i.low, i.high))
+    low, high = bounds
+    return stored(intervals.IntervalEstimate(i.estimate, low, high, i.confidence, i.n, i.method))
 
 
 def at_its(end: int, e: Evidence) -> Evidence:
@@ -291,9 +314,26 @@ def independent(mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteri
             mine, theirs, (a, b), criteria, lambda level: way(a, b, figure.better, level)
         )
 
+    evidence = evidence_of(mine, theirs)
+    if logs and evidence.interval is not None:
+        evidence = _with_totals(evidence, mine, theirs, figure, criteria)
     filled = _filled_rows(mine, theirs, figure, evidence_of)
     slow = slow_trials(_slowness(mine, figure))
-    return replace(evidence_of(mine, theirs), filled=filled, slow=slow)
+    return replace(evidence, filled=filled, slow=slow)
+
+
+def _with_totals(
+    e: Evidence, mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteria
+) -> Evidence:
+    """Beside a geometric ratio; of generations their means, and no tail."""
+    scale = _INVERSES if figure.is_rate else _AS_THEY_ARE
+    a, b = (_units(rows, *scale) for rows in (mine, theirs))
+    sides = Sides(a, b, figure.better, figure.is_rate)
+    return replace(
+        e,
+        totals=totals.of_independent(sides, criteria.confidence),
+        tail=totals.tail_of(sides, criteria.confidence) if e.generations == 1 else None,
+    )
 
 
 def of_quantile(mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteria) -> Evidence:

@@ -134,6 +134,8 @@ class Pairs:
     block: Codes
     log_ratios: Floats
     """In the order of the blocks, above 0 is worse."""
+    values: tuple[Floats, Floats]
+    """Of both sides, pair by pair."""
     groups: Codes | None
     """Of each pair: what is independent of the other pairs; None: all are, as far as is known."""
     counts: BlockCounts
@@ -157,6 +159,7 @@ def pair(mine: Rows, theirs: Rows, figure: TableFigure) -> Pairs:
     bad = (x <= 0) | (y <= 0)
     if no_ratio := int(np.count_nonzero(bad)):
         log_ratios: Floats = _NONE
+        x = y = _NONE
         complete = np.zeros_like(complete)
     else:
         log_ratios = np.log(x)
@@ -169,6 +172,7 @@ def pair(mine: Rows, theirs: Rows, figure: TableFigure) -> Pairs:
     return Pairs(
         block=a.block[at_a] if whole else a.block[at_a][complete],
         log_ratios=log_ratios,
+        values=(x, y),
         groups=groups,
         counts=BlockCounts(
             pairs=log_ratios.size,
