@@ -20,6 +20,9 @@ from ullage.workloads.pipelines.ferret import Ferret, FerretParameters
 FERRET = Ferret()
 MEMORY = FerretParameters(images=64, queries=32, classes=8, k=5, threads=2)
 DISK = FerretParameters(images=40, queries=20, classes=4, k=3, source="disk", corpus_seed=9)
+JPEG = FerretParameters(
+    images=40, queries=20, classes=4, k=3, image_format="jpeg", tables=12, projections=6, width=1500
+)
 RECORDED = {"ferret/memory.json": MEMORY, "ferret/disk.json": DISK}
 
 
@@ -30,7 +33,7 @@ def disk() -> Iterator[Path]:
         yield kit.place_program(Path(directory))
 
 
-@pytest.mark.parametrize("parameters", [MEMORY, DISK])
+@pytest.mark.parametrize("parameters", [MEMORY, DISK, JPEG])
 def test_a_real_run(disk: Path, parameters: FerretParameters) -> None:
     outputs = run(FERRET, parameters, disk)
     figures = checked(FERRET, parameters, outputs)
@@ -84,6 +87,10 @@ def test_recorded_results(name: str) -> None:
         ({"candidates": 99}, "candidates"),
         ({"source": "disk"}, "disk"),
         ({"corpus_seed": 2}, "seed"),
+        ({"image_format": "jpeg"}, "format"),
+        ({"tables": 7}, "tables"),
+        ({"projections": 9}, "projections"),
+        ({"width": 999}, "width"),
     ],
 )
 def test_a_result_of_other_parameters(change: dict[str, Any], says: str) -> None:
@@ -147,6 +154,10 @@ def test_text_that_changed(start: int, end: int, new: str) -> None:
         ({"candidates": 5}, "k must be at most candidates, 5"),
         ({"least_recall": 1.5}, "least_recall"),
         ({"source": "tape"}, "source"),
+        ({"image_format": "png"}, "image_format"),
+        ({"tables": 65}, "tables"),
+        ({"projections": 0}, "projections"),
+        ({"width": 0}, "width"),
     ],
 )
 def test_wrong_parameters(wrong: dict[str, Any], says: str) -> None:
@@ -156,4 +167,18 @@ def test_wrong_parameters(wrong: dict[str, Any], says: str) -> None:
 
 def test_titles() -> None:
     assert FERRET.title(FerretParameters()) == "ferret, 1024 queries, 1 thread"
+    assert FERRET.title(JPEG) == "ferret, 20 queries, JPEG, 1 thread"
     assert FERRET.title(DISK) == "ferret, 20 queries, 1 thread, disk"
+
+
+def test_records_from_before_are_of_the_same_work() -> None:
+    """What was added later stands in no record while it has its default."""
+    added = {"image_format", "tables", "projections", "width"}
+    assert not added & MEMORY.model_dump(mode="json").keys()
+    dumped = JPEG.model_dump(mode="json")
+    assert {name: dumped[name] for name in added} == {
+        "image_format": "jpeg",
+        "tables": 12,
+        "projections": 6,
+        "width": 1500,
+    }

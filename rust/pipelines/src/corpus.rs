@@ -52,7 +52,7 @@ impl Corpus {
             copied += u64::from(piece.copy) * piece.bytes.len() as u64;
             piece.bytes
         });
-        let sha256 = digest::store(path, pieces)?;
+        let sha256 = digest::store(path, pieces.map(Ok))?;
         let corpus = Self {
             plan,
             sha256,

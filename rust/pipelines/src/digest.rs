@@ -42,12 +42,13 @@ pub fn of_reader(from: &mut impl Read) -> Result<(u64, String)> {
 /// Writes the pieces to a file that is on the disk when this returns. Their digest.
 ///
 /// # Errors
-/// When it cannot be written.
-pub fn store(path: &Path, pieces: impl Iterator<Item = Vec<u8>>) -> Result<String> {
+/// When it cannot be written, or a piece cannot be had.
+pub fn store(path: &Path, pieces: impl Iterator<Item = Result<Vec<u8>>>) -> Result<String> {
     let problem = || format!("cannot write {}", path.display());
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(problem)?);
     let mut hasher = Sha256::new();
     for piece in pieces {
+        let piece = piece?;
         hasher.update(&piece);
         file.write_all(&piece).with_context(problem)?;
     }

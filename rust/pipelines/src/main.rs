@@ -16,6 +16,7 @@ use ullage_pipelines::chunking::Chunking;
 use ullage_pipelines::corpus::{Corpus, Plan};
 use ullage_pipelines::dedup::container::Codec;
 use ullage_pipelines::dedup::reference::{Reference, unpack};
+use ullage_pipelines::ferret::format::Format;
 use ullage_pipelines::ferret::{Search, images};
 use ullage_pipelines::source::Source;
 use ullage_pipelines::{dedup, ferret, manifest, usage};
@@ -143,6 +144,9 @@ struct FerretCorpus {
     classes: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// What an image's bytes are
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 #[derive(Args)]
@@ -234,6 +238,7 @@ fn run(command: Command) -> Result<()> {
                 queries: options.queries,
                 classes: options.classes,
                 seed: options.seed,
+                format: options.format,
             };
             print(&images::Corpus::make(plan, &options.output)?)
         }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ullage_pipelines::ferret::format::Format;
 use ullage_pipelines::ferret::images::{Corpus, Plan};
 use ullage_pipelines::ferret::lsh::Settings;
 use ullage_pipelines::ferret::reference::Reference;
@@ -14,6 +15,7 @@ const PLAN: Plan = Plan {
     queries: 4,
     classes: 6,
     seed: 3,
+    format: Format::Pixels,
 };
 const SEARCH: Search = Search {
     k: 4,
@@ -26,11 +28,15 @@ const SEARCH: Search = Search {
 };
 
 fn corpus(name: &str, search: Search) -> (PathBuf, PathBuf, Reference) {
+    corpus_of(PLAN, name, search)
+}
+
+fn corpus_of(plan: Plan, name: &str, search: Search) -> (PathBuf, PathBuf, Reference) {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&directory); // Of an earlier run.
     std::fs::create_dir_all(&directory).unwrap();
     let (path, kept) = (directory.join("corpus"), directory.join("reference"));
-    Corpus::make(PLAN, &path).unwrap();
+    Corpus::make(plan, &path).unwrap();
     let reference = Reference::make(&path, search).unwrap();
     manifest::write(&kept, &reference).unwrap();
     (path, kept, reference)
@@ -38,7 +44,13 @@ fn corpus(name: &str, search: Search) -> (PathBuf, PathBuf, Reference) {
 
 #[test]
 fn answers_do_not_depend_on_threads_or_source() {
-    let (corpus, kept, reference) = corpus("answers", SEARCH);
+    for (format, name) in [(Format::Pixels, "answers"), (Format::Jpeg, "answers-jpeg")] {
+        same_answers(format, name);
+    }
+}
+
+fn same_answers(format: Format, name: &str) {
+    let (corpus, kept, reference) = corpus_of(Plan { format, ..PLAN }, name, SEARCH);
     for (threads, source) in [(1, Source::Memory), (2, Source::File), (5, Source::Direct)] {
         let done = run(&Options {
             corpus: corpus.clone(),
@@ -51,9 +63,26 @@ fn answers_do_not_depend_on_threads_or_source() {
         assert_eq!(done.corpus_sha256, reference.facts.corpus.sha256);
         assert!((done.recall - reference.facts.recall).abs() < 1e-12);
         assert_eq!(done.queries, PLAN.queries);
+        assert_eq!(done.input_bytes, PLAN.queries * format.bytes());
         let all: usize = done.report.stages.iter().map(|stage| stage.threads).sum();
         assert_eq!(all, 4 * threads + 2);
     }
+}
+
+#[test]
+fn files_of_jpeg_are_the_same_on_every_machine() {
+    let plan = Plan {
+        format: Format::Jpeg,
+        ..PLAN
+    };
+    let (_, _, reference) = corpus_of(plan, "jpeg", SEARCH);
+    let corpus = "bda769abc0f5182b8ac5c30466757db7b6d5545d0a3451312146d0bf200b74ee";
+    assert_eq!(reference.facts.corpus.sha256, corpus);
+    assert_eq!(
+        reference.facts.output_sha256,
+        "0b6d1e435f9c4e0fdb929f98e2918107d3854e1e7cd8b94cca73fe4c20fa2285"
+    );
+    assert!(reference.facts.recall > 0.8);
 }
 
 #[test]

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from testing.synthetic import make_run
 from ullage.engine import resolved
+from ullage.experiments.studies import running
 from ullage.experiments.studies.base import DerivedTable, Study, StudyFigure, StudyPlan
 from ullage.plan import matrix
 from ullage.plan import schema as plan
 from ullage.runs.records import EnvironmentRecord
 
 Cell = tuple[str, str]
+DISKS = (Path("/"), Path("/"))
+"""What `--disk` names, of plans that compare some."""
 
 
 def make(
@@ -28,7 +31,8 @@ def make(
     All figures are 1,000 but for noise of 1 % and `truth`: (environment, workload) → how many times
     worse. The second copy of an environment has the truth of the first.
     """
-    planned, document = plan.load(study.folder / wanted.file)
+    text = (study.folder / wanted.file).read_text(encoding="utf-8")
+    planned, document = plan.loads(running.with_disks(text, DISKS), wanted.file)
     cells = matrix.resolve(planned, document)
     truths = dict(truth or {})
     environments = []

@@ -165,6 +165,28 @@ def test_our_streams_beside_the_published(tmp_path: Path) -> None:
     }, "as many instances as there, and no OCI container, which was not measured"
 
 
+def test_the_limit_is_named_with_each_number_of_streams(tmp_path: Path) -> None:
+    """896 Mbit/s of all techniques were the card: that does not make them equal."""
+    run = make(tmp_path, STUDY, STREAMS, blocks=3)
+    journal = run / "journal.jsonl"
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    for event in events:
+        if event.get("environment") == "native" and "block" in event:
+            full = event["block"] < 2
+            event["facts"] = {
+                "limit": "the link: 97% used" if full else "the servers' CPUs, 1: 99% used"
+            }
+        elif event.get("environment") == "container" and "block" in event:
+            event["facts"] = {"limit": "the link: 90% used"}
+    journal.write_text("".join(json.dumps(event) + "\n" for event in events))
+    table = fresh(STUDY, (STREAMS, run))["limits-fresh"]
+    rows = {row.label.partition(",")[0]: row.cells for row in table.rows}
+    assert rows == {
+        "native": ("the link (2); the servers' CPUs, 1 (1)",),
+        "container": ("the link (3)",),
+    }, "of an environment whose trials told nothing there is nothing"
+
+
 def test_streams_over_another_link_stand_beside_nothing(tmp_path: Path) -> None:
     run = make(tmp_path, STUDY, STREAMS)
     resolved = json.loads((run / "resolved.json").read_text())

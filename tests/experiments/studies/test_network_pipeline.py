@@ -18,6 +18,7 @@ from ullage.plan import matrix, schema
 STUDY = get("network-pipeline")
 TABLES = {table.key: table for table in STUDY.tables()}
 NETWORK, PIPELINES, CREATE = QUICK
+DISKS = next(plan for plan in FULL if plan.disks)
 FILES = next(plan for plan in FULL if plan.name == "network-pipeline-files-full")
 
 
@@ -69,6 +70,12 @@ def test_the_full_plans_have_the_published_series() -> None:
     assert [case.parameters.model_dump()["count"] for case in create.cases] == [2, 4, 8, 16]
     pipelines, _ = schema.load(STUDY.folder / "full-pipelines.yaml")
     assert pipelines.blocks.min == 10
+    (ferret, *_) = [
+        case.parameters.model_dump()
+        for case in matrix.resolve(*schema.load(STUDY.folder / "full-pipelines.yaml")).cases
+        if case.workload.name == "ferret"
+    ]
+    assert ferret["image_format"] == "jpeg" and ferret["candidates"] < ferret["images"]
     seconds = [p["time_s"] for key, p in parameters_by_key.items() if key.startswith("connections")]
     assert set(seconds) == {90}
     planned, document = schema.load(STUDY.folder / "full-files.yaml")
@@ -177,6 +184,18 @@ def test_our_files_beside_the_published(tmp_path: Path) -> None:
         r.label for r in tables["files-fresh"].rows if r.label.startswith("vm, files, jobs 3")
     )
     assert holds(figure(tables["files-fresh"], row, "ratio"), 2.0)
+
+
+def test_pipelines_from_each_disk_that_is_named(tmp_path: Path) -> None:
+    """As there: a qcow2 image on NFS, beside the host's own disk, in one run."""
+    run = make(tmp_path, STUDY, DISKS, {("vm-2", "dedup[threads=1]"): 2.0})
+    tables = fresh(STUDY, (DISKS, run))
+    table = tables["pipelines-fresh"]
+    dedup = "dedup, 30 % duplicates, 1 thread, disk"
+    assert holds(figure(table, f"vm-2, {dedup}", "ratio"), 2.0)
+    assert holds(figure(table, f"vm-1, {dedup}", "ratio"), 1.0)
+    rows = [row.label for row in tables["speedups-fresh"].rows]
+    assert "vm-2, ferret from disk" in rows and "native-2, dedup from disk" in rows
 
 
 def test_all_full_runs_together(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,11 +15,16 @@ from ullage.workloads.output import Count, ReportPart, Seconds, check_echoes
 from ullage.workloads.pipelines import programs
 from ullage.workloads.pipelines.programs import CORPUS, REFERENCE, Digest, ShareOfWork
 
+ImageFormat = Literal["pixels", "jpeg"]
 STAGES: Final = ("load", "segment", "extract", "index", "rank", "out")
 QUEUES: Final = ("images", "segments", "features", "candidates", "ranked")
-IMAGE_BYTES: Final = 128 * 128 * 3
+IMAGE_BYTES: Final[Mapping[ImageFormat, int]] = {"pixels": 128 * 128 * 3, "jpeg": 16_384}
+"""Of an image's place in the corpus."""
 SPEED: Final = 500.0
 """Images a second of one thread, for the estimate of the first run."""
+TABLES: Final = 8
+PROJECTIONS: Final = 8
+WIDTH: Final = 1000
 
 
 class FerretParameters(programs.PipelineParameters):
@@ -35,6 +40,37 @@ class FerretParameters(programs.PipelineParameters):
     k: int = Field(10, ge=1, le=1000, strict=True, description="nearest images to find")
     candidates: int = Field(
         128, ge=1, le=1_000_000, strict=True, description="most candidates that are ranked"
+    )
+    # Left out of records while they have their default, so that earlier runs are of the same work.
+    image_format: ImageFormat = Field(
+        "pixels",
+        description="what the load stage reads: `jpeg` files, which it decodes as the original's "
+        "does, or `pixels`, of which nothing is decoded",
+        exclude_if=lambda given: bool(given == "pixels"),
+    )
+    tables: int = Field(
+        TABLES,
+        ge=1,
+        le=64,
+        strict=True,
+        description="hash tables of the index: more find more candidates",
+        exclude_if=lambda given: bool(given == TABLES),
+    )
+    projections: int = Field(
+        PROJECTIONS,
+        ge=1,
+        le=32,
+        strict=True,
+        description="projections that make up a table's key: more make its buckets finer",
+        exclude_if=lambda given: bool(given == PROJECTIONS),
+    )
+    width: int = Field(
+        WIDTH,
+        ge=1,
+        le=100_000,
+        strict=True,
+        description="width of a bucket in thousandths of a feature's range: wider ones hold more",
+        exclude_if=lambda given: bool(given == WIDTH),
     )
     least_recall: float = Field(
         0.9, ge=0, le=1, description="a trial that finds a smaller share of the exact answers fails"
@@ -58,8 +94,8 @@ class Ferret(Workload[FerretParameters]):
     segments by statistical region merging (Nock and Nielsen 2004, doi:10.1109/TPAMI.2004.110);
     each segment is described by nine moments of colour and five numbers of its bounding box (after
     Lv et al. 2004, doi:10.1145/1031171.1031213); locality-sensitive hashing finds images with near
-    segments (Datar et al. 2004, doi:10.1145/997817.997857: p-stable, Gaussian, 8 tables of 8
-    projections); and those are ranked by the earth mover's distance between the two sets of
+    segments (Datar et al. 2004, doi:10.1145/997817.997857: p-stable, Gaussian, `tables` of
+    `projections` each); and those are ranked by the earth mover's distance between the two sets of
     weighted segments over Euclid's between segments (Rubner et al. 2000,
     doi:10.1023/A:1026543900054), which is exact.
 
@@ -70,6 +106,10 @@ class Ferret(Workload[FerretParameters]):
     clock, the SHA-256 of corpus and answers are compared with these, and the share of the exact
     answers that was found (recall at k) with `least_recall`. All that decides is in whole numbers,
     so the answers are the same on every machine.
+
+    PARSEC's load stage decodes JPEG files, on its one thread. With `image_format: jpeg` it does so
+    here: files of quality 85, each with zeros behind it in a place of 16 KiB. The decoder works in
+    whole numbers, without vector instructions, so that all machines see the same pixels.
 
     With `source: memory` the queries are read before the clock starts; with `source: disk` each is
     read with O_DIRECT as the pipeline goes. Nothing is written while the clock runs. PARSEC's own
@@ -121,7 +161,8 @@ class Ferret(Workload[FerretParameters]):
 
     def title(self, parameters: FerretParameters) -> str:
         """`ferret, 1024 queries, 1 thread`."""
-        return programs.title("ferret", parameters, f"{parameters.queries} queries")
+        jpeg = ", JPEG" if parameters.image_format == "jpeg" else ""
+        return programs.title("ferret", parameters, f"{parameters.queries} queries{jpeg}")
 
     def duration_s(self, parameters: FerretParameters) -> float:
         """At the usual speed of one thread."""
@@ -141,6 +182,7 @@ class Ferret(Workload[FerretParameters]):
                 f"--queries={parameters.queries}",
                 f"--classes={parameters.classes}",
                 f"--seed={parameters.corpus_seed}",
+                f"--format={parameters.image_format}",
             ),
             programs.task(
                 context,
@@ -149,6 +191,9 @@ class Ferret(Workload[FerretParameters]):
                 f"--output={REFERENCE}",
                 f"--k={parameters.k}",
                 f"--candidates={parameters.candidates}",
+                f"--tables={parameters.tables}",
+                f"--projections={parameters.projections}",
+                f"--width={parameters.width}",
             ),
         )
 
@@ -168,10 +213,18 @@ class Ferret(Workload[FerretParameters]):
             ("queries", parameters.queries, reference.corpus.queries),
             ("classes", parameters.classes, reference.corpus.classes),
             ("seed", parameters.corpus_seed, reference.corpus.seed),
+            ("format", parameters.image_format, reference.corpus.format),
             ("k", parameters.k, reference.search.k),
             ("candidates", parameters.candidates, reference.search.candidates),
+            ("tables", parameters.tables, reference.search.index.tables),
+            ("projections", parameters.projections, reference.search.index.projections),
+            ("width", parameters.width, reference.search.index.width),
             ("queries answered", parameters.queries, result.queries),
-            ("bytes of input", parameters.queries * IMAGE_BYTES, result.input_bytes),
+            (
+                "bytes of input",
+                parameters.queries * IMAGE_BYTES[parameters.image_format],
+                result.input_bytes,
+            ),
             ("SHA-256 of the images", reference.corpus.sha256, result.corpus_sha256),
             ("SHA-256 of the answers", reference.output_sha256, result.output_sha256),
             ("recall", reference.recall, result.recall),
@@ -212,12 +265,20 @@ class _Corpus(ReportPart):
     queries: Count
     classes: Count
     seed: Count
+    format: str = "pixels"
     sha256: Digest
+
+
+class _Index(ReportPart):
+    tables: Count
+    projections: Count
+    width: Count
 
 
 class _Search(ReportPart):
     k: Count
     candidates: Count
+    index: _Index
 
 
 class _Reference(ReportPart):

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::format::Format;
 use crate::draw::Draw;
 use crate::{digest, manifest};
 
@@ -31,6 +32,8 @@ pub struct Plan {
     /// Scenes; image i is of class i mod classes.
     pub classes: usize,
     pub seed: u64,
+    #[serde(default, skip_serializing_if = "Format::is_pixels")]
+    pub format: Format,
 }
 
 /// What a corpus is: it lies beside it as a file of the same name with `.json` behind.
@@ -47,7 +50,8 @@ impl Corpus {
     /// # Errors
     /// When they cannot be written.
     pub fn make(plan: Plan, path: &Path) -> Result<Self> {
-        let images = (0..plan.images + plan.queries).map(|number| image(plan, number));
+        let numbers = 0..plan.images + plan.queries;
+        let images = numbers.map(|number| plan.format.packed(image(plan, number)));
         let sha256 = digest::store(path, images)?;
         let corpus = Self { plan, sha256 };
         manifest::store(path, &corpus)?;
@@ -221,6 +225,7 @@ mod tests {
         queries: 2,
         classes: 4,
         seed: 1,
+        format: Format::Pixels,
     };
 
     #[test]

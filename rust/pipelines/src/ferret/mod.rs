@@ -7,6 +7,7 @@
 
 pub mod emd;
 pub mod features;
+pub mod format;
 pub mod images;
 pub mod lsh;
 pub mod reference;
@@ -26,7 +27,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use self::features::{Segment, extract};
-use self::images::BYTES;
+use self::format::Format;
+use self::images::Plan;
 use self::lsh::Settings;
 use self::reference::{Reference, ReferenceFacts};
 use self::search::{Database, Hit, recall};
@@ -111,7 +113,7 @@ pub fn run(options: &Options) -> Result<Done> {
         options.reference.display()
     );
     let database = Database::new(reference.database, search.index);
-    let mut images = Images::open(options, plan.images, plan.queries)?;
+    let mut images = Images::open(options, plan)?;
     let (mark, began) = (Mark::now(), Instant::now());
     let (answers, report) = pipe(options.threads, &mut images, &database, search)?;
     let seconds = began.elapsed().as_secs_f64();
@@ -128,7 +130,7 @@ pub fn run(options: &Options) -> Result<Done> {
         source: options.source,
         seconds,
         queries: answers.len(),
-        input_bytes: answers.len() * BYTES,
+        input_bytes: answers.len() * plan.format.bytes(),
         recall: recall(&images, &exact),
         corpus_sha256: digest::of_file(&options.corpus)?.1,
         output_sha256: digest::of_bytes(output.as_bytes()),
@@ -146,18 +148,20 @@ struct Images {
     source: Source,
     memory: Vec<u8>,
     block: Aligned,
+    format: Format,
     first: usize,
     count: usize,
     reading: Duration,
 }
 
 impl Images {
-    fn open(options: &Options, first: usize, count: usize) -> Result<Self> {
+    fn open(options: &Options, plan: Plan) -> Result<Self> {
+        let (first, count, place) = (plan.images, plan.queries, plan.format.bytes());
         let path = &options.corpus;
         let problem = || format!("there is no corpus {}", path.display());
         let length = std::fs::metadata(path).with_context(problem)?.len();
         ensure!(
-            length == ((first + count) * BYTES) as u64,
+            length == ((first + count) * place) as u64,
             "the corpus {} has {length} bytes, which is not what it was made with",
             path.display()
         );
@@ -167,26 +171,34 @@ impl Images {
         };
         let mut memory = Vec::new();
         if options.source == Source::Memory {
-            memory.resize(count * BYTES, 0);
-            file.read_exact_at(&mut memory, (first * BYTES) as u64)?;
+            memory.resize(count * place, 0);
+            file.read_exact_at(&mut memory, (first * place) as u64)?;
         }
         Ok(Self {
             file,
             source: options.source,
             memory,
-            block: Aligned::new(BYTES),
+            block: Aligned::new(place),
+            format: plan.format,
             first,
             count,
             reading: Duration::ZERO,
         })
     }
 
+    /// The pixels of one: read, and decoded where it has to be, which is no reading.
     fn image(&mut self, number: usize) -> Result<Vec<u8>> {
+        let bytes = self.bytes(number)?;
+        self.format.pixels(bytes)
+    }
+
+    fn bytes(&mut self, number: usize) -> Result<Vec<u8>> {
+        let place = self.format.bytes();
         if self.source == Source::Memory {
-            return Ok(self.memory[number * BYTES..(number + 1) * BYTES].to_vec());
+            return Ok(self.memory[number * place..(number + 1) * place].to_vec());
         }
         let began = Instant::now();
-        let position = ((self.first + number) * BYTES) as u64;
+        let position = ((self.first + number) * place) as u64;
         let read = self.file.read_exact_at(&mut self.block, position);
         self.reading += began.elapsed();
         read.context("cannot read the corpus")?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::features::{Segment, extract};
-use super::images::{BYTES, Corpus};
+use super::images::Corpus;
 use super::search::{Database, recall};
 use super::segment::segment;
 use super::{Search, answer, line};
@@ -43,15 +43,21 @@ impl Reference {
         let corpus: Corpus = manifest::load(path)?;
         let bytes = std::fs::read(path)
             .with_context(|| format!("there is no corpus {}", path.display()))?;
-        let images = corpus.plan.images;
+        let (images, format) = (corpus.plan.images, corpus.plan.format);
         ensure!(
-            bytes.len() == (images + corpus.plan.queries) * BYTES
+            bytes.len() == (images + corpus.plan.queries) * format.bytes()
                 && digest::of_bytes(&bytes) == corpus.sha256,
             "the corpus {} is not what it was made as",
             path.display()
         );
-        let described = |image: &[u8]| extract(image, &segment(image));
-        let mut database: Vec<Vec<Segment>> = bytes.chunks_exact(BYTES).map(described).collect();
+        let described = |image: &[u8]| {
+            let pixels = format.pixels(image.to_vec())?;
+            Ok(extract(&pixels, &segment(&pixels)))
+        };
+        let places = bytes.chunks_exact(format.bytes());
+        let mut database = places
+            .map(described)
+            .collect::<Result<Vec<Vec<Segment>>>>()?;
         let queries = database.split_off(images);
         let searched = Database::new(database.clone(), search.index);
         let (mut exact, mut answers, mut output) = (Vec::new(), Vec::new(), String::new());

@@ -16,6 +16,7 @@ from ullage.experiments.studies.base import (
     Read,
     StudyFigure,
 )
+from ullage.experiments.studies.elastic_clock import limits
 
 STREAMS: Final = ("viewers", "rate", "server_cpu_per_stream")
 PARTS: Final = (
@@ -51,7 +52,7 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
         "allocation-ratios-fresh",
         "Making an instance, and taking it away",
     )
-    return [streams, _parts(run, of["provisioning"]), allocations]
+    return [streams, limits.table(run), _parts(run, of["provisioning"]), allocations]
 
 
 def _telling_metrics(run: measured.StudiedRun, c: Comparison) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def _from_disk(record: WorkloadRecord) -> bool:
     return str(record.parameters["source"]) == "disk"
 
 
-def speedups(run: StudiedRun) -> DerivedTable | None:
+def speedups(run: StudiedRun, key: str) -> DerivedTable | None:
     """How many times as fast each is as with its fewest threads, block by block."""
     pipelines = [pipeline for pipeline in series(run) if len(pipeline.keys) > 1]
     if not pipelines:
@@ -70,7 +70,7 @@ def speedups(run: StudiedRun) -> DerivedTable | None:
         for pipeline in pipelines
     ]
     return DerivedTable(
-        key="speedups-fresh",
+        key=key,
         caption=f"Pipelines: times as fast as with {fewest} in each middle stage",
         of="environment, pipeline",
         columns=tuple(Column(title=f"{count} threads", decimals=3) for count in compared),
@@ -83,13 +83,13 @@ def speedups(run: StudiedRun) -> DerivedTable | None:
     )
 
 
-def bound(run: StudiedRun) -> DerivedTable | None:
+def bound(run: StudiedRun, key: str) -> DerivedTable | None:
     """CPU time and time in calls for the disk, of a second of the pipeline."""
     records = [record for kind in PIPELINES for record in workloads(run.folder, kind)]
     if not records:
         return None
     return DerivedTable(
-        key="bound-fresh",
+        key=key,
         caption="What bounds the pipelines: CPUs busy, and time in calls for the disk, in a second",
         of="environment, pipeline, threads",
         columns=(Column(title="CPUs", decimals=3), Column(title="disk", decimals=3)),

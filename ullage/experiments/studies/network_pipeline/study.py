@@ -21,6 +21,12 @@ FULL: Final = (
     StudyPlan(name="network-pipeline-links-full", file="full-links.yaml", minutes=60),
     StudyPlan(name="network-pipeline-vhost-full", file="full-vhost.yaml", minutes=270),
     StudyPlan(name="network-pipeline-pipelines-full", file="full-pipelines.yaml", minutes=150),
+    StudyPlan(
+        name="network-pipeline-pipelines-disks-full",
+        file="full-pipelines-disks.yaml",
+        minutes=200,
+        disks=True,
+    ),
     StudyPlan(name="network-pipeline-create-full", file="full-create.yaml", minutes=90),
     StudyPlan(name="network-pipeline-files-full", file="full-files.yaml", minutes=150, disk_gib=60),
     StudyPlan(name="network-pipeline-yarn-full", file="full-yarn.yaml", minutes=60, disk_gib=30),
@@ -37,7 +43,13 @@ class NetworkPipeline(Study):
         "instances, and in programs that are pipelines?"
     )
     source = "a study of network and pipeline applications in private clouds, 2017"
-    needs = ("root", "the image", "`make programs`", "2 CPUs and 6 GiB")
+    needs = (
+        "root",
+        "the image",
+        "`make programs`",
+        "2 CPUs and 6 GiB",
+        "a disk and a folder of NFS, for `--disk`",
+    )
 
     charts = (
         StudyChart(title="TestDFSIO: work of several at once, over that of one",
@@ -73,7 +85,10 @@ class NetworkPipeline(Study):
         tables: list[DerivedTable | None] = []
         for name, path in runs.items():
             run = measured.opened(path)
-            tables += [*_network(run, self._part(runs, name, _NETWORK)), *_pipelines(run)]
+            tables += [
+                *_network(run, self._part(runs, name, _NETWORK)),
+                *_pipelines(run, self._part(runs, name, _PIPELINES)),
+            ]
             tables += creating.tables(run, name)
             single_link = derived.times(self.published)[derived.SINGLE]
             tables += files.tables(run, self._part(runs, name, _FILES), single_link)
@@ -85,6 +100,7 @@ class NetworkPipeline(Study):
 
 
 _NETWORK: Final = frozenset(f"network-pipeline{part}-full" for part in ("", "-links", "-vhost"))
+_PIPELINES: Final = frozenset(f"network-pipeline-pipelines{part}-full" for part in ("", "-disks"))
 _FILES: Final = frozenset(f"network-pipeline-{part}-full" for part in ("files", "yarn"))
 
 
@@ -121,15 +137,15 @@ def _network(run: StudiedRun, part: str) -> list[DerivedTable | None]:
     ]
 
 
-def _pipelines(run: StudiedRun) -> list[DerivedTable | None]:
+def _pipelines(run: StudiedRun, part: str) -> list[DerivedTable | None]:
     """S5.6."""
     return [
         measured.ratios(
             run,
             [c for c in run.analysis.primary() if run.kind(c) in pipelines.PIPELINES],
-            "pipelines-fresh",
+            f"pipelines{part}-fresh",
             "Pipelines: dedup and ferret",
         ),
-        pipelines.speedups(run),
-        pipelines.bound(run),
+        pipelines.speedups(run, f"speedups{part}-fresh"),
+        pipelines.bound(run, f"bound{part}-fresh"),
     ]
