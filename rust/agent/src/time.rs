@@ -10,7 +10,7 @@ use ullage_clock::{Clock, Known, Line, Rate, RateSource, Reasons, Source, Stamp}
 use ullage_common::shared_clock::{self, SharedClock, boot_id};
 
 use crate::protocol::{Offer, OfferedRate};
-use crate::sys;
+use crate::system::sys;
 
 /// Brackets for [`Both`]: one without an interruption is among them.
 const TRIES: u32 = 5;

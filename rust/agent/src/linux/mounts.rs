@@ -8,7 +8,7 @@ use std::ptr;
 
 use libc::c_ulong;
 
-use crate::sys;
+use crate::system::sys;
 
 /// Flags of a mount that a remount must repeat, or they would be lost. statvfs tells them by the
 /// same bits.

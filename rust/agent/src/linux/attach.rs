@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use crate::protocol::MAGIC;
-use crate::sys;
+use crate::system::sys;
 
 const WANTED: &str = "attach: SOCKET is wanted";
 const PIPES: usize = 2;

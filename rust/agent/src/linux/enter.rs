@@ -8,9 +8,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use crate::facts::cpu_list;
-use crate::root::{self, Extra, failed};
-use crate::sys;
+use super::facts::cpu_list;
+use crate::system::root::{self, Extra, failed};
+use crate::system::sys;
 
 /// Where to go; every part may be absent.
 #[derive(Debug, Default, PartialEq)]

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use libc::pid_t;
 
 use crate::protocol::User;
-use crate::{sys, time};
+use crate::system::sys;
+use crate::time;
 
 /// A first sleep ends so long before the instant, and shows how late this machine wakes up.
 const REHEARSAL_NS: u64 = 10_000_000;

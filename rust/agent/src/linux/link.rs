@@ -8,7 +8,7 @@ use std::ptr;
 use std::thread;
 use std::time::Duration;
 
-use crate::sys;
+use crate::system::sys;
 
 /// `libc::IFF_UP` in the type of the request.
 const IFF_UP: libc::c_short = 1;

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::{capabilities, mounts, sys};
+use super::{capabilities, mounts, sys};
 
 /// Something mounted in addition.
 #[derive(Debug, PartialEq)]

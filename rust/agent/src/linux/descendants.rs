@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libc::pid_t;
 
-use crate::sys;
+use crate::system::sys;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
-use crate::sys;
+use crate::system::sys;
 
 const WANTED: &str = "workspace: DIR, or DIR UID GID is wanted";
 

@@ -11,7 +11,8 @@ use std::os::fd::OwnedFd;
 
 use libc::{c_int, pid_t};
 
-use crate::{descendants, shutdown, sys};
+use super::{descendants, sys};
+use crate::shutdown;
 
 /// Splits into supervisor and worker. Returns in the worker, with the line that breaks when the
 /// supervisor dies.

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::children::Children;
-use crate::descendants;
+use super::children::Children;
+use super::descendants;
+use super::sys;
 use crate::protocol::{Code, Failure};
-use crate::sys;
 
 /// What is killed is gone within milliseconds, unless it is stuck in the kernel.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use libc::c_ulong;
 
-use crate::{enter, handover, link, modules, mounts, shutdown, sys};
+use super::{ending, enter, handover, link, modules, mounts, sys};
+use crate::shutdown;
 
 const NEW_ROOT: &str = "/newroot";
 /// Where the agent lives in the guest: on a tmpfs, so that the image need not hold it.
@@ -76,10 +77,10 @@ pub fn run() -> ! {
 
 /// From here on our end is the guest's end.
 pub fn become_guest() {
-    shutdown::power_off_at_end();
+    ending::power_off_at_end();
     std::panic::set_hook(Box::new(|panic| {
         ullage_common::say(&format!("ullage-agent: {panic}"));
-        shutdown::power_off();
+        ending::power_off();
     }));
 }
 

@@ -11,12 +11,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::ptr;
+use std::sync::Arc;
 
 use libc::pid_t;
 
-use crate::exec::{Child, Page};
+use crate::channel::Channel;
 use crate::protocol::{Code, Failure, Spawn, User};
-use crate::sys;
+use crate::system::exec::{Child, Page};
+use crate::system::output::Output;
+use crate::system::sys;
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -33,10 +36,29 @@ pub struct Prepared {
 
 /// A forked child on its way to its program.
 pub struct Forked {
-    pub start: OwnedFd,
-    pub stdout: OwnedFd,
-    pub stderr: OwnedFd,
-    pub page: Page,
+    start: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    page: Page,
+}
+
+impl Forked {
+    /// Waits until the program runs; when that was, or why it does not.
+    pub fn started(&self, name: &str) -> Result<u64, String> {
+        // Breaks when the program runs, or when the child gave up before it.
+        let _ = sys::read(&self.start, &mut [0]);
+        self.page.outcome(name)
+    }
+
+    /// What it prints, to be carried.
+    pub fn output(self, id: u32, channel: Arc<Channel>) -> Output {
+        Output {
+            id,
+            channel,
+            stdout: self.stdout,
+            stderr: self.stderr,
+        }
+    }
 }
 
 impl Prepared {
@@ -62,6 +84,15 @@ impl Prepared {
             user: spawn.user.clone(),
             at_ns: spawn.at_ns,
         })
+    }
+
+    /// Why there is no child.
+    pub fn refused(&self, error: &io::Error) -> Failure {
+        let name = self.program.to_string_lossy();
+        Failure::new(
+            Code::ExecFailed,
+            format!("{name}: cannot fork: {}", sys::text(error)),
+        )
     }
 
     /// Forks. Must be called from a thread that lives as long as the agent, since the death signal

@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::mounts;
-use crate::sys;
+use crate::system::mounts;
+use crate::system::sys;
 
 /// What to hide, and from whom.
 #[derive(Debug, PartialEq)]

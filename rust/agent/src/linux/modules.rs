@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 
-use crate::sys;
+use crate::system::sys;
 
 const LIST: &str = "/modules.list";
 /// From linux/module.h: the kernel unpacks .ko.xz and the like by itself, where it can.

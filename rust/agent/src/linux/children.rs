@@ -13,14 +13,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use libc::{c_int, pid_t};
 use ullage_clock::Stamp;
 
-use crate::descendants::{self, Process};
 use crate::protocol::{Code, Failure};
 use crate::responses::Usage;
-use crate::{sys, time};
+use crate::system::descendants::{self, Process};
+use crate::system::sys;
+use crate::time;
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    Exited(u32),
+    Killed(i32),
+}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    pub status: c_int,
+    pub how: How,
     /// When, and what is to be said of the clock until then.
     pub end: Stamp,
     pub usage: Usage,
@@ -86,7 +94,7 @@ impl Children {
         &self,
         id: u32,
         fork: impl FnOnce() -> io::Result<pid_t>,
-    ) -> io::Result<(pid_t, Arc<Ending>)> {
+    ) -> io::Result<(u32, Arc<Ending>)> {
         let ending = Arc::new(Ending::new()?);
         let mut table = self.lock();
         let pid = fork()?;
@@ -98,7 +106,7 @@ impl Children {
         };
         table.insert(id, child);
         self.born.notify_all();
-        Ok((pid, ending))
+        Ok((pid.cast_unsigned(), ending))
     }
 
     pub fn contains(&self, id: u32) -> bool {
@@ -160,8 +168,13 @@ impl Children {
         Ok(strays)
     }
 
-    /// Waits for children for ever: the life of the waiter's thread.
-    pub fn wait_for_ever(&self) -> ! {
+    /// Starts the waiter.
+    pub fn watch(self: &Arc<Self>) -> io::Result<()> {
+        let children = Arc::clone(self);
+        sys::start_thread("waiter", move || children.wait_for_ever())
+    }
+
+    fn wait_for_ever(&self) -> ! {
         loop {
             if let Some(pid) = next_ended() {
                 let end = time::stamp();
@@ -188,7 +201,7 @@ impl Children {
         {
             child.running = false;
             child.ending.set(Ended {
-                status,
+                how: how(status),
                 end,
                 usage: usage_of(&usage),
             });
@@ -229,19 +242,27 @@ fn next_ended() -> Option<pid_t> {
     ended.ok()
 }
 
+fn how(status: c_int) -> How {
+    if libc::WIFEXITED(status) {
+        How::Exited(libc::WEXITSTATUS(status).cast_unsigned())
+    } else {
+        How::Killed(libc::WTERMSIG(status))
+    }
+}
+
 fn usage_of(usage: &libc::rusage) -> Usage {
     let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
     let time =
         |time: libc::timeval| count(time.tv_sec) * 1_000_000_000 + count(time.tv_usec) * 1000;
     Usage {
-        user_ns: time(usage.ru_utime),
-        system_ns: time(usage.ru_stime),
-        max_rss_bytes: count(usage.ru_maxrss) * 1024,
-        minor_faults: count(usage.ru_minflt),
-        major_faults: count(usage.ru_majflt),
-        voluntary_switches: count(usage.ru_nvcsw),
-        involuntary_switches: count(usage.ru_nivcsw),
-        read_blocks: count(usage.ru_inblock),
-        write_blocks: count(usage.ru_oublock),
+        user_ns: Some(time(usage.ru_utime)),
+        system_ns: Some(time(usage.ru_stime)),
+        max_rss_bytes: Some(count(usage.ru_maxrss) * 1024),
+        minor_faults: Some(count(usage.ru_minflt)),
+        major_faults: Some(count(usage.ru_majflt)),
+        voluntary_switches: Some(count(usage.ru_nvcsw)),
+        involuntary_switches: Some(count(usage.ru_nivcsw)),
+        read_blocks: Some(count(usage.ru_inblock)),
+        write_blocks: Some(count(usage.ru_oublock)),
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::sys;
+use crate::system::sys;
 
 const UNITS: &str = "/run/systemd/system";
 const UNIT: &str = "ullage-agent.service";

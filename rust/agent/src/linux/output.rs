@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::channel::{Channel, Raw};
-use crate::children::{Ended, Ending};
 use crate::frame::{ID, Kind};
-use crate::sys;
+use crate::system::children::{Ended, Ending};
+use crate::system::sys;
 
 /// One frame holds what a pipe holds.
 const CHUNK: usize = 64 << 10;

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use crate::sys;
+use crate::system::sys;
 
 /// Of `linux/capability.h`: `SYS_MODULE`, `SYS_RAWIO`, `SYS_ADMIN` (mounts), `SYS_BOOT`, `MKNOD`.
 const TAKEN: [u32; 5] = [16, 17, 21, 22, 27];
