@@ -19,13 +19,10 @@ pub fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Res
         .map(drop)
 }
 
-/// What the system's timers go by: time without suspension. The agent's own time is in `time.rs`.
+/// What the system's timers go by, as finely as it is told: the performance counter. The agent's own
+/// time is in `time.rs`.
 pub fn mono_ns() -> u64 {
-    use windows_sys::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTimePrecise;
-    let mut time = 0;
-    // SAFETY: writes one number.
-    unsafe { QueryUnbiasedInterruptTimePrecise(&raw mut time) };
-    time * 100
+    ullage_clock::Raw::ns()
 }
 
 /// Turns a BOOL that is false into the error.
