@@ -159,6 +159,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_line_is_shared_on_one_kernel_only() {
         let line = Clock::get().line();
         let boot_id = boot_id().expect("a boot id");

@@ -1,7 +1,7 @@
 //! The command line: what the agent is to be.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::exit;
 
 use super::{ends, sys};
@@ -9,6 +9,7 @@ use crate::{channel, serve, shutdown};
 
 const USAGE: &str = "\
 usage: ullage-agent serve [--device PATH]
+       ullage-agent workspace DIR
        ullage-agent --version";
 
 /// What the command line asks for.
@@ -16,12 +17,15 @@ usage: ullage-agent serve [--device PATH]
 enum Command {
     /// On stdin and stdout, or on a device: `\\\\.\\Global\\ullage.agent`.
     Serve(Option<PathBuf>),
+    /// A directory for a program. Its owner is whoever the agent runs as.
+    Workspace(PathBuf),
     Version,
 }
 
 pub fn run() {
     let served = match parse(std::env::args_os().skip(1)) {
         Ok(Command::Serve(device)) => serve(device),
+        Ok(Command::Workspace(path)) => make(&path),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
             exit(ullage_common::print(version).is_err().into());
@@ -40,6 +44,10 @@ fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Command, String> {
     let command = args.next().ok_or("a command is wanted")?;
     match command.to_str() {
         Some("serve") => parse_serve(args),
+        Some("workspace") => match (args.next(), args.next()) {
+            (Some(path), None) => Ok(Command::Workspace(path.into())),
+            _ => Err("workspace: DIR is wanted".into()),
+        },
         Some("--version") => Ok(Command::Version),
         _ => Err(format!("{}: no such command", command.to_string_lossy())),
     }
@@ -55,6 +63,16 @@ fn parse_serve(mut args: impl Iterator<Item = OsString>) -> Result<Command, Stri
         device = Some(args.next().ok_or("serve: --device needs a value")?.into());
     }
     Ok(Command::Serve(device))
+}
+
+/// The end of a command that does one thing and speaks to nobody.
+fn make(path: &Path) -> ! {
+    let made = std::fs::create_dir_all(path);
+    if let Err(error) = &made {
+        let (path, why) = (path.display(), sys::text(error));
+        ullage_common::say(&format!("ullage-agent: workspace {path}: {why}"));
+    }
+    exit(made.is_err().into());
 }
 
 /// Serves until the end; the return value is why it could not begin.
@@ -86,6 +104,9 @@ mod tests {
             parsed(&["serve", "--device", port]),
             Ok(Command::Serve(device))
         );
+        let place = Command::Workspace(PathBuf::from(r"C:\data\x"));
+        assert_eq!(parsed(&["workspace", r"C:\data\x"]), Ok(place));
+        assert!(parsed(&["workspace", r"C:\data\x", "33", "34"]).is_err());
         assert_eq!(parsed(&["--version"]), Ok(Command::Version));
     }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, OwnedHandle};
 use std::os::windows::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
@@ -41,12 +41,15 @@ const INHERITED: [&str; 13] = [
     "PROCESSOR_ARCHITECTURE",
     "OS",
 ];
+/// By this name the controller asks for the agent itself.
+const ITSELF: &str = "/proc/self/exe";
 /// From which no program is resumed.
 const FAILED: u32 = u32::MAX;
 
 /// A program with all that its start needs.
 pub struct Prepared {
     name: String,
+    program: PathBuf,
     words: Vec<String>,
     env: BTreeMap<OsString, OsString>,
     cwd: PathBuf,
@@ -87,12 +90,13 @@ impl Prepared {
         {
             return Err(bad_field("limits: nofile: there is no such limit here"));
         }
-        let cwd = spawn.cwd.as_deref().unwrap_or("/");
+        let cwd = directory(spawn.cwd.as_deref().unwrap_or("/"));
         Ok(Self {
             name: name.clone(),
+            program: program(name, &cwd)?,
             words: words.to_vec(),
             env: environment(spawn)?,
-            cwd: directory(cwd),
+            cwd,
             at_ns: spawn.at_ns,
         })
     }
@@ -107,7 +111,7 @@ impl Prepared {
     /// Makes the process; not an instruction of it runs before [`Forked::started`].
     pub fn fork(&self) -> io::Result<(Running, Forked)> {
         let job = Job::new()?;
-        let mut child = Command::new(&self.name)
+        let mut child = Command::new(&self.program)
             .args(&self.words)
             .env_clear()
             .envs(&self.env)
@@ -196,6 +200,17 @@ fn bad_field(message: &str) -> Failure {
     Failure::new(Code::BadField, format!("spawn: {message}"))
 }
 
+/// The file, or the name to be looked up in the program's own PATH. Windows would look up `./name` from
+/// the agent's directory.
+fn program(name: &str, cwd: &Path) -> Result<PathBuf, Failure> {
+    if name == ITSELF {
+        let failed = |error| Failure::new(Code::ExecFailed, format!("{name}: {error}"));
+        return std::env::current_exe().map_err(failed);
+    }
+    let here = name.strip_prefix("./").or_else(|| name.strip_prefix(r".\"));
+    Ok(here.map_or_else(|| name.into(), |rest| cwd.join(rest)))
+}
+
 /// `/`, where programs begin unless something else is said, is the system's drive.
 fn directory(cwd: &str) -> PathBuf {
     if cwd == "/" {
@@ -246,6 +261,14 @@ mod tests {
         assert_eq!(env[&OsString::from("path")], "C:\\x");
         assert_eq!(env[&OsString::from("X")], "1=2");
         assert!(env.contains_key(&OsString::from("SystemRoot")));
+    }
+
+    #[test]
+    fn a_program_here_is_in_its_own_directory() {
+        let place = Path::new(r"C:\data\x");
+        assert_eq!(program("./run", place), Ok(place.join("run")));
+        assert_eq!(program("run", place), Ok("run".into()));
+        assert!(program(ITSELF, place).is_ok_and(|path| path.is_absolute()));
     }
 
     #[test]
