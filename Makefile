@@ -10,9 +10,11 @@ TARGET := x86_64-unknown-linux-gnu
 AGENT := ullage/bin/ullage-agent
 CLOCK := ullage/_clock.abi3.so
 ELASTIC := ullage/_elastic.abi3.so
-PROGRAMS := ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
+PROGRAMS := ullage/bin/ullage-basics ullage/bin/ullage-load ullage/bin/ullage-pipelines ullage/bin/ullage-front ullage/bin/ullage-viewers
 ARM := aarch64-unknown-linux-gnu
 ARM_BUILT := target/wheel/aarch64
+WINDOWS := x86_64-pc-windows-gnu
+WINDOWS_AGENT := ullage/bin/ullage-agent.exe
 MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 C_SOURCES := $(shell find mpi rust tests testing benchmarks -name '*.[ch]')
@@ -27,6 +29,9 @@ TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podma
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd \
   lxd lxd-client runc git xfsprogs btrfs-progs libvirt-daemon-system libvirt-clients musl-tools openssh-client openssh-server
+# Programs for Windows, and Wine, which runs them here: `wine64` is in no PATH.
+WINDOWS_PACKAGES := gcc-mingw-w64-x86-64-win32 wine64
+WINE := /usr/lib/wine/wine64
 LINT_PACKAGES := clang-format
 # libvirt-python comes as source, and is built against the libvirt that is here.
 DEV_PACKAGES := gcc libc6-dev pkg-config libvirt-dev python3-dev
@@ -53,6 +58,9 @@ setup: run-packages $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## Install a
 
 .PHONY: build
 build: $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## The Python environment, the agent binary and the clock's module
+
+.PHONY: windows
+windows: $(WINDOWS_AGENT) ## The agent and ullage-basics for Windows, and what they need under Wine
 
 .PHONY: mpi
 mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI and MPICH
@@ -81,7 +89,7 @@ test: test-needs ## All tests but the lab (under 15 minutes)
 .PHONY: test-needs test-compiled test-readers test-crowd test-others test-clocks test-runs
 test-needs: test-packages
 	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
-test-compiled: programs
+test-compiled: programs $(WINDOWS_AGENT)
 	+cargo test --locked --quiet --workspace --no-run
 test-readers:
 	nice -n 19 scripts/run-tests readers $(ASIDE) $(READERS)
@@ -95,6 +103,20 @@ test-clocks:
 test-runs:
 	scripts/run-tests runs $(ASIDE) $(addprefix --ignore=,$(READERS) $(CROWD) $(CLOCKS) $(MPI))
 	+cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
+	$(MAKE) --quiet test-wine
+
+# The agent for Windows, the clock that it reads and ullage-basics: the tests that they have on Linux.
+WINE_TESTS := cargo test --locked --quiet --target $(WINDOWS) -p ullage-agent -p ullage-basics -p ullage-clock \
+  --bins --lib --tests --examples
+
+.PHONY: test-wine
+test-wine: export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER := $(WINE)
+test-wine: export WINEPREFIX := $(abspath target/wine)
+test-wine: export WINEDEBUG := -all
+test-wine: export WINEPATH := Z:$(subst /,\,$(abspath ullage/bin))
+test-wine: $(WINDOWS_AGENT) ## The agent's tests for Windows, under Wine
+	mkdir -p $(WINEPREFIX)
+	+$(WINE_TESTS) --no-fail-fast || $(WINE_TESTS)
 
 # A file or folder; everything.
 LAB ?= tests
@@ -247,6 +269,16 @@ $(AGENT): $(RUST_SOURCES) | build-packages
 	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(TARGET)
 	install -D target/$(TARGET)/release/ullage-agent $@
 
+# Windows 10 and later. Wine 8 lacks a library that Rust's own asks for: ours stands beside them.
+$(WINDOWS_AGENT): $(RUST_SOURCES) rust/agent/wine/bcryptprimitives.c | windows-packages
+	@$(NEED_CARGO)
+	rustup target add $(WINDOWS)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(WINDOWS)
+	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program -p ullage-basics --target $(WINDOWS)
+	x86_64-w64-mingw32-gcc -O2 -s -shared -o target/bcryptprimitives.dll rust/agent/wine/bcryptprimitives.c -ladvapi32
+	install -D -t ullage/bin target/bcryptprimitives.dll target/$(WINDOWS)/program/ullage-basics.exe \
+	  target/$(WINDOWS)/release/ullage-agent.exe
+
 # Static, like the agent: the same bytes run in every environment.
 $(PROGRAMS): $(RUST_SOURCES) | build-packages
 	@$(NEED_CARGO)
@@ -279,6 +311,10 @@ program-packages:
 arm-packages:
 	@scripts/need-packages $(ARM_PACKAGES)
 
+.PHONY: windows-packages
+windows-packages:
+	@scripts/need-packages $(WINDOWS_PACKAGES)
+
 .PHONY: lint-packages
 lint-packages:
 	@scripts/need-packages $(LINT_PACKAGES)
@@ -288,7 +324,7 @@ run-packages:
 	@scripts/need-packages $(RUN_PACKAGES)
 
 .PHONY: test-packages
-test-packages: run-packages
+test-packages: run-packages windows-packages
 	@scripts/need-packages $(TEST_PACKAGES)
 	@scripts/unpack-package apcupsd $(APCUPSD)
 	@scripts/unpack-package docker-registry $(REGISTRY)

@@ -133,6 +133,8 @@ class Part:
         No longer time counts than was seen from here.
         """
         done, process = self._ended()
+        if done.usage is None:
+            return
         seen_ns = done.arrived_ns - process.requested_ns
         elapsed = min(done.end_ns - done.start_ns, seen_ns) / 1e9
         spec = self.instance.spec

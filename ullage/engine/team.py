@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ullage.common.text import printable, slug
@@ -81,7 +82,17 @@ async def make_workspace(instance: Instance, case: Case) -> None:
     for path in (instance.data, directory) if owner else (directory,):
         await instance.agent.run(Command((*ITSELF, "workspace", path, *map(str, owner))))
     for name, file in case.workload.files(case.parameters).items():
-        await instance.agent.put(file, f"{directory}/{name}", 0o755)
+        built, suffix = _built_for(instance, file)
+        await instance.agent.put(built, f"{directory}/{name}{suffix}", 0o755)
+
+
+def _built_for(instance: Instance, file: Path) -> tuple[Path, str]:
+    """A program of ours for the instance's system, where there is one, and what its name ends with.
+
+    Data are for all systems.
+    """
+    built = file.with_name(file.name + instance.program_suffix)
+    return (built, instance.program_suffix) if built.is_file() else (file, "")
 
 
 def context(team: Team, case: Case, seed: int) -> Context:

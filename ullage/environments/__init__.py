@@ -32,6 +32,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "qemu.provider.Qemu",
     "libvirt.provider.Libvirt",
     "command.UserCommand",
+    "wine.Wine",
 )
 
 _VM: Final = "write `provider: qemu`: VMs by QEMU, with KVM where the host has it"
@@ -48,6 +49,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
         ("lxd", "incus", "kubernetes", "k8s", "kubectl", "vagrant", "firecracker", "proxmox"),
         "write `provider: command`; docs/guide/any-platform.md has it whole",
     ),
+    "windows": "Windows itself cannot be measured yet; docs/guide/windows.md says what can",
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
     **dict.fromkeys(("ssh", "ec2", "aws", "gcp", "azure"), _THIS_HOST),
 }

@@ -134,6 +134,8 @@ class Instance(ABC):
     """IPv4 address on the run's bridge."""
     data: str = "/data"
     """The data directory as seen inside."""
+    program_suffix: str = ""
+    """What the files of our own programs end with, that are built for its system: `.exe`."""
     own_kernel: bool = False
     """True for a VM: CPU times are told by a kernel that does not know of waiting for its vCPU."""
 

@@ -21,8 +21,8 @@ from ullage.runs.records import (
     Seconds,
 )
 
-Small = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
-"""The exit status or the signal of a process."""
+Small = Annotated[int, Field(ge=-(1 << 31), lt=1 << 32)]
+"""The exit status or the signal of a process; Windows has statuses of 32 bits."""
 Step = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
 HOST_SHARED = "host-shared"
 """Code of the warning that another run worked on the host meanwhile."""
@@ -35,10 +35,11 @@ class Usage(Record):
     """Of a guest's own saying, as `system_s` is: a lie stands there as it was told."""
     system_s: Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
     max_rss_bytes: Annotated[int, Field(ge=0, lt=1 << 63)]
-    minor_faults: Count = 0
-    major_faults: Count = 0
-    voluntary_switches: Count = 0
-    involuntary_switches: Count = 0
+    minor_faults: Count | None = 0
+    major_faults: Count | None = 0
+    voluntary_switches: Count | None = 0
+    involuntary_switches: Count | None = 0
+    """None, as the three before it: the instance's system does not count them."""
 
 
 class RoleRecord(Record):

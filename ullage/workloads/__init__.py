@@ -63,6 +63,7 @@ REGISTRY: Final = Registry(
 
 WORKLOADS: tuple[type[AnyWorkload], ...] = REGISTRY.load(
     "mpi.b_eff_io.BEffIo",
+    "cpu.basics.Basics",
     "command.OwnCommand",
     "network.connections.Connections",
     "pipelines.dedup.Dedup",

@@ -5,11 +5,7 @@
 //! speaks; and "0 bytes read" means that nobody is connected on the host's side, not that the end
 //! has come.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,14 +16,16 @@ use crate::credit::Credit;
 use crate::frame::{self, Kind};
 use crate::protocol::MAGIC;
 use crate::responses::Response;
-use crate::{shutdown, sys, time};
+use crate::system::ends::{Receiver, Sender};
+use crate::system::sys;
+use crate::{shutdown, time};
 
 const BEACON_EVERY: Duration = Duration::from_millis(100);
 const NOBODY_THERE: Duration = Duration::from_millis(20);
 
 /// The sending side, shared by all threads.
 pub struct Channel {
-    fd: OwnedFd,
+    sender: Sender,
     turn: Mutex<()>,
     pub credit: Credit,
     /// A frame has come in: whoever is there has found us.
@@ -36,8 +34,7 @@ pub struct Channel {
 
 /// The receiving side, for the dispatcher alone.
 pub struct Input {
-    fd: OwnedFd,
-    device: bool,
+    receiver: Receiver,
     buffer: Vec<u8>,
 }
 
@@ -48,33 +45,10 @@ pub enum Arrival<'a> {
     End,
 }
 
-/// Takes stdin and stdout for the channel, and leaves `/dev/null` and stderr in their place, so
-/// that nothing else can ever write to the channel.
-pub fn from_stdio() -> io::Result<(Arc<Channel>, Input)> {
-    let input = sys::duplicate(0)?;
-    let output = sys::duplicate(1)?;
-    sys::detach_stdin()?;
-    sys::replace(&io::stderr(), 1)?;
-    Ok(open(input, output, false))
-}
-
-/// Takes a virtio-serial port, or any other character device, for the channel.
-pub fn from_device(path: &Path) -> io::Result<(Arc<Channel>, Input)> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NOCTTY)
-        .open(path)?;
-    make_raw(&file);
-    let output = OwnedFd::from(file.try_clone()?);
-    sys::detach_stdin()?;
-    sys::replace(&io::stderr(), 1)?;
-    Ok(open(OwnedFd::from(file), output, true))
-}
-
-fn open(input: OwnedFd, output: OwnedFd, device: bool) -> (Arc<Channel>, Input) {
+/// The channel over two ends that the system has opened.
+pub fn open(receiver: Receiver, sender: Sender) -> (Arc<Channel>, Input) {
     let channel = Channel {
-        fd: output,
+        sender,
         turn: Mutex::new(()),
         credit: Credit::default(),
         met: AtomicBool::new(false),
@@ -82,30 +56,16 @@ fn open(input: OwnedFd, output: OwnedFd, device: bool) -> (Arc<Channel>, Input) 
     (
         Arc::new(channel),
         Input {
-            fd: input,
-            device,
+            receiver,
             buffer: vec![0; 64 << 10],
         },
     )
 }
 
-/// A terminal would echo and translate; other devices have no such settings, and then nothing
-/// happens.
-fn make_raw(file: &impl AsRawFd) {
-    // SAFETY: an all-zero termios is valid, tcgetattr fills it in.
-    unsafe {
-        let mut settings: libc::termios = std::mem::zeroed();
-        if libc::tcgetattr(file.as_raw_fd(), &raw mut settings) == 0 {
-            libc::cfmakeraw(&raw mut settings);
-            libc::tcsetattr(file.as_raw_fd(), libc::TCSANOW, &raw const settings);
-        }
-    }
-}
-
 impl Channel {
     /// Sends the magic line: once on a pipe, and on a device until the first frame has come in.
     pub fn announce(self: &Arc<Self>, input: &Input) -> io::Result<()> {
-        if !input.device {
+        if !input.receiver.device() {
             self.write(MAGIC);
             return Ok(());
         }
@@ -121,16 +81,11 @@ impl Channel {
 
     /// One magic line, when somebody could hear it and nobody has answered yet.
     fn call_out(&self) {
-        let mut state = [libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events: libc::POLLOUT,
-            revents: 0,
-        }];
-        let heard = sys::poll(&mut state, 0).is_ok() && state[0].revents == libc::POLLOUT;
+        let heard = self.sender.heard();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if heard && !self.met() {
             // A port that fails now fails for the dispatcher too, which says so.
-            let _ = sys::write_all(&self.fd, MAGIC);
+            let _ = self.sender.write_all(MAGIC);
         }
     }
 
@@ -157,7 +112,7 @@ impl Channel {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (now_ns, standing) = time::standing();
         body.copy_from_slice(&request.answer(now_ns, standing));
-        let sent = sys::write_all(&self.fd, &bytes);
+        let sent = self.sender.write_all(&bytes);
         drop(turn);
         lost_if_failed(sent);
     }
@@ -171,7 +126,7 @@ impl Channel {
 
     fn write(&self, bytes: &[u8]) {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = sys::write_all(&self.fd, bytes);
+        let sent = self.sender.write_all(bytes);
         drop(turn);
         lost_if_failed(sent);
     }
@@ -245,13 +200,9 @@ impl Raw {
 
 impl Input {
     pub fn receive(&mut self) -> io::Result<Arrival<'_>> {
-        match sys::read(&self.fd, &mut self.buffer) {
-            Ok(0) if !self.device => Ok(Arrival::End),
-            // A pseudo-terminal says EIO, where a virtio-serial port says 0, when nobody is there.
+        match self.receiver.read(&mut self.buffer) {
+            Ok(0) if !self.receiver.device() => Ok(Arrival::End),
             Ok(0) => Ok(self.nobody()),
-            Err(error) if self.device && error.raw_os_error() == Some(libc::EIO) => {
-                Ok(self.nobody())
-            }
             Ok(count) => Ok(Arrival::Bytes(self.buffer.get(..count).unwrap_or_default())),
             Err(error) => Err(error),
         }

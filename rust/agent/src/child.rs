@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channel::Channel;
-use crate::children::{Children, Ended, Ending};
-use crate::output::Output;
-use crate::protocol::{Code, Failure, Spawn};
+use crate::protocol::{Code, Failure, KILL, Spawn};
 use crate::responses::Response;
-use crate::spawn::{Forked, Prepared};
+use crate::system::children::{Children, Ended, Ending, How};
+use crate::system::spawn::{Forked, Prepared};
+use crate::system::sys;
 use crate::timer::Timer;
-use crate::{shutdown, sys, time};
+use crate::{shutdown, time};
 
 /// What children need of the agent.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct Nursery {
 /// A forked child with the promises of its request.
 struct Attended {
     id: u32,
-    pid: i32,
+    pid: u32,
     name: String,
     at_ns: Option<u64>,
     timeout_ns: Option<u64>,
@@ -53,7 +53,7 @@ impl Nursery {
         let (pid, ending) = self
             .children
             .add(id, fork)
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| prepared.refused(&error))?;
         let Some(forked) = forked else {
             return Err(failed(&std::io::Error::other("no child")));
         };
@@ -69,16 +69,14 @@ impl Nursery {
         };
         let nursery = self.clone();
         sys::start_thread("child", move || nursery.attend(&attended, forked)).map_err(|error| {
-            let _ = self.children.signal(id, libc::SIGKILL);
+            let _ = self.children.signal(id, KILL);
             self.children.remove(id);
             failed(&error)
         })
     }
 
     fn attend(&self, child: &Attended, forked: Forked) {
-        // Breaks when the program runs, or when the child gave up before it.
-        let _ = sys::read(&forked.start, &mut [0]);
-        let answer = match forked.page.outcome(&child.name) {
+        let answer = match forked.started(&child.name) {
             Ok(start_ns) => self.attend_started(child, forked, start_ns),
             Err(message) => {
                 child.ending.wait();
@@ -109,13 +107,8 @@ impl Nursery {
             late_ns,
         });
         let channel = Arc::clone(&self.channel);
-        let output = Output {
-            id,
-            channel,
-            stdout: forked.stdout,
-            stderr: forked.stderr,
-        };
-        let kill_rest = || drop(self.children.signal(id, libc::SIGKILL));
+        let output = forked.output(id, channel);
+        let kill_rest = || drop(self.children.signal(id, KILL));
         let (ended, held) = output.carry(&child.ending, kill_rest);
         let timed_out = self.children.remove(id);
         exit(id, start_ns, timed_out, &ended, held)
@@ -123,11 +116,14 @@ impl Nursery {
 }
 
 fn exit(id: u32, start_ns: u64, timed_out: bool, ended: &Ended, held: Duration) -> Response {
-    let exited = libc::WIFEXITED(ended.status);
+    let (status, signal) = match ended.how {
+        How::Exited(status) => (Some(status), None),
+        How::Killed(signal) => (None, Some(signal)),
+    };
     Response::Exit {
         id,
-        status: exited.then(|| libc::WEXITSTATUS(ended.status)),
-        signal: (!exited).then(|| libc::WTERMSIG(ended.status)),
+        status,
+        signal,
         timed_out,
         start_ns,
         end_ns: ended.end.ns,

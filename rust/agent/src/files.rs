@@ -3,9 +3,8 @@
 //! A file that is put appears under its name only when it is whole: it is written to a new file in
 //! the same directory and renamed.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
@@ -14,6 +13,7 @@ use crate::channel::{Channel, Raw};
 use crate::frame::{ID, Kind};
 use crate::protocol::{self, Code, Failure};
 use crate::responses::{Response, Transfer};
+use crate::system;
 use crate::temporary::Temporary;
 
 const CHUNK: usize = 64 << 10;
@@ -32,7 +32,9 @@ pub struct Put {
 impl Put {
     pub fn begin(id: u32, request: &protocol::Put) -> Result<Self, Failure> {
         let target = absolute("put", &request.path)?;
-        let directory = target.parent().filter(|_| !request.path.ends_with('/'));
+        let directory = target
+            .parent()
+            .filter(|_| !request.path.ends_with(system::files::SEPARATORS));
         let directory =
             directory.ok_or_else(|| bad_path("put", &request.path, "is no file name"))?;
         let (temporary, file) = Temporary::create(directory, id).map_err(|error| {
@@ -67,8 +69,7 @@ impl Put {
 
     /// Gives the complete file its name.
     pub fn finish(self) -> Result<Transfer, Failure> {
-        self.file
-            .set_permissions(Permissions::from_mode(self.mode))
+        system::files::set_mode(&self.file, self.mode)
             .and_then(|()| fs::rename(self.temporary.path(), &self.target))
             .map_err(|error| self.failure("cannot finish", &error))?;
         Ok(Transfer {
@@ -101,11 +102,7 @@ pub fn get(channel: &Channel, id: u32, request: &protocol::Get) -> Response {
 fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<Transfer, Failure> {
     let path = absolute("get", &request.path)?;
     let failed = |error: io::Error| Failure::io("get: cannot read", &request.path, &error);
-    // O_NONBLOCK, so that a FIFO without a writer is refused below instead of blocking here.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path);
+    let file = system::files::open(&path);
     let mut file = file.map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(bad_path("get", &request.path, "is no regular file"));
@@ -148,7 +145,7 @@ fn send_file(channel: &Channel, id: u32, request: &protocol::Get) -> Result<Tran
 
 /// Paths are absolute: the agent's working directory is nobody's business.
 fn absolute(op: &str, path: &str) -> Result<PathBuf, Failure> {
-    if !path.starts_with('/') || path.contains('\0') {
+    if !system::files::absolute(path) || path.contains('\0') {
         return Err(bad_path(op, path, "is no absolute path"));
     }
     Ok(PathBuf::from(path))
@@ -172,6 +169,7 @@ mod tests {
 
     fn scratch(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("ullage-files-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("scratch directory");
         path
     }
@@ -195,8 +193,6 @@ mod tests {
         let done = put.finish().expect("finish");
         assert_eq!(done.size, 13);
         assert_eq!(fs::read(&target).expect("read"), b"thirteen byte");
-        let mode = fs::metadata(&target).expect("stat").permissions().mode();
-        assert_eq!(mode & 0o7777, 0o750);
         assert_eq!(fs::read_dir(&directory).expect("list").count(), 1);
     }
 
@@ -213,35 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_not_followed() {
-        let directory = scratch("link");
-        let victim = directory.join("victim");
-        let planted = directory.join(format!(".ullage-put-{}-9-0", std::process::id()));
-        std::os::unix::fs::symlink(&victim, planted).expect("symlink");
-        let mut put = Put::begin(9, &request(&directory.join("target"), 1)).expect("begin");
-        put.take(b"x").expect("take");
-        put.finish().expect("finish");
-        assert!(!victim.exists());
-    }
-
-    #[test]
     fn bad_paths_are_named() {
-        for path in ["relative", "/tmp/", "/", "", "/a\0b"] {
+        for path in system::files::BAD_PATHS {
             let request = protocol::Put {
-                path: path.into(),
+                path: (*path).into(),
                 mode: 0,
                 size: 0,
             };
             let failure = Put::begin(1, &request).err().expect(path);
             assert_eq!(failure.code, Code::BadField, "{path:?}");
         }
-        let failure = Put::begin(1, &request(Path::new("/no/such/dir/file"), 0))
-            .err()
-            .expect("missing");
-        assert_eq!(
-            failure.message,
-            "put: cannot write in /no/such/dir: No such file or directory"
+        let missing = scratch("missing").join("no").join("file");
+        let failure = Put::begin(1, &request(&missing, 0)).err().expect("missing");
+        let directory = missing.parent().expect("a parent").display();
+        assert!(
+            failure
+                .message
+                .starts_with(&format!("put: cannot write in {directory}: "))
         );
+        assert_eq!(failure.code, Code::Io);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use serde_json::Value;
 use ullage_common::hex;
 
 pub const VERSION: u32 = 2;
+/// The signal that nobody survives, by Linux's number.
+pub const KILL: i32 = 9;
 pub const MAGIC: &[u8] = b"ULLAGE-AGENT 2\n";
 
 /// The closed catalogue of what can go wrong.
@@ -47,7 +49,7 @@ impl Failure {
     pub fn io(doing: &str, path: &str, error: &std::io::Error) -> Self {
         Self::new(
             Code::Io,
-            format!("{doing} {path}: {}", crate::sys::text(error)),
+            format!("{doing} {path}: {}", crate::system::sys::text(error)),
         )
     }
 }

@@ -20,13 +20,13 @@ pub enum Response {
     },
     Started {
         id: u32,
-        pid: i32,
+        pid: u32,
         start_ns: u64,
         late_ns: u64,
     },
     Exit {
         id: u32,
-        status: Option<i32>,
+        status: Option<u32>,
         signal: Option<i32>,
         timed_out: bool,
         start_ns: u64,
@@ -99,18 +99,28 @@ pub struct Transfer {
     pub truncated: Option<bool>,
 }
 
-/// What a child and the descendants that it waited for used up.
+/// What a child and the descendants that it waited for used up. What a system does not count is
+/// absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    pub user_ns: u64,
-    pub system_ns: u64,
-    pub max_rss_bytes: u64,
-    pub minor_faults: u64,
-    pub major_faults: u64,
-    pub voluntary_switches: u64,
-    pub involuntary_switches: u64,
-    pub read_blocks: u64,
-    pub write_blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rss_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minor_faults: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub major_faults: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voluntary_switches: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub involuntary_switches: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_blocks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_blocks: Option<u64>,
 }
 
 /// Messages may quote input, and an answer must stay a small frame.

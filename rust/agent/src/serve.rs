@@ -8,15 +8,15 @@ use ullage_clock::{Line, Stamp, rgap};
 
 use crate::channel::{Arrival, Channel, Input};
 use crate::child::Nursery;
-use crate::children::Children;
-use crate::facts::Facts;
 use crate::files::{self, Put};
 use crate::frame::{Decoder, Fault, Frame, Kind};
 use crate::protocol::{self, Code, Failure, Message, Request, VERSION};
 use crate::responses::{ClockState, Response};
 use crate::sample::Sample;
+use crate::system::children::Children;
+use crate::system::{facts, sweep, sys};
 use crate::timer::Timer;
-use crate::{shutdown, sweep, sys, time};
+use crate::{shutdown, time};
 
 /// Ids of failed puts whose data may still be on the way; beyond this many, forget them.
 const FORGET_ABOVE: usize = 1024;
@@ -92,8 +92,7 @@ impl Server {
     fn start(channel: Arc<Channel>) -> std::io::Result<Self> {
         let children = Arc::new(Children::default());
         let timer = Timer::start(Arc::clone(&children))?;
-        let waiting = Arc::clone(&children);
-        sys::start_thread("waiter", move || waiting.wait_for_ever())?;
+        children.watch()?;
         let nursery = Nursery {
             channel: Arc::clone(&channel),
             children,
@@ -191,7 +190,7 @@ impl Server {
             );
             return Err(Failure::new(Code::Version, message));
         }
-        let facts = Box::new(Facts::gather());
+        let facts = Box::new(facts::gather());
         time::start(hello.offer.as_ref());
         let shared = hello.offer.as_ref().is_some_and(|offer| {
             Line::parse(&offer.line).is_ok_and(|line| time::share(&offer.boot_id, &line))

@@ -1,11 +1,12 @@
 //! Files that are being written under a name of their own: none is left behind, however the agent ends.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::system::files::create;
 
 /// Temporary files that exist now, so that the agent's end can remove them.
 static ALL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -30,13 +31,7 @@ impl Temporary {
         loop {
             let name = format!(".ullage-put-{}-{id}-{number}", std::process::id());
             let path = directory.join(name);
-            // `create_new` is O_EXCL: an existing file or symlink of that name is never followed.
-            match OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-            {
+            match create(&path) {
                 Ok(file) => {
                     all().insert(path.clone());
                     return Ok((Self(path), file));

@@ -10,7 +10,7 @@ use ullage_clock::{Clock, Known, Line, Rate, RateSource, Reasons, Source, Stamp}
 use ullage_common::shared_clock::{self, SharedClock, boot_id};
 
 use crate::protocol::{Offer, OfferedRate};
-use crate::sys;
+use crate::system::sys;
 
 /// Brackets for [`Both`]: one without an interruption is among them.
 const TRIES: u32 = 5;
@@ -159,6 +159,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_line_is_shared_on_one_kernel_only() {
         let line = Clock::get().line();
         let boot_id = boot_id().expect("a boot id");

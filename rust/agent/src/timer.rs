@@ -5,8 +5,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::children::{Children, Ending};
-use crate::{sys, time};
+use crate::system::children::{Children, Ending};
+use crate::system::sys;
+use crate::time;
 
 struct Deadline {
     at_ns: u64,

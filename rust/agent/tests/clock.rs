@@ -1,5 +1,6 @@
 //! The clock over the channel: a shared line, exchanges, and what is not answered. One machine has one
 //! counter, so the truth is known to the nanosecond.
+#![cfg(unix)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! `enter`: where native instances live. What needs root says so and is skipped without it.
+#![cfg(unix)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Whatever ends the agent, nothing of it is left.
+#![cfg(unix)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Programs: their start, their output, their end.
+#![cfg(unix)]
 
 mod common;
 

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 use std::vec::Vec;
 
+use crate::sys::GRAIN_NS;
 use crate::{Counter, Pair, Rate, RateSource};
 
 /// Fewer points make no line worth a standard deviation.
@@ -85,7 +86,7 @@ fn good(pairs: &[Pair], one_core: bool) -> Vec<Pair> {
 }
 
 /// The slope between the best pair of the first third and the best of the last, and how wrong that
-/// is at most: half of both brackets, and a nanosecond that the bridge rounds at either end.
+/// is at most: half of both brackets, and what the bridge rounds by at either end.
 #[expect(clippy::cast_precision_loss, reason = "as above")]
 fn ends(pairs: &[Pair]) -> Option<(f64, f64)> {
     let third = pairs.len() / 3;
@@ -95,7 +96,7 @@ fn ends(pairs: &[Pair]) -> Option<(f64, f64)> {
     let ns = to.ns.checked_sub(from.ns).filter(|ns| *ns > 0)? as f64;
     let slope = to.ticks.wrapping_sub(from.ticks).cast_signed() as f64 / ns;
     // One tick, since the middle of a bracket is rounded.
-    let ticks = (from.width + to.width) as f64 / 2.0 + 1.0 + slope;
+    let ticks = (from.width + to.width) as f64 / 2.0 + 1.0 + slope * GRAIN_NS as f64;
     Some((slope, ticks / ns))
 }
 

@@ -1,6 +1,6 @@
 //! Which core a thread is on, as cheaply as it can be known.
 
-use crate::NO_CPU;
+use crate::sys;
 
 /// How to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +23,15 @@ impl CpuId {
         rseq::offset().map_or(otherwise, Self::Rseq)
     }
 
-    /// The core, or [`NO_CPU`] if it cannot be told, which is then said with every value.
+    /// The core, or [`NO_CPU`](crate::NO_CPU) if it cannot be told, which is then said with every value.
     #[inline]
     #[must_use]
     pub fn current(self) -> u32 {
         match self {
             Self::Rseq(offset) => rseq::cpu(offset),
-            Self::WithCounter | Self::Getcpu => getcpu(),
+            Self::WithCounter | Self::Getcpu => sys::current_cpu(),
         }
     }
-}
-
-fn getcpu() -> u32 {
-    // SAFETY: touches no memory of ours.
-    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(NO_CPU)
 }
 
 /// Restartable sequences, of which we want nothing but the number of the core.
@@ -154,7 +149,6 @@ mod rseq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
 
     #[test]
     fn all_ways_tell_the_same_core() {

@@ -9,7 +9,7 @@
 //!
 //! The core ([`Scale`], [`Counter`], [`Shared`], [`Rvec`], [`Facts`], [`Promise`], [`rgap`]) needs neither
 //! `std` nor an allocator; everything that touches a machine is behind the `std` feature and is for
-//! Linux.
+//! Linux and Windows, whose differences are in `sys`. RGAP's own transports are for Linux.
 
 #![no_std]
 

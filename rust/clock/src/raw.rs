@@ -1,4 +1,5 @@
-//! `CLOCK_MONOTONIC_RAW` as a counter of nanoseconds: the fallback everywhere, and the bridge.
+//! The kernel's own clock as a counter of nanoseconds, the fallback everywhere, and the bridge:
+//! `CLOCK_MONOTONIC_RAW`; on Windows, `QueryPerformanceCounter`.
 
 use crate::{Counter, NO_CPU, Sample, sys};
 
@@ -10,7 +11,7 @@ impl Raw {
     #[inline]
     #[must_use]
     pub fn ns() -> u64 {
-        sys::clock_ns(libc::CLOCK_MONOTONIC_RAW)
+        sys::raw_ns()
     }
 }
 

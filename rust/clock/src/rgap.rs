@@ -69,6 +69,7 @@ mod smallest;
 mod standing;
 #[cfg(feature = "std")]
 mod synced;
+#[cfg_attr(windows, allow(dead_code, reason = "what the transports share"))]
 mod wire;
 
 #[cfg(feature = "std")]
@@ -86,20 +87,21 @@ pub use synced::{Instant, Refusal, SHARE_LENGTH, Synced};
 pub use wire::{Body, LENGTH, Malformed, Message, Token};
 
 #[cfg(feature = "std")]
+#[cfg_attr(windows, allow(dead_code, reason = "what the transports share"))]
 mod channel;
 #[cfg(feature = "std")]
 pub mod double;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", unix))]
 mod frames;
 #[cfg(feature = "std")]
 mod patience;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", unix))]
 pub mod pipe;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", unix))]
 mod stream;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", unix))]
 pub mod tcp;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", unix))]
 pub mod udp;
 
 const TRILLION: u64 = 1_000_000_000_000;

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
 
-use crate::{Counter, CpuId, Rate, RateSource, Raw, Sample};
+use crate::{Counter, CpuId, Rate, RateSource, Raw, Sample, sys};
 
 /// The time-stamp counter, and how to tell the core it was read on.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ impl Tsc {
     /// and not to be had on processors without `rdtscp`.
     #[must_use]
     pub fn new(paired: bool) -> Option<Self> {
-        if !present() || forbidden() {
+        if !present() || sys::counter_forbidden() {
             return None;
         }
         let rdtscp = has_rdtscp();
@@ -106,16 +106,9 @@ fn present() -> bool {
     __cpuid(1).edx >> 4 & 1 == 1
 }
 
-fn forbidden() -> bool {
-    let mut mode: libc::c_int = 0;
-    // SAFETY: writes one int. Fails only where there is no such switch.
-    let failed = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) } != 0;
-    !failed && mode == libc::PR_TSC_SIGSEGV
-}
-
-/// CPUID `0x8000_0001`, EDX bit 27.
+/// CPUID `0x8000_0001`, EDX bit 27; and the system lets it tell the core.
 pub fn has_rdtscp() -> bool {
-    extended(0x8000_0001).is_some_and(|leaf| leaf.edx >> 27 & 1 == 1)
+    sys::COUNTER_TELLS_CPU && extended(0x8000_0001).is_some_and(|leaf| leaf.edx >> 27 & 1 == 1)
 }
 
 /// CPUID `0x8000_0007`, EDX bit 8.
@@ -165,7 +158,6 @@ fn processor_rate([denominator, numerator, crystal]: [u32; 3], base_mhz: u32) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
 
     #[test]
     fn leaves_are_read() {

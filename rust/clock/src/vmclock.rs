@@ -3,10 +3,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::sys;
 
 pub const PATH: &str = "/dev/vmclock0";
 /// "VCLK".
@@ -48,22 +49,7 @@ impl VmClock {
     /// something else.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        // SAFETY: a new mapping wherever the kernel likes. A device's page cannot be cut off, and
-        // of a file, only a test's is opened.
-        let page = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                LENGTH,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if page == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let page = NonNull::new(page.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        let page = sys::map(&file, LENGTH)?;
         let clock = Self { page };
         if clock.word(0) == MAGIC && clock.word(4) as usize >= LENGTH {
             Ok(clock)
@@ -115,11 +101,11 @@ impl VmClock {
 impl Drop for VmClock {
     fn drop(&mut self) {
         // SAFETY: our own mapping, which nobody uses any more.
-        unsafe { libc::munmap(self.page.as_ptr().cast(), LENGTH) };
+        unsafe { sys::unmap(self.page, LENGTH) };
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 pub mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;

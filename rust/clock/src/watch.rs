@@ -18,7 +18,7 @@ pub struct Watch {
     trusted: bool,
 }
 
-/// How long the machine has been suspended: `CLOCK_BOOTTIME` − `CLOCK_MONOTONIC`, which the kernel
+/// How long the machine has been suspended: the difference of two clocks, which the kernel
 /// changes by nothing else, so it only is uncertain by the time between the readings.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
@@ -28,9 +28,9 @@ struct Interval {
 
 impl Interval {
     fn now() -> Self {
-        let before = i128::from(sys::clock_ns(libc::CLOCK_MONOTONIC));
-        let boot = i128::from(sys::clock_ns(libc::CLOCK_BOOTTIME));
-        let after = i128::from(sys::clock_ns(libc::CLOCK_MONOTONIC));
+        let before = i128::from(sys::awake_ns());
+        let boot = i128::from(sys::boot_ns());
+        let after = i128::from(sys::awake_ns());
         Self {
             lowest: boot - after,
             highest: boot - before,

@@ -9,9 +9,13 @@ use crate::hex;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The boot of this kernel. None where `/proc` does not tell.
+/// The boot of this kernel. None where `/proc` does not tell; on Windows that would be a path of some
+/// drive.
 #[must_use]
 pub fn boot_id() -> Option<String> {
+    if cfg!(windows) {
+        return None;
+    }
     let text = fs::read_to_string(BOOT_ID).ok()?;
     Some(text.trim().into())
 }

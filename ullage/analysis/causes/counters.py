@@ -247,5 +247,8 @@ def _used(trial: Trial, quantity: str) -> float | None:
     longest = max((role.end_ns - role.start_ns for role in roles), default=0)
     if longest <= 0 or any(role.usage is None for role in roles):
         return None
-    used = sum(float(getattr(role.usage, quantity)) for role in roles)
+    counts = [getattr(role.usage, quantity) for role in roles]
+    if None in counts:
+        return None
+    used = sum(map(float, counts))
     return used * 1e9 / longest / max(1, len(trial.instances))

@@ -80,6 +80,7 @@ __all__ = [
     "ProgramEnd",
     "binary",
     "printable",
+    "windows_binary",
 ]
 
 
@@ -96,6 +97,14 @@ def binary() -> Path:
         if place.is_file() and os.access(place, os.X_OK):
             return place.absolute()
     raise UllageError(errors.AGENT_BINARY_MISSING, places=", ".join(map(str, places)))
+
+
+def windows_binary() -> Path:
+    """The agent for Windows on this host, beside the other. AGENT_BINARY_MISSING."""
+    place = Path(__file__).resolve().parents[2] / "bin" / "ullage-agent.exe"
+    if not place.is_file():
+        raise UllageError(errors.AGENT_BINARY_MISSING, places=place)
+    return place
 
 
 class AgentClient:

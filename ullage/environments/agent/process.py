@@ -32,6 +32,8 @@ KEEP_BYTES: Final = 8 * 1024 * 1024
 OUTPUT_LIMIT: Final = 1024 * 1024 * 1024
 """A program that prints more is killed: a guest must not fill the controller's disk."""
 _SIGKILL: Final = 9
+LARGEST_STATUS: Final = (1 << 32) - 1
+"""Windows has 32 bits of them: what an exception leaves is 0xC0000005. Linux has eight."""
 
 T = TypeVar("T")
 
@@ -81,7 +83,8 @@ class ProgramEnd:
     """What the instance says of its clock at the end."""
     arrived_ns: int
     """When the news came, on the controller's own clock: no guest can tell otherwise."""
-    usage: Usage
+    usage: Usage | None
+    """None where its system does not count it."""
 
     def corrected(self, clock_map: ClockMap) -> ProgramEnd:
         """The same by a better map; FrameError where an instant can be none."""
@@ -379,7 +382,7 @@ def _finished(message: Message, clock_map: ClockMap, late_ns: int, arrived_ns: i
     if message.integer("end_ns") < message.integer("start_ns"):
         raise FrameError("exit: it ended before it started")
     return ProgramEnd(
-        status=message.optional_integer("status", 0, 255),
+        status=message.optional_integer("status", 0, LARGEST_STATUS),
         signal=message.optional_integer("signal", 1, 64),
         timed_out=message.fields.get("timed_out") is True,
         start_ns=start.ns,
@@ -405,13 +408,19 @@ def _instant(message: Message, name: str, clock_map: ClockMap) -> Instant:
         raise FrameError(f"{message.op}: {name} is no instant of this machine") from error
 
 
-def _usage(rusage: Message) -> Usage:
+def _usage(rusage: Message) -> Usage | None:
+    """None where its system does not count what a program used."""
+    counts = {name: rusage.optional_integer(name, 0, LATEST_NS - 1) for name in rusage.fields}
+    user_ns, system_ns = counts.get("user_ns"), counts.get("system_ns")
+    memory = counts.get("max_rss_bytes")
+    if user_ns is None or system_ns is None or memory is None:
+        return None
     return Usage(
-        user_s=rusage.integer("user_ns") / 1e9,
-        system_s=rusage.integer("system_ns") / 1e9,
-        max_rss_bytes=rusage.integer("max_rss_bytes"),
-        minor_faults=rusage.integer("minor_faults"),
-        major_faults=rusage.integer("major_faults"),
-        voluntary_switches=rusage.integer("voluntary_switches"),
-        involuntary_switches=rusage.integer("involuntary_switches"),
+        user_s=user_ns / 1e9,
+        system_s=system_ns / 1e9,
+        max_rss_bytes=memory,
+        minor_faults=counts.get("minor_faults"),
+        major_faults=counts.get("major_faults"),
+        voluntary_switches=counts.get("voluntary_switches"),
+        involuntary_switches=counts.get("involuntary_switches"),
     )

@@ -15,7 +15,21 @@ pub use serde_json::{Value, json};
 pub const AGENT: &str = env!("CARGO_BIN_EXE_ullage-agent");
 pub const MAGIC: &[u8] = b"ULLAGE-AGENT 2\n";
 pub const TOKEN: &str = "000102030405060708090a0b0c0d0e0f";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A path of this system's at which there is nothing.
+pub const MISSING: &str = if cfg!(windows) {
+    r"C:\no\such\file"
+} else {
+    "/no/such/file"
+};
+
+/// The arguments of a program that does one thing: `examples/actor.rs`.
+pub fn actor(words: &[&str]) -> Value {
+    let name = format!("examples/actor{}", std::env::consts::EXE_SUFFIX);
+    let path = std::path::Path::new(AGENT).with_file_name(name);
+    let path = path.to_str().expect("UTF-8").to_owned();
+    json!([&[path.as_str()], words].concat())
+}
 
 /// One frame from the agent.
 #[derive(Debug)]
@@ -271,8 +285,13 @@ pub fn gone_within(pids: &[i32], patience: Duration) -> bool {
 
 /// A directory of this test's own.
 pub fn scratch(name: &str) -> std::path::PathBuf {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("{name}-{}", std::process::id()));
+    // The compiler's host may have other paths than the tests'.
+    let base = if cfg!(windows) {
+        std::env::temp_dir()
+    } else {
+        env!("CARGO_TARGET_TMPDIR").into()
+    };
+    let path = base.join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir_all(&path).expect("a scratch directory");
     path

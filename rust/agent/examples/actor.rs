@@ -1,0 +1,99 @@
+//! A program for the agent's tests that does one thing, the same on every system.
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio, exit};
+use std::time::Duration;
+use std::{env, thread};
+
+fn main() -> io::Result<()> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["nothing"] => Ok(()),
+        ["both"] => {
+            eprintln!("oops");
+            put(b"hi\n")?;
+            exit(3)
+        }
+        ["exit", code] => exit(number(code)),
+        ["sleep"] => loop {
+            thread::sleep(Duration::from_mins(1));
+        },
+        ["flood", bytes] => flood(number(bytes)),
+        ["directory"] => put(env::current_dir()?.display().to_string().as_bytes()),
+        ["variable", name] => put(env::var(name).unwrap_or_default().as_bytes()),
+        ["arguments", rest @ ..] => put(rest.join("\n").as_bytes()),
+        ["utf16"] => put(&"é\r\n"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect::<Vec<_>>()),
+        ["hold"] => leave(&mut sleeper(Stdio::inherit())?),
+        ["leave"] => leave(apart(&mut sleeper(Stdio::null())?)),
+        ["count"] => count(),
+        _ => exit(99),
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| exit(98))
+}
+
+fn put(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+fn flood(mut left: usize) -> io::Result<()> {
+    let line = b"ullage-agent\n".repeat(1000);
+    while left > 0 {
+        let part = &line[..left.min(line.len())];
+        put(part)?;
+        left -= part.len();
+    }
+    Ok(())
+}
+
+fn sleeper(output: Stdio) -> io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("sleep").stdin(Stdio::null());
+    command.stdout(output).stderr(Stdio::null());
+    Ok(command)
+}
+
+/// On Windows a program inherits every handle that may be inherited, whatever it is given as output,
+/// and its console, where there is one.
+#[cfg(windows)]
+fn apart(command: &mut Command) -> &mut Command {
+    use std::os::windows::io::{AsRawHandle, RawHandle};
+    use std::os::windows::process::CommandExt;
+    const INHERIT: u32 = 1;
+    const DETACHED_PROCESS: u32 = 8;
+    unsafe extern "system" {
+        fn SetHandleInformation(handle: RawHandle, mask: u32, flags: u32) -> i32;
+    }
+    for handle in [io::stdout().as_raw_handle(), io::stderr().as_raw_handle()] {
+        // SAFETY: a handle that stays open.
+        unsafe { SetHandleInformation(handle, INHERIT, 0) };
+    }
+    command.creation_flags(DETACHED_PROCESS)
+}
+
+#[cfg(unix)]
+fn apart(command: &mut Command) -> &mut Command {
+    command
+}
+
+/// Ends, and leaves a program behind.
+fn leave(command: &mut Command) -> io::Result<()> {
+    let child = command.spawn()?;
+    put(format!("{}\n", child.id()).as_bytes())
+}
+
+/// A line every 10 ms, for ever.
+fn count() -> io::Result<()> {
+    loop {
+        put(b"tick\n")?;
+        thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,23 @@
+//! The end of all that is below the agent, and of the agent.
+
+use std::time::{Duration, Instant};
+
+use windows_sys::Win32::System::Threading::ExitProcess;
+
+use super::job;
+
+/// What does not end in this time ends with the agent's handles.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Kills every program, then exits. The channel stays open until nothing is left: a controller that
+/// reads end of file knows that all is gone.
+pub fn end(code: i32) -> ! {
+    let began = Instant::now();
+    job::kill_all();
+    while !job::all_gone() && began.elapsed() < PATIENCE {
+        std::thread::sleep(PAUSE);
+    }
+    // SAFETY: no destructor matters any more, and other threads may hold any lock.
+    unsafe { ExitProcess(code.cast_unsigned()) }
+}

@@ -1,0 +1,156 @@
+//! A job object: a program with everything that it starts.
+
+use std::io;
+use std::os::windows::io::{AsRawHandle, OwnedHandle, RawHandle};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+use windows_sys::Win32::Foundation::{HANDLE, NTSTATUS};
+use windows_sys::Win32::System::JobObjects::{
+    AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
+    JobObjectBasicAccountingInformation, JobObjectBasicProcessIdList,
+    JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject,
+    TerminateJobObject,
+};
+use windows_sys::Win32::System::Threading::{OpenProcess, PROCESS_SUSPEND_RESUME};
+
+use super::sys;
+
+/// The exit code of what we kill: no program's own, so an end by us can be told.
+pub const KILLED: u32 = 0x554C_4C41;
+/// More processes than a workload has.
+const MOST: usize = 4096;
+
+/// All that exist, so that the agent's end can kill them and wait.
+static ALL: Mutex<Vec<Weak<Job>>> = Mutex::new(Vec::new());
+
+#[link(name = "ntdll")]
+unsafe extern "system" {
+    fn NtSuspendProcess(process: HANDLE) -> NTSTATUS;
+    fn NtResumeProcess(process: HANDLE) -> NTSTATUS;
+}
+
+/// What is in the job dies with its last handle, which is here: with the agent.
+pub struct Job(OwnedHandle);
+
+impl Job {
+    pub fn new() -> io::Result<std::sync::Arc<Self>> {
+        // SAFETY: no name and no attributes; not inheritable.
+        let job = sys::owned(unsafe { CreateJobObjectW(ptr::null(), ptr::null()) })?;
+        // SAFETY: zeros are a valid structure, as long as we say.
+        unsafe {
+            let mut limits: JOBOBJECT_EXTENDED_LIMIT_INFORMATION = std::mem::zeroed();
+            limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+            sys::check(SetInformationJobObject(
+                job.as_raw_handle(),
+                JobObjectExtendedLimitInformation,
+                (&raw const limits).cast(),
+                length_of(&limits),
+            ))?;
+        }
+        let job = std::sync::Arc::new(Self(job));
+        let mut all = all();
+        all.retain(|job| job.strong_count() > 0);
+        all.push(std::sync::Arc::downgrade(&job));
+        Ok(job)
+    }
+
+    pub fn assign(&self, process: RawHandle) -> io::Result<()> {
+        // SAFETY: two open handles.
+        sys::check(unsafe { AssignProcessToJobObject(self.0.as_raw_handle(), process) })
+    }
+
+    /// Ends all that is in it.
+    pub fn kill(&self) -> io::Result<()> {
+        // SAFETY: an open handle.
+        sys::check(unsafe { TerminateJobObject(self.0.as_raw_handle(), KILLED) })
+    }
+
+    /// Stops all threads of all that is in it.
+    pub fn suspend(&self) -> io::Result<()> {
+        // SAFETY: an open handle with the right to do so.
+        self.every_process(|process| unsafe { NtSuspendProcess(process) })
+    }
+
+    pub fn resume(&self) -> io::Result<()> {
+        // SAFETY: an open handle with the right to do so.
+        self.every_process(|process| unsafe { NtResumeProcess(process) })
+    }
+
+    fn every_process(&self, call: impl Fn(HANDLE) -> NTSTATUS) -> io::Result<()> {
+        for pid in self.pids()? {
+            // SAFETY: touches no memory. Who has ended since needs no call.
+            let Ok(process) = sys::owned(unsafe { OpenProcess(PROCESS_SUSPEND_RESUME, 0, pid) })
+            else {
+                continue;
+            };
+            let status = call(process.as_raw_handle());
+            if status < 0 {
+                return Err(io::Error::other(format!(
+                    "process {pid}: status {status:#010x}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is in it.
+    pub fn pids(&self) -> io::Result<Vec<u32>> {
+        // JOBOBJECT_BASIC_PROCESS_ID_LIST: two numbers of 32 bits, then so many of 64.
+        let mut list = vec![0_u64; 1 + MOST];
+        let length = u32::try_from(size_of_val(list.as_slice())).unwrap_or(u32::MAX);
+        // SAFETY: the list is as long as we say.
+        sys::check(unsafe {
+            QueryInformationJobObject(
+                self.0.as_raw_handle(),
+                JobObjectBasicProcessIdList,
+                list.as_mut_ptr().cast(),
+                length,
+                ptr::null_mut(),
+            )
+        })?;
+        let count = usize::try_from(list[0] >> 32).unwrap_or(0);
+        let pids = list.iter().skip(1).take(count);
+        Ok(pids.filter_map(|pid| u32::try_from(*pid).ok()).collect())
+    }
+
+    /// What all that was ever in it has used.
+    pub fn accounting(&self) -> io::Result<JOBOBJECT_BASIC_ACCOUNTING_INFORMATION> {
+        // SAFETY: zeros are a valid structure, as long as we say.
+        unsafe {
+            let mut used: JOBOBJECT_BASIC_ACCOUNTING_INFORMATION = std::mem::zeroed();
+            let length = length_of(&used);
+            sys::check(QueryInformationJobObject(
+                self.0.as_raw_handle(),
+                JobObjectBasicAccountingInformation,
+                (&raw mut used).cast(),
+                length,
+                ptr::null_mut(),
+            ))?;
+            Ok(used)
+        }
+    }
+}
+
+/// Ends all that is in any job.
+pub fn kill_all() {
+    for job in all().iter().filter_map(Weak::upgrade) {
+        let _ = job.kill();
+    }
+}
+
+/// Nobody is left in any job.
+pub fn all_gone() -> bool {
+    let jobs: Vec<_> = all().iter().filter_map(Weak::upgrade).collect();
+    jobs.iter()
+        .all(|job| job.pids().is_ok_and(|pids| pids.is_empty()))
+}
+
+fn all() -> MutexGuard<'static, Vec<Weak<Job>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn length_of<T>(value: &T) -> u32 {
+    u32::try_from(size_of_val(value)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,18 @@
+//! Windows: each program runs in a job object of its own, which counts it, kills it with all that it
+//! has started, and ends with the agent, however the agent ends. Nothing else is below the agent, so
+//! no supervisor is needed.
+
+pub mod children;
+pub mod commands;
+pub mod ending;
+pub mod ends;
+pub mod facts;
+pub mod files;
+mod job;
+pub mod output;
+pub mod sample;
+pub mod spawn;
+pub mod sweep;
+pub mod sys;
+mod usage;
+mod wait;

@@ -1,0 +1,284 @@
+//! Programs as every system runs them: their start, their output, their end.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Agent, Event, actor, json};
+
+/// What an agent may send before it is given more.
+const CREDIT: usize = 1 << 20;
+/// No output for so long where credit is left: there is none.
+const QUIET: Duration = Duration::from_millis(700);
+
+#[test]
+fn a_program_runs_and_its_end_is_told() {
+    let mut agent = Agent::serve();
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["both"])}));
+    assert_eq!(
+        (run.text(), run.stderr.trim_ascii_end()),
+        ("hi\n", &b"oops"[..])
+    );
+    assert_eq!(
+        (&run.exit["status"], &run.exit["signal"]),
+        (&json!(3), &json!(null))
+    );
+    assert_eq!(run.started["start_ns"], run.exit["start_ns"]);
+    assert!(run.exit["end_ns"].as_u64() > run.exit["start_ns"].as_u64());
+    let usage = run.exit["rusage"].as_object().expect("rusage");
+    assert!(
+        usage.values().all(serde_json::Value::is_u64),
+        "what is not counted is absent: {usage:?}"
+    );
+}
+
+#[test]
+fn exit_codes_are_told_whole() {
+    let mut agent = Agent::serve();
+    // Linux has eight bits of them.
+    let codes: &[u64] = if cfg!(windows) {
+        &[0, 255, 3_221_225_477]
+    } else {
+        &[0, 255]
+    };
+    for code in codes {
+        let word = i32::from_ne_bytes(u32::try_from(*code).expect("32 bits").to_ne_bytes());
+        let argv = actor(&["exit", &word.to_string()]);
+        let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": argv}));
+        assert_eq!(run.exit["status"], *code);
+    }
+}
+
+#[test]
+fn arguments_environment_and_directory_arrive() {
+    let mut agent = Agent::serve();
+    let odd = [
+        "a b",
+        "",
+        "\"quoted\"",
+        r"C:\dir\",
+        r#"a\\"b"#,
+        "é ü 漢",
+        "%PATH%",
+        "^&|<>",
+    ];
+    let mut words = vec!["arguments"];
+    words.extend(odd);
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&words)}));
+    assert_eq!(run.text(), odd.join("\n"));
+    let argv = actor(&["variable", "COLOUR"]);
+    let env = json!({"COLOUR": "dark blue"});
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": argv, "env": env}));
+    assert_eq!(run.text(), "dark blue");
+    let directory = common::scratch("directory");
+    let argv = actor(&["directory"]);
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": argv, "cwd": directory}));
+    assert_eq!(
+        run.text().to_lowercase(),
+        directory.display().to_string().to_lowercase()
+    );
+}
+
+#[test]
+fn what_keeps_a_program_from_starting_is_named() {
+    let mut agent = Agent::serve();
+    let absent = common::scratch("absent").join("program");
+    let answer = agent.ask(&json!({"op": "spawn", "id": 4, "argv": [absent]}));
+    assert_eq!(answer["code"], "exec-failed");
+    let message = answer["message"].as_str().expect("a message");
+    assert!(message.contains(": exec: "), "{message}");
+    let request = json!({"op": "spawn", "id": 4, "argv": actor(&["nothing"]), "cwd": absent});
+    let answer = agent.ask(&request);
+    let message = answer["message"].as_str().expect("a message");
+    assert!(message.contains(": cwd: "), "{message}");
+    agent.ns();
+}
+
+#[test]
+fn a_program_starts_not_before_its_instant() {
+    let mut agent = Agent::serve();
+    for past in [false, true] {
+        let now = agent.ns();
+        let at_ns = if past {
+            now - 1_000_000_000
+        } else {
+            now + 300_000_000
+        };
+        let argv = actor(&["nothing"]);
+        let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": argv, "at_ns": at_ns}));
+        let late_ns = run.started["late_ns"].as_u64().expect("late");
+        assert_eq!(run.started["start_ns"], at_ns + late_ns);
+        assert!(late_ns >= if past { 1_000_000_000 } else { 0 });
+    }
+}
+
+#[test]
+fn killed_before_its_start() {
+    let mut agent = Agent::serve();
+    let at_ns = agent.ns() + 3_600_000_000_000;
+    let argv = actor(&["nothing"]);
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": argv, "at_ns": at_ns}));
+    agent.send(&json!({"op": "kill", "id": 5, "target": 4, "signal": 15}));
+    let answers = [agent.answer(), agent.answer()];
+    let error = answers.iter().find(|answer| answer["op"] == "error");
+    let error = error.expect("error");
+    assert_eq!(
+        (&error["id"], &error["code"]),
+        (&json!(4), &json!("exec-failed"))
+    );
+    let message = error["message"].as_str().expect("a message");
+    assert!(
+        message.ends_with("it was killed before its start"),
+        "{message}"
+    );
+}
+
+#[test]
+fn kill_and_the_end_of_its_time_are_told() {
+    let mut agent = Agent::serve();
+    let argv = actor(&["sleep"]);
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": argv}));
+    assert_eq!(agent.answer()["op"], "started");
+    let wrong = agent.ask(&json!({"op": "kill", "id": 5, "target": 4, "signal": 99}));
+    assert_eq!(wrong["code"], "bad-field");
+    agent.send(&json!({"op": "kill", "id": 5, "target": 4, "signal": 15}));
+    let answers = [agent.answer(), agent.answer()];
+    let exit = answers.iter().find(|answer| answer["op"] == "exit");
+    let exit = exit.expect("exit");
+    assert_eq!(
+        (&exit["status"], &exit["signal"]),
+        (&json!(null), &json!(15))
+    );
+    let request = json!({"op": "spawn", "id": 4, "argv": argv, "timeout_ns": 130_000_000});
+    let run = agent.run(&request);
+    assert_eq!(
+        (&run.exit["timed_out"], &run.exit["signal"]),
+        (&json!(true), &json!(9))
+    );
+}
+
+/// Signals 19 and 18, by Linux's numbers: freeze and thaw.
+#[test]
+fn what_is_stopped_says_nothing_until_it_goes_on() {
+    let mut agent = Agent::serve();
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": actor(&["count"])}));
+    assert_eq!(agent.answer()["op"], "started");
+    assert!(matches!(agent.next(), Event::Raw { .. }));
+    agent.send(&json!({"op": "kill", "id": 5, "target": 4, "signal": 19}));
+    while !matches!(agent.next(), Event::Json(answer) if answer["op"] == "done") {}
+    while agent.next_within(QUIET).is_some() {}
+    agent.send(&json!({"op": "kill", "id": 6, "target": 4, "signal": 18}));
+    assert_eq!(agent.answer()["op"], "done");
+    assert!(matches!(agent.next(), Event::Raw { .. }), "it goes on");
+}
+
+#[test]
+fn a_long_output_waits_for_credit_and_arrives_whole() {
+    const TOTAL: usize = 8 << 20;
+    let mut agent = Agent::serve();
+    let argv = actor(&["flood", &TOTAL.to_string()]);
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": argv}));
+    assert_eq!(agent.answer()["op"], "started");
+    let (mut output, mut held) = (Vec::with_capacity(TOTAL), 0);
+    while held < CREDIT - 8 {
+        let Event::Raw { bytes, .. } = agent.next() else {
+            panic!("output is wanted")
+        };
+        held += bytes.len() + 4;
+        output.extend(bytes);
+    }
+    assert!(
+        agent.next_within(QUIET).is_none(),
+        "nothing comes without credit"
+    );
+    loop {
+        agent.send(&json!({"op": "credit", "bytes": held}));
+        held = 0;
+        match agent.next() {
+            Event::Raw {
+                kind: 1,
+                id: 4,
+                bytes,
+            } => {
+                held += bytes.len() + 4;
+                output.extend(bytes);
+            }
+            Event::Json(exit) => break assert_eq!(exit["status"], 0),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(output.len(), TOTAL);
+    let expected = b"ullage-agent\n".iter().cycle();
+    assert!(
+        output
+            .iter()
+            .zip(expected)
+            .all(|(byte, expected)| byte == expected)
+    );
+}
+
+#[test]
+fn who_is_left_behind_with_the_output_is_killed_after_the_grace() {
+    let mut agent = Agent::serve();
+    let began = Instant::now();
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["hold"])}));
+    assert_eq!(run.exit["status"], 0);
+    assert!(began.elapsed() > Duration::from_millis(900));
+    assert!(
+        run.exit["held_ns"].as_u64() > Some(900_000_000),
+        "{}",
+        run.exit
+    );
+    let ran_ns =
+        run.exit["end_ns"].as_u64().expect("end") - run.exit["start_ns"].as_u64().expect("start");
+    assert!(
+        ran_ns < 20_000_000_000,
+        "the end is the program's own: {ran_ns}"
+    );
+}
+
+#[test]
+fn who_is_left_behind_is_swept() {
+    let mut agent = Agent::serve();
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["leave"])}));
+    assert_eq!(run.exit["status"], 0);
+    let sweep = json!({"op": "sweep", "id": 5});
+    assert_eq!(agent.ask(&sweep)["killed"], 1);
+    assert_eq!(agent.ask(&sweep)["killed"], 0);
+}
+
+#[test]
+fn many_at_once() {
+    let mut agent = Agent::serve();
+    let at_ns = agent.ns() + 500_000_000;
+    for id in 100..112 {
+        let argv = actor(&["exit", &(id - 100).to_string()]);
+        agent.send(&json!({"op": "spawn", "id": id, "argv": argv, "at_ns": at_ns}));
+    }
+    let mut exits = 0;
+    while exits < 12 {
+        let answer = agent.answer();
+        if answer["op"] == "exit" {
+            assert_eq!(answer["status"], answer["id"].as_u64().expect("id") - 100);
+            exits += 1;
+        }
+    }
+}
+
+/// Bytes are handed on as they are: what they mean is the reader's affair.
+#[test]
+fn output_in_utf16_is_handed_on_byte_by_byte() {
+    let mut agent = Agent::serve();
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["utf16"])}));
+    assert_eq!(run.stdout, b"\xE9\0\r\0\n\0");
+}
+
+#[test]
+fn the_end_of_the_agent_is_the_end_of_its_programs() {
+    let mut agent = Agent::serve();
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": actor(&["count"])}));
+    assert_eq!(agent.answer()["op"], "started");
+    agent.to = None;
+    agent.wait_for_end();
+    assert_eq!(agent.exit_code(), Some(0));
+}
