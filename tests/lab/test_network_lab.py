@@ -58,7 +58,9 @@ def test_every_workload_meets_every_environment(tmp_path: Path) -> None:
     }
     titles = {load.key: load.title for load in folder.resolved.workloads}
     assert titles["iperf3[peer=environment:container]"] == "network to container, 1 stream"
-    assert titles["iperf3[peer=away]"] == "network to an instance on another node, 1 stream"
+    assert titles["iperf3[peer=away]"] == (
+        "network to an instance on a second bridge of this host, 1 stream"
+    )
 
 
 def test_too_few_ports_fail_the_trial_with_the_reason(tmp_path: Path) -> None:

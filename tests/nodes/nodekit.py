@@ -45,10 +45,10 @@ class Double:
         """Host and command of each time that ssh was started."""
         return (self.home / "calls").read_text(encoding="utf-8").splitlines()
 
-    def node(self, *earlier: str) -> SshNode:
+    def node(self, *earlier: str, tag: str = TAG) -> SshNode:
         """It, for a run of this process."""
-        claims.claim(TAG, "a test")
-        return SshNode("a", self.target, TAG, "a test", earlier)
+        claims.claim(tag, "a test")
+        return SshNode("a", self.target, tag, "a test", earlier)
 
     def install(self) -> None:
         """ullage is there."""

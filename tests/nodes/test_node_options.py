@@ -12,6 +12,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.nodes.options import NodePlan, placed
 from ullage.plan import matrix, schema
+from ullage.plan.instances import Needs
 
 PLAN = """\
 name: nodes
@@ -99,8 +100,8 @@ def test_where_it_stands_may_be_varied() -> None:
             "instances: fit 1, vary: {place: [spread]}",
             "counts the CPUs of this machine",
         ),
-        ('{name: command, argv: ["true"]}', "{name: iperf3}", "needs a network"),
-        ('{name: command, argv: ["true"]}', "{name: provisioning}", "needs a network"),
+        ('{name: command, argv: ["true"]}', "{name: provisioning}", "makes more instances"),
+        ('name: command, argv: ["true"]', "name: nas, peer: second", "the same files everywhere"),
         ("allow:", "meters: {m: {meter: rapl}}\nallow:", "energy meters are read on this machine"),
         ("nodes:\n  here: {local: true}\n  a: {ssh: root@a}\n", "", "no `nodes` to place it on"),
     ],
@@ -115,6 +116,44 @@ def test_what_cannot_be_on_other_machines(old: str, new: str, words: str) -> Non
     with pytest.raises(UllageError, match=words) as caught:
         resolved(text.replace(old, new))
     assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+
+
+def test_away_is_another_of_the_nodes() -> None:
+    text = (PLAN % "").replace('{name: command, argv: ["true"]}', "{name: iperf3, peer: away}")
+    cells = resolved(text)
+    near, far = cells.environment("near"), cells.environment("far")
+    assert (near.other_nodes, far.other_nodes) == (("a",), ("a", "here"))
+    assert near.away, "its peer stands elsewhere"
+    assert cells.cases[0].title == "network to an instance on another node, 1 stream"
+    needs = Needs(cells)
+    assert [needs.node(far, index) for index in range(4)] == ["here", "a", "a", "here"]
+    assert [needs.turn(far, index) for index in range(4)] == [0, 0, 1, 1]
+
+
+def test_what_stands_for_the_host_is_on_the_node_of_each_instance() -> None:
+    text = (PLAN % "").replace('{name: command, argv: ["true"]}', "{name: iperf3}")
+    needs = Needs(resolved(text))
+    assert set(needs.hosts) == {"host@here", "host@here@a"}
+    host = needs.environment("host@here@a")
+    assert [needs.node(host, index) for index in range(2)] == ["here", "a"]
+    assert [needs.turn(host, index) for index in range(2)] == [1, 1]
+
+
+def test_away_without_another_node() -> None:
+    text = (PLAN % "").replace('{name: command, argv: ["true"]}', "{name: iperf3, peer: away}")
+    text = text.replace("  here: {local: true}\n", "")
+    with pytest.raises(UllageError, match="needs another node") as caught:
+        resolved(text)
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
+
+
+def test_how_machines_are_joined_is_said_where_there_are_some() -> None:
+    text = (PLAN % "").replace('{name: command, argv: ["true"]}', "{name: iperf3}")
+    cells = resolved(text + "network: {between: vxlan}\n")
+    assert (cells.link, cells.between) == (None, "vxlan")
+    alone = text.replace(", place: spread", "") + "network: {between: vxlan}\n"
+    with pytest.raises(UllageError, match="every instance of the plan stands on this one"):
+        resolved(alone)
 
 
 def test_a_dry_run_says_where_all_is(tmp_path: Path) -> None:

@@ -77,6 +77,28 @@ def server(double: Double) -> int:
     raise AssertionError("nobody serves")
 
 
+def test_a_node_that_hangs_is_left_all_the_same(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double.install()
+    monkeypatch.setattr(links, "SILENCE_S", 0.5)
+    monkeypatch.setattr(links, "BEAT_S", 0.1)
+    node = double.node()
+
+    async def visit() -> None:
+        await node.open()
+        stopped = server(double)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(60):  # of 900 for a request
+                await node.close()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(stopped, signal.SIGKILL)
+
+    asyncio.run(visit())
+
+
 def test_an_instance_of_another_machine(double: Double) -> None:
     double.install()
 

@@ -177,7 +177,8 @@ class Engine(Session):
         await self.roster.open()
         self._warn_of_remains()
         for environment in self.matrix.environments:
-            await self.roster.check(environment.provider, environment.nodes)
+            nodes = (*environment.nodes, *environment.other_nodes)
+            await self.roster.check(environment.provider, nodes)
         for meter, error in await metering.absent(self.matrix.meters):
             if not meter.optional:
                 raise error

@@ -30,7 +30,7 @@ from ullage.host.paths import state_dir
 from ullage.meters.perf.sampler import Sampler, started
 from ullage.nodes.base import Node, Order
 from ullage.nodes.roster import Roster
-from ullage.plan.instances import HOST, InstanceKind, Needs
+from ullage.plan.instances import InstanceKind, Needs
 from ullage.plan.matrix import Case, Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 from ullage.plan.schema import ContainerImage
@@ -100,7 +100,7 @@ class Fleet:
     """How often the plan had all instances made anew."""
     network: Network | None = None
     away: Network | None = None
-    """The bridge of the other node."""
+    """The second bridge of this host."""
     sampler: Sampler | None = None
     """Looks at what the host's CPUs work at; None where it cannot, and before the start."""
     needs: Needs = field(init=False)
@@ -113,6 +113,10 @@ class Fleet:
     """Environments that could not be made for this generation."""
     _keys: dict[str, str] = field(default_factory=dict)
     """Instance → environment."""
+    _nodes: dict[str, str | None] = field(default_factory=dict)
+    """Instance → the node that it stands on."""
+    _joined: bool = False
+    """Do instances stand on the network that joins the nodes?"""
     _untidy: set[str] = field(default_factory=set)
     """Instances of which it was said that a trial left processes; they are ended each time."""
 
@@ -135,16 +139,7 @@ class Fleet:
         ):
             self.warn("core-shared", trouble)
         if self.needs.places - {"instance"}:
-            if os.geteuid() != 0:
-                raise UllageError(
-                    HOST_NEEDS_ROOT,
-                    what="a workload between two endpoints",
-                    otherwise="leave network workloads out",
-                )
-            self.network = await Network.create(self.tag, self.matrix.link)
-            await self.network.check_forwarding()
-            if "away" in self.needs.places:
-                self.away = await self.network.neighbour()
+            await self._connect()
         for environment in self.matrix.environments:
             for case in self.matrix.cases:
                 if isinstance(case.workload, Conducted):
@@ -163,6 +158,23 @@ class Fleet:
                 raise
             raise ours.exceptions[0] from several
 
+    async def _connect(self) -> None:
+        """The network of this machine, or one over all nodes. NODE_NETWORK, HOST_NEEDS_ROOT."""
+        if any(environment.away for environment in self.matrix.environments):
+            await self.roster.join(self.matrix.link, self.matrix.between or "routes")
+            self._joined = True
+            return
+        if os.geteuid() != 0:
+            raise UllageError(
+                HOST_NEEDS_ROOT,
+                what="a workload between two endpoints",
+                otherwise="leave network workloads out",
+            )
+        self.network = await Network.create(self.tag, self.matrix.link)
+        await self.network.check_forwarding()
+        if "away" in self.needs.places:
+            self.away = await self.network.neighbour()
+
     async def renew(self, generation: int) -> None:
         """Destroy all instances of all environments, and make them anew as at the start.
 
@@ -170,7 +182,8 @@ class Fleet:
         made fails its trials until it is tried again, in the next generation.
         """
         await self.cleanup()
-        await asyncio.gather(*(self._sweep(i) for i in self._instances.get(HOST, ()) if i.alive))
+        hosts = [one for key in self.needs.hosts for one in self._instances[key]]
+        await asyncio.gather(*(self._sweep(one) for one in hosts if one.alive))
         keys = self.needs.renewed
         await asyncio.gather(*(self._destroy(key) for key in keys))
         self.generation = generation
@@ -268,7 +281,7 @@ class Fleet:
         if partner:
             keys.append(partner)
         if "host" in case.places:
-            keys.append(HOST)
+            keys.append(self.needs.host_key(self.needs.environment(environment)))
         return list(dict.fromkeys(keys))
 
     async def teams(self, environment: str, case: Case, side: Side | None = None) -> list[Team]:
@@ -313,10 +326,11 @@ class Fleet:
 
     def _complete(self, environment: str, case: Case) -> list[Team]:
         """The environment's teams, each with its neighbours and with the instances of others."""
-        teams = self._teams(self.needs.environment(environment), case)
+        tested = self.needs.environment(environment)
+        teams = self._teams(tested, case)
         partner = case.workload.partner(case.parameters)
         none: list[None] = [None] * len(teams)
-        hosts = self._instances.get(HOST, none)
+        hosts = self._instances.get(self.needs.host_key(tested), none)
         spares = self._copies_of(self.needs.environment(partner))["spare"] if partner else none
         neighbours = self._instances.get(environment + NEIGHBOUR, [])
         return [
@@ -405,8 +419,9 @@ class Fleet:
             ]
         )
         self._instances[key] = instances
-        for instance in instances:
+        for index, instance in enumerate(instances):
             self._keys[instance.name] = key
+            self._nodes[instance.name] = self.needs.node(environment, index)
             self.on_provisioned(
                 Provisioned(
                     environment=key,
@@ -460,7 +475,7 @@ class Fleet:
 
     def _node(self, environment: Environment, index: int) -> Node:
         """The machine of the instance with that number."""
-        return self.roster.node(environment.nodes[index] if environment.nodes else None)
+        return self.roster.node(self.needs.node(environment, index))
 
     def _order(self, environment: Environment, index: int) -> Order:
         away = self.needs.kind(environment, index) == "away"
@@ -468,20 +483,17 @@ class Fleet:
             provider=environment.provider,
             name=self._name(environment.key, index),
             resources=environment.resources,
-            turn=environment.nodes[:index].count(environment.nodes[index])
-            if environment.away
-            else index,
+            turn=self.needs.turn(environment, index) if environment.away else index,
             image=self.image_of(environment),
             place=None if environment.away else self.needs.place(environment, index),
             network=self.away if away else self.network,
+            joined=self._joined,
         )
 
-    def metered_on(self, environment: str) -> Node | None:
-        """The machine whose meters see the trials of an environment; None: they are on several."""
-        names = set(self.needs.environment(environment).nodes)
-        if len(names) > 1:
-            return None
-        return self.roster.node(next(iter(names), None))
+    def metered_on(self, members: Iterable[Instance]) -> Node | None:
+        """The machine whose meters see all of them; None: they are on several."""
+        names = {self._nodes[member.name] for member in members}
+        return self.roster.node(names.pop()) if len(names) == 1 else None
 
     def _name(self, key: str, index: int) -> str:
         """A short name that no other environment of the run has."""

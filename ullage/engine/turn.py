@@ -110,7 +110,8 @@ async def _blame_node(attempt: Attempt) -> None:
     if attempt.reason is None or attempt.reason.code not in _UNHEARD:
         return
     # Of the environment: a trial whose instances could not be woken has none of its own.
-    for instance in attempt.fleet.instances(attempt.slot.environment):
+    others = [member for team in attempt.teams for member in team.members]
+    for instance in (*attempt.fleet.instances(attempt.slot.environment), *others):
         if why := await instance.why_gone():
             attempt.reason = Reason(code=why.code, message=printable(why.message, 2000))
 
@@ -130,7 +131,8 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
     """
     readings: Metered = {}
     guests = [Guest() for _ in attempts]
-    node = attempts[0].fleet.metered_on(attempts[0].slot.environment)
+    members = [one for attempt in attempts for team in attempt.teams for one in team.members]
+    node = attempts[0].fleet.metered_on(members)
     async with AsyncExitStack() as meters:
         for number in range(iterations):
             if not await _all_at_once(attempts, Attempt.begin):

@@ -21,6 +21,7 @@ from typing import Final, Literal
 
 from ullage.common.errors import UllageError
 from ullage.host import cgroups, claims, disks, image, paths, storage, user_commands
+from ullage.host.network import routes
 
 LeftoverKind = Literal[
     "crun",
@@ -33,6 +34,7 @@ LeftoverKind = Literal[
     "mount",
     "netns",
     "link",
+    "route",
     "state",
     "data",
     "build",
@@ -315,6 +317,15 @@ def _remove_link(leftover: Leftover) -> None:
             raise
 
 
+def _find_routes() -> Iterator[Leftover]:
+    for tag in routes.tags():
+        yield Leftover("route", "to other machines", tag, _owner(paths.state_dir(tag)))
+
+
+def _remove_routes(leftover: Leftover) -> None:
+    routes.remove(leftover.tag)
+
+
 def _find_state() -> Iterator[Leftover]:
     yield from _directories("state", paths.state_root())
 
@@ -419,6 +430,7 @@ _FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
     _find_mounts,
     _find_netns,
     _find_links,
+    _find_routes,
     _find_state,
     _find_data,
     _find_builds,
@@ -434,6 +446,7 @@ _REMOVERS: Final[dict[LeftoverKind, Callable[[Leftover], None]]] = {
     "mount": _remove_mount,
     "netns": _remove_netns,
     "link": _remove_link,
+    "route": _remove_routes,
     "state": _remove_directory,
     "data": _remove_directory,
     "build": _remove_directory,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ullage.environments.placement import Placed, Resources
+from ullage.nodes import wire
 from ullage.nodes.answers import Offer
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class Order:
     place: Placed | None = None
     """CPUs and quota where they follow from the plan; None: by its turn."""
     network: Network | None = None
+    """One of this machine alone."""
+    joined: bool = False
+    """On the network that the node has joined."""
 
 
 class Node(ABC):
@@ -62,6 +66,26 @@ class Node(ABC):
 
         HOST_MISSING when one is not there.
         """
+
+    @abstractmethod
+    async def surroundings(self, address: str | None) -> wire.Place:
+        """Where it is on the network; None: where ssh reaches it. NETWORK_FAILED."""
+
+    @abstractmethod
+    async def join(self, request: wire.Join) -> None:
+        """Make its part of the run's network. NETWORK_FAILED, HOST_NEEDS_ROOT."""
+
+    @abstractmethod
+    async def listen(self) -> wire.Ear:
+        """Have an endpoint there send back what comes, until `hush`."""
+
+    @abstractmethod
+    async def reach(self, ear: wire.Ear) -> None:
+        """Have an endpoint there speak to it. NETWORK_FAILED with what is wrong on the way."""
+
+    @abstractmethod
+    async def hush(self) -> None:
+        """Have nobody listen there any more."""
 
     @abstractmethod
     async def create(self, order: Order) -> Instance:

@@ -90,12 +90,15 @@ class NodeLink:
             raise self._gone(error) from error
 
     async def close(self) -> None:
-        """Let the node remove what is left of the run, and end."""
-        if self._heart is not None:
-            self._heart.cancel()
+        """Let the node remove what is left of the run, and end.
+
+        One that hangs is not waited for: until it has parted it has to show that it is there.
+        """
         if self.lost is None:
             with contextlib.suppress(UllageError):
                 await self.call("bye", Nothing)
+        if self._heart is not None:
+            self._heart.cancel()
         await self._end()
 
     def _begin(

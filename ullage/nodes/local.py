@@ -13,8 +13,10 @@ from ullage.host import facts, image, storage
 from ullage.host.image import Image
 from ullage.host.paths import state_dir
 from ullage.meters import Scene, metered
+from ullage.nodes import wire
 from ullage.nodes.answers import Offer
 from ullage.nodes.base import Node, Order
+from ullage.nodes.joined import Joined, reached_at, surroundings
 from ullage.nodes.provider import inner
 from ullage.runs.records import Metered
 
@@ -27,6 +29,7 @@ class LocalNode(Node):
         self.name = name
         self._tag = tag
         self._agent = agent
+        self._joined: Joined | None = None
 
     async def open(self) -> None:
         """It is here."""
@@ -54,6 +57,36 @@ class LocalNode(Node):
         image.require_on_host(programs)
         return image.host_image(programs).packages
 
+    async def surroundings(self, address: str | None) -> wire.Place:
+        """Of this machine."""
+        return await surroundings(address or reached_at())
+
+    async def join(self, request: wire.Join) -> None:
+        """By a bridge of the run's tag."""
+        self._joined = await Joined.make(self._tag, request)
+
+    async def listen(self) -> wire.Ear:
+        """Here."""
+        return await self._network.listen()
+
+    async def reach(self, ear: wire.Ear) -> None:
+        """From here."""
+        await self._network.reach(ear)
+
+    async def hush(self) -> None:
+        """Here."""
+        await self._network.hush()
+
+    @property
+    def joined(self) -> bool:
+        """Has it a part of the run's network?"""
+        return self._joined is not None
+
+    @property
+    def _network(self) -> Joined:
+        assert self._joined is not None
+        return self._joined
+
     async def create(self, order: Order) -> Instance:
         """By the provider itself, in directories of the run."""
         provider = inner(order.provider)
@@ -72,7 +105,10 @@ class LocalNode(Node):
             yield readings
 
     async def close(self) -> None:
-        """What was made here is removed by whoever owns the tag."""
+        """What else was made here is removed by whoever owns the tag."""
+        if self._joined is not None:
+            await self._joined.leave()
+            self._joined = None
 
     def _spec(self, order: Order, provider: Provider) -> InstanceSpec:
         cpu_ids, quota = order.place or placement.place(order.resources, order.turn)
@@ -90,5 +126,5 @@ class LocalNode(Node):
             agent=self._agent,
             state_dir=state,
             data_dir=data,
-            network=order.network,
+            network=self._network.network if order.joined else order.network,
         )

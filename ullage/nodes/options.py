@@ -14,6 +14,8 @@ MOST: Final = 64
 ADDRESS: Final = r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.:-]{0,252}$"
 """`host` or `user@host`, as ssh takes it: it can be no option of ssh's."""
 
+IPV4: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"
+
 Place = (
     Literal["pack", "spread"]
     | Annotated[dict[str, Annotated[int, Field(ge=1, le=256, strict=True)]], Field(min_length=1)]
@@ -35,6 +37,12 @@ class NodePlan(Fields):
     )
     sudo: bool = Field(
         False, strict=True, description="become root there by `sudo -n`, which never asks"
+    )
+
+    address: str | None = Field(
+        None,
+        pattern=IPV4,
+        description="its IPv4 address for the other machines; left out: the one that ssh reaches",
     )
 
     @model_validator(mode="after")

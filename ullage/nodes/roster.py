@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from ullage.common.errors import UllageError
 from ullage.environments import Provider
 from ullage.host.image import Image
+from ullage.host.network.links import Between, NetworkLink
+from ullage.nodes import network
 from ullage.nodes.base import Node
 from ullage.nodes.local import LocalNode
 from ullage.nodes.openssh import Target
@@ -34,6 +36,8 @@ class Roster:
         agent: Path,
     ) -> None:
         """run: its folder; earlier: tags of its earlier sessions; agent: the binary here."""
+        self._tag = tag
+        self._addresses = {name: plan.address for name, plan in plans.items()}
         self.here = LocalNode("", tag, agent)
         self.nodes: dict[str, Node] = {
             name: LocalNode(name, tag, agent)
@@ -76,6 +80,11 @@ class Roster:
         """Node → the packages of these programs in its own userland, for `image: host`."""
         packages = await _all(self.nodes.values(), lambda node: node.packages(programs))
         return dict(zip(self.nodes, packages, strict=True))
+
+    async def join(self, link: NetworkLink | None, way: Between) -> None:
+        """Join their networks, and see that what is sent arrives. NODE_NETWORK."""
+        words = await network.join(self.nodes, self._addresses, self._tag, link, way)
+        self.facts = {name: {**self.facts[name], **words[name]} for name in self.facts}
 
     async def close(self) -> None:
         """Have every node remove what is left there."""

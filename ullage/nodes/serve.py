@@ -100,6 +100,11 @@ class Server:
             "check": (wire.Provided, self._check),
             "has": (wire.Has, self._has),
             "packages": (wire.Packages, self._packages),
+            "surroundings": (wire.Surroundings, self._surroundings),
+            "join": (wire.Join, self._join),
+            "listen": (Nothing, self._listen),
+            "reach": (wire.Ear, self._reach),
+            "hush": (Nothing, self._hush),
             "create": (wire.Create, self._create),
             "freeze": (wire.Named, self._freeze),
             "thaw": (wire.Named, self._thaw),
@@ -250,18 +255,54 @@ class Server:
     async def _packages(self, request: wire.Packages) -> Payload:
         return wire.PackagesAnswer(packages=dict(await self._node.packages(request.programs)))
 
+    async def _surroundings(self, request: wire.Surroundings) -> Payload:
+        return await self._node.surroundings(request.address)
+
+    async def _join(self, request: wire.Join) -> Payload:
+        if self._node.joined:
+            raise RefusedError("joined", "there is a network")
+        await self._node.join(request)
+        return Nothing()
+
+    async def _listen(self, _: Nothing) -> Payload:
+        self._require_network()
+        return await self._node.listen()
+
+    async def _reach(self, request: wire.Ear) -> Payload:
+        self._require_network()
+        await self._node.reach(request)
+        return Nothing()
+
+    async def _hush(self, _: Nothing) -> Payload:
+        self._require_network()
+        await self._node.hush()
+        return Nothing()
+
+    def _require_network(self) -> None:
+        if not self._node.joined:
+            raise RefusedError("no-network", "there is no network of the run")
+
     async def _create(self, request: wire.Create) -> Payload:
         if request.name in self._instances:
             raise RefusedError("exists", f"there is an instance {request.name}")
         base = None if request.image is None else await self._image(request.image)
         if request.image is not None and base is None:
             raise RefusedError("no-image", f"the image {request.image[:19]} is not there")
+        if request.network:
+            self._require_network()
         if base is not None and request.writable:
             base = replace(base, writable=True)
         provider = self._provider(request.provider, request.options)
         await self._node.check(provider)
         instance = await self._node.create(
-            Order(provider, request.name, request.resources, request.turn, base)
+            Order(
+                provider,
+                request.name,
+                request.resources,
+                request.turn,
+                base,
+                joined=request.network,
+            )
         )
         self._instances[request.name] = instance
         socket = instance.spec.state_dir / "attach"
@@ -348,6 +389,8 @@ class Server:
         instances, self._instances = list(self._instances.values()), {}
         await asyncio.gather(*(one.destroy() for one in instances), return_exceptions=True)
         if self._tag:
+            with contextlib.suppress(UllageError, OSError):  # what stays is found by its tag
+                await self._node.close()
             for text in await _remove([self._tag]):
                 print(f"ullage-node: not removed: {text}", file=sys.stderr)
 

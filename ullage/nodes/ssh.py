@@ -48,6 +48,8 @@ class SshNode(Node):
         self._session = 0
         self._link: NodeLink | None = None
         self._facts: Mapping[str, Any] = {}
+        self._join: wire.Join | None = None
+        """Its part of the run's network, once it has joined it."""
         self._turn = asyncio.Lock()
 
     async def open(self) -> None:
@@ -91,6 +93,28 @@ class SshNode(Node):
         request = wire.Packages(programs=dict(programs))
         return (await link.call("packages", wire.PackagesAnswer, request)).packages
 
+    async def surroundings(self, address: str | None) -> wire.Place:
+        """As it tells."""
+        link = await self._connected()
+        return await link.call("surroundings", wire.Place, wire.Surroundings(address=address))
+
+    async def join(self, request: wire.Join) -> None:
+        """There; and again in each later session."""
+        await (await self._connected()).call("join", Nothing, request)
+        self._join = request
+
+    async def listen(self) -> wire.Ear:
+        """There."""
+        return await (await self._connected()).call("listen", wire.Ear)
+
+    async def reach(self, ear: wire.Ear) -> None:
+        """From there."""
+        await (await self._connected()).call("reach", Nothing, ear)
+
+    async def hush(self) -> None:
+        """There."""
+        await (await self._connected()).call("hush", Nothing)
+
     async def create(self, order: Order) -> Instance:
         """There; its agent's channel is one of its own over the same connection."""
         link = await self._connected()
@@ -106,6 +130,7 @@ class SshNode(Node):
                 turn=order.turn,
                 image=None if order.image is None else order.image.digest,
                 writable=order.image is not None and order.image.writable,
+                network=order.joined,
             ),
         )
         try:
@@ -183,6 +208,8 @@ class SshNode(Node):
         hello = wire.Hello(protocol=wire.PROTOCOL, tag=tag, run=self._run, earlier=self._earlier)
         try:
             greeting = await link.call("hello", wire.Greeting, hello)
+            if self._join is not None:
+                await link.call("join", Nothing, self._join)
         except BaseException:
             await link.close()
             raise

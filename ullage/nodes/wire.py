@@ -11,12 +11,14 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from ullage.environments.placement import Resources
+from ullage.host.network.links import Between
 from ullage.host.paths import TAG
 from ullage.nodes.answers import Finding, Offer, ShownText
 
 PROTOCOL: Final = 1
 MAGIC: Final = b"ULLAGE-NODE"
 MOST_EARLIER: Final = 1000
+MOST_PEERS: Final = 64
 LEASE_S: Final = 30.0
 """A node that has heard nothing for so long removes all that the run made there, and ends."""
 BEAT_S: Final = 5.0
@@ -28,6 +30,8 @@ Tag = Annotated[str, StringConstraints(pattern=rf"^{TAG.pattern}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Word = Annotated[str, StringConstraints(max_length=200)]
+Address = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
+Subnet = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$")]
 Path = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]{1,200}$")]
 
 
@@ -100,6 +104,46 @@ class PackagesAnswer(Payload):
     packages: Annotated[dict[Word, Word], Field(max_length=1000)]
 
 
+class Surroundings(Payload):
+    """Where are you on the network?"""
+
+    address: Address | None
+    """Of the machine, for the others; None: the one that ssh reached."""
+
+
+class Place(Payload):
+    """A machine on the network: the address, its device, and what is taken there already."""
+
+    address: Address
+    mtu: Annotated[int, Field(ge=68, le=65_536)]
+    routes: Annotated[list[Subnet], Field(max_length=10_000)]
+
+
+class Member(Payload):
+    """One machine's part of the run's network."""
+
+    subnet: Subnet
+    address: Address
+
+
+class Join(Payload):
+    """Make your part of the run's network, and reach the others."""
+
+    own: Member
+    peers: Annotated[list[Member], Field(max_length=MOST_PEERS)]
+    between: Between
+    key: Annotated[int, Field(ge=0, lt=1 << 24)]
+    mtu: Annotated[int, Field(ge=68, le=65_536)]
+    link: dict[str, Any] | None = None
+
+
+class Ear(Payload):
+    """Where an echo listens; and, as a request, speak to it."""
+
+    address: Address
+    port: Annotated[int, Field(ge=1, le=65_535)]
+
+
 class Create(Payload):
     """Make an instance."""
 
@@ -110,6 +154,8 @@ class Create(Payload):
     turn: Annotated[int, Field(ge=0, lt=1 << 16)]
     image: Digest | None
     writable: bool = False
+    network: bool = False
+    """On the run's network, which the node has joined."""
 
 
 class Created(Payload):

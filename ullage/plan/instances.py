@@ -14,6 +14,7 @@ from ullage.environments import Options, placement
 from ullage.environments.base import DataDisk, DataOptions
 from ullage.environments.native import Native
 from ullage.environments.placement import Placed
+from ullage.nodes.provider import on_nodes
 from ullage.plan.matrix import Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
 
@@ -47,23 +48,37 @@ class Needs:
     @property
     def all(self) -> list[str]:
         """Keys of all that is made at the start."""
-        return [*self.renewed, *([HOST] if "host" in self.places else [])]
+        return [*self.renewed, *self.hosts]
+
+    @cached_property
+    def hosts(self) -> dict[str, Environment]:
+        """Key → what stands for `the host`: for each set of nodes that instances stand on."""
+        if "host" not in self.places:
+            return {}
+        return {self.host_key(tested): self._host(tested) for tested in self.matrix.environments}
+
+    def host_key(self, tested: Environment) -> str:
+        """Of what stands for the host beside an environment."""
+        return "@".join((HOST, *tested.nodes))
 
     def environment(self, key: str) -> Environment:
         """An environment of the plan, what stands for the host, or what a neighbour stands in."""
         if key in self._neighbours:
             return self._neighbours[key]
-        if key != HOST:
-            return self.matrix.environment(key)
+        return self.hosts[key] if key in self.hosts else self.matrix.environment(key)
+
+    def _host(self, tested: Environment) -> Environment:
         baseline = self.matrix.environment(self.matrix.baseline)
+        provider = Native(Options())
         return Environment(
+            self.host_key(tested),
             HOST,
-            HOST,
-            Native(Options()),
+            on_nodes(provider) if tested.away else provider,
             {},
             baseline.resources,
-            self._most,
+            len(tested.nodes) or self._most,
             image=baseline.image,
+            nodes=tested.nodes,
         )
 
     def copies(self, environment: Environment) -> dict[InstanceKind, int]:
@@ -93,14 +108,38 @@ class Needs:
     def here(self) -> Iterable[tuple[Environment, int]]:
         """The same, of those that stand on this machine."""
         counts = {
-            environment.key: (environment, count - self._away(environment))
+            environment.key: (environment, count - self._away(environment, count))
             for environment, count in self.counts()
         }
         return [(environment, count) for environment, count in counts.values() if count]
 
-    def _away(self, environment: Environment) -> int:
+    def _away(self, environment: Environment, count: int) -> int:
         """How many of its instances stand on other machines."""
-        return sum(not self.matrix.nodes[name].local for name in environment.nodes)
+        names = (self.node(environment, index) for index in range(count))
+        return sum(name is not None and not self.matrix.nodes[name].local for name in names)
+
+    def node(self, environment: Environment, index: int) -> str | None:
+        """The node of the instance with that number; None: this machine."""
+        if not environment.nodes:
+            return None
+        kind, own = self._own(environment, index)
+        nodes = environment.nodes
+        if kind == "away" and environment.other_nodes:
+            nodes = environment.other_nodes
+        return nodes[own % len(nodes)]
+
+    def turn(self, environment: Environment, index: int) -> int:
+        """Its turn for CPUs on its node: those under test first, others as if they were there too.
+
+        A `second` and one that is `away` so have CPUs with the same numbers.
+        """
+        node, (kind, own) = self.node(environment, index), self._own(environment, index)
+        others = range(index - own, index)
+        before = sum(self.node(environment, other) == node for other in others)
+        if kind == "instance" and environment.name != HOST:
+            return before
+        beside = environment.nodes[own % len(environment.nodes)]
+        return before + environment.nodes.count(beside)
 
     def check(self) -> str | None:
         """HOST_TOO_SMALL when this host cannot hold it; a sentence when it will be tight."""
@@ -127,7 +166,7 @@ class Needs:
             return placement.apart(environment.resources, environment.instances, used)[index]
         if environment.key in self.matrix.keys:
             index = self._turn(environment, index)
-        backwards = environment.key == HOST
+        backwards = environment.name == HOST
         return placement.place(environment.resources, index, backwards=backwards)
 
     def _turn(self, environment: Environment, index: int) -> int:
@@ -135,11 +174,15 @@ class Needs:
 
         What is near and what is far then differ in the way between, and in nothing else.
         """
+        kind, own = self._own(environment, index)
+        return own if kind == "instance" else environment.instances + own
+
+    def _own(self, environment: Environment, index: int) -> tuple[InstanceKind, int]:
+        """Its kind, and its number among those of that kind."""
         first = 0
         for kind, count in self.copies(environment).items():
             if index < first + count:
-                own = index - first
-                return own if kind == "instance" else environment.instances + own
+                return kind, index - first
             first += count
         raise IndexError(index)
 
@@ -153,7 +196,7 @@ class Needs:
             if "away" in case.places:
                 used |= self._cpus_of(tested, "away", teams)
             if "host" in case.places:
-                used |= self._cpus_of(self.environment(HOST), "instance", teams)
+                used |= self._cpus_of(self.hosts[self.host_key(tested)], "instance", teams)
             if partner := case.workload.partner(case.parameters):
                 used |= self._cpus_of(self.environment(partner), "spare", teams)
         return used

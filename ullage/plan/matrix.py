@@ -19,14 +19,14 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.placement import Resources
 from ullage.host.artifacts import Artifact
-from ullage.host.network.links import NetworkLink
+from ullage.host.network.links import Between, NetworkLink
 from ullage.meters.energy.base import PlannedMeter
 from ullage.nodes.options import NodePlan
-from ullage.nodes.provider import OnNodes
+from ullage.nodes.provider import OnNodes, inner
 from ullage.plan import meters, schedule
 from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keys_of, merge, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
-from ullage.plan.nodes import nodes_of, provider_for
+from ullage.plan.nodes import nodes_of, others_of, provider_for
 from ullage.plan.schema import (
     MOST,
     ContainerImage,
@@ -40,7 +40,15 @@ from ullage.plan.schema import (
     host_cpus,
 )
 from ullage.runs.records import Design, ImageRecord, Metric, Price, size
-from ullage.workloads.base import Conducted, Parameters, Place, Workload
+from ullage.workloads.base import (
+    OTHER_NODE,
+    SECOND_BRIDGE,
+    Conducted,
+    Parameters,
+    Place,
+    Workload,
+)
+from ullage.workloads.mpi.mpi import MpiWorkload
 
 SETTINGS = tuple(Settings.model_fields)
 COMMON_ENVIRONMENT = (*EnvironmentPlan.model_fields, *SETTINGS)
@@ -73,6 +81,8 @@ class Environment:
     """None: the plan's."""
     nodes: tuple[str, ...] = ()
     """The node of each of its instances; empty: this machine, as the plan names none."""
+    other_nodes: tuple[str, ...] = ()
+    """Another node for each of them, where a role stands `away`; empty: there is none."""
 
     @property
     def away(self) -> bool:
@@ -91,6 +101,8 @@ class Case:
     workload: Workload[Any]
     parameters: Parameters
     factors: Mapping[str, Any]
+    really_away: bool = False
+    """Does a role with the place `away` stand on another machine?"""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -103,7 +115,10 @@ class Case:
         if self.name != self.workload.name:
             factors = (f"{name} {value}" for name, value in self.factors.items())
             return ", ".join([self.name, *factors])
-        return self.workload.title(self.parameters)
+        title = self.workload.title(self.parameters)
+        if self.really_away or "away" not in self.places:
+            return title
+        return title.replace(OTHER_NODE, SECOND_BRIDGE)
 
     @property
     def places(self) -> set[Place]:
@@ -125,6 +140,8 @@ class Matrix:
     """What joins each instance to the run's network; None: nothing slows it."""
     nodes: Mapping[str, NodePlan] = field(default_factory=dict)
     """The machines that its instances stand on; empty: this one."""
+    between: Between | None = None
+    """How they are joined; None: nothing is said."""
 
     @property
     def keys(self) -> list[str]:
@@ -161,6 +178,8 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
         _key_named(name, keys, document, ("again", i)) for i, name in enumerate(plan.again)
     ]
     cases = _cases(plan, document)
+    if plan.nodes:
+        planned, cases = _apart(planned, cases, plan, document)
     copies = tuple(_copy(environment) for environment in planned if environment.key in again)
     if plan.design == "duet":
         _check_duet(plan, planned, baseline, document)
@@ -178,8 +197,9 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
         cases,
         plan.design,
         planned_meters,
-        plan.network,
+        plan.network if plan.network and plan.network.slows else None,
         plan.nodes,
+        plan.network.between if plan.network else None,
     )
     if matrix.cells > MAX_CELLS:
         raise impossible(
@@ -305,6 +325,9 @@ def _check_link(
     """A link that nothing uses would be a promise that no figure keeps."""
     if plan.network is None:
         return
+    if plan.network.between and not any(environment.away for environment in planned):
+        reason = "`between` joins machines, and every instance of the plan stands on this one"
+        raise impossible(document, ("network", "between"), reason, "leave it out, or add `nodes`")
     if all(case.places == {"instance"} for case in cases):
         raise impossible(
             document,
@@ -339,13 +362,35 @@ def _check_nodes(
     for environment in away:
         _check_on_nodes(environment, plan, document)
     for case in cases:
-        if case.places != {"instance"} or isinstance(case.workload, Conducted):
-            raise impossible(
-                document,
-                _path(plan, case),
-                f"{case.key} needs a network or more instances, which stand on this machine only",
-                _LEAVE,
-            )
+        if isinstance(case.workload, Conducted):
+            reason = f"{case.key} makes more instances, which stand on this machine only"
+            raise impossible(document, _path(plan, case), reason, _LEAVE)
+        if (
+            plan.image == "host"
+            and isinstance(case.workload, MpiWorkload)
+            and case.places != {"instance"}
+        ):
+            # mpirun wants the same paths everywhere; there each machine has others.
+            reason = f"{case.key} over `nodes` needs the same files everywhere, which an image has"
+            raise impossible(document, _path(plan, case), reason, "leave out `image: host`")
+
+
+def _apart(
+    planned: tuple[Environment, ...], cases: tuple[Case, ...], plan: Plan, document: YamlFile
+) -> tuple[tuple[Environment, ...], tuple[Case, ...]]:
+    """The same, where a role that stands `away` is on another of the nodes."""
+    away = [case for case in cases if "away" in case.places]
+    if not away or all(node.local for node in plan.nodes.values()):
+        return planned, cases
+    if len(plan.nodes) < 2:
+        reason = f"{away[0].key} needs another node, and `nodes` has one"
+        raise impossible(document, _path(plan, away[0]), reason, "name a second one in `nodes`")
+    environments_ = []
+    for environment in planned:
+        others = others_of(environment.nodes, plan)
+        provider = provider_for(inner(environment.provider), (*environment.nodes, *others), plan)
+        environments_.append(replace(environment, other_nodes=others, provider=provider))
+    return tuple(environments_), tuple(replace(case, really_away=True) for case in cases)
 
 
 def _check_on_nodes(environment: Environment, plan: Plan, document: YamlFile) -> None:

@@ -30,6 +30,14 @@ def nodes_of(
         ) from None
 
 
+def others_of(nodes: Sequence[str], plan: Plan) -> tuple[str, ...]:
+    """For each of these nodes another one, the next in the plan; none where there is no other."""
+    names = list(plan.nodes)
+    if len(names) < 2:
+        return ()
+    return tuple(names[(names.index(node) + 1) % len(names)] for node in nodes)
+
+
 def provider_for(own: Provider, nodes: Sequence[str], plan: Plan) -> Provider:
     """The provider itself where all is on this machine, else the one that nodes are asked for."""
     return own if all(plan.nodes[name].local for name in nodes) else on_nodes(own)

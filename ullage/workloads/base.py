@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,10 +28,16 @@ P = TypeVar("P", bound=Parameters)
 
 Place = Literal["instance", "second", "away", "partner", "host", "each"]
 """`instance`: the instance under test; `second`: another of the same environment on the same node;
-`away`: another of the same environment on the other node, which is a second bridge behind a link of
-its own; `partner`: an instance of the environment that `Workload.partner` names; `host`: a native
-endpoint in a network namespace of its own on the run's bridge; `each`: every instance of the
-environment, as `role-0`, `role-1` …, so that one trial is over all of them."""
+`away`: another of the same environment on another node, or, where the plan has none, on a second
+bridge of this host behind a link of its own; `partner`: an instance of the environment that
+`Workload.partner` names; `host`: a native endpoint in a network namespace of its own on the run's
+bridge; `each`: every instance of the environment, as `role-0`, `role-1` …, so that one trial is
+over all of them."""
+
+
+OTHER_NODE: Final = "another node"
+SECOND_BRIDGE: Final = "a second bridge of this host"
+"""What stands in a title for the former, where `away` is no other node."""
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab.traces import left_by
 from tests.lab.two_nodes.lab import Lab, lab
+from tests.lab.two_nodes.labkit import clean, folder_of, machines, ullage
 from ullage.common import errors
-from ullage.runs.reader import RunFolder
+
+__all__ = ["machines"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -49,38 +49,11 @@ done"""
 """What serves on a machine, among the processes of that machine."""
 
 
-@pytest.fixture(scope="module")
-def machines() -> Iterator[Lab]:
-    with lab() as ours:
-        for name in ours.machines:
-            done = ullage("node", "install", f"root@{name}", "--node-config", str(ours.config))
-            assert done.returncode == 0, done.stderr
-        yield ours
-
-
-def ullage(*argv: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "ullage", *argv]
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=900)
-
-
 def planned(place: Path, ours: Lab, **fields: object) -> Path:
     values = {"image": "host", "more": "", "seconds": 0.02, "blocks": 2, **fields}
     file = place / "plan.yaml"
     file.write_text(PLAN.format(config=ours.config, **values), encoding="utf-8")
     return file
-
-
-def clean(ours: Lab, name: str) -> list[dict[str, object]]:
-    """What runs have left on a machine."""
-    argv = ("clean", "--dry-run", "--json", "--node", f"root@{name}")
-    done = ullage(*argv, "--node-config", str(ours.config))
-    assert done.returncode == 0, done.stderr
-    return list(json.loads(done.stdout))
-
-
-def folder_of(runs: Path) -> RunFolder:
-    (path,) = runs.iterdir()
-    return RunFolder.open(path)
 
 
 def started(plan: Path, runs: Path, *, trials: int) -> subprocess.Popen[bytes]:

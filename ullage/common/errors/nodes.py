@@ -73,6 +73,11 @@ NODE_LOST: Final = ErrorKind(
     "look at that machine; its trials have no figures, and `--resume` takes the run up",
     ExitCode.SOME_CELLS_FAILED,
 )
+NODE_NETWORK: Final = ErrorKind(
+    "node-network",
+    "{node} is not on one network with the others: {reason}",
+    "docs/guide/nodes.md tells what has to be open between them, and of `address` and `vxlan`",
+)
 NODE_INSTALL_FAILED: Final = ErrorKind(
     "node-install-failed",
     "ullage could not be put on {address}: {reason}",

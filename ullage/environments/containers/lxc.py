@@ -181,6 +181,7 @@ class Lxc(Provider):
             if spec.network is not None and endpoint is not None:
                 spec.on_stage("addressed", endpoint.address)
                 disable_ipv6(endpoint.device)
+                await spec.network.reach_beyond(next(iter(Group.find(spec.tag, spec.name).pids())))
             agent = await AgentClient.launch(
                 _attach(spec),
                 deadline_s=START_DEADLINE_S,

@@ -3,7 +3,7 @@
 Native endpoints, containers and VMs are all ports of the same bridge, so that a ratio between them
 tells of what stands inside them and not of the path. Everything is named by the run's tag. The
 host's other interfaces, its forwarding and its packet filter are left alone; traffic stays on the
-bridge.
+bridge, unless `ullage.host.network.between` joins it with those of other machines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ullage.common.errors import (
 from ullage.common.files import file_lock
 from ullage.common.packages import install_command
 from ullage.host import paths
-from ullage.host.network import iproute
+from ullage.host.network import iproute, routes
 from ullage.host.network.cables import DEVICES, SWITCH, Cables
 from ullage.host.network.links import NetworkLink
 
@@ -93,6 +93,17 @@ class TapEndpoint(Endpoint):
         return tuple((device, _other_mac(self.mac, n)) for n, device in enumerate(devices))
 
 
+@dataclass(frozen=True)
+class Beyond:
+    """The networks of the run on other machines, as an endpoint here reaches them."""
+
+    subnets: tuple[ipaddress.IPv4Network, ...]
+    by_gateway: bool
+    """True: over the host, which forwards; False: they are on the same link."""
+    mtu: int
+    """What goes all the way."""
+
+
 def choose_subnet(tag: str, routed: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
     """A /24 that overlaps no route. It starts at a place that follows from the tag."""
     routes = [network for network in routed if network.prefixlen > 0]
@@ -123,14 +134,20 @@ class Network:
         self.bridge = f"{tag}-{bridge}"
         self.subnet = subnet
         self.link = link
+        self.beyond: Beyond | None = None
         self._hosts: set[int] = set() if hosts is None else hosts
 
     @classmethod
-    async def create(cls, tag: str, link: NetworkLink | None = None) -> Network:
+    async def create(
+        cls,
+        tag: str,
+        link: NetworkLink | None = None,
+        subnet: ipaddress.IPv4Network | None = None,
+    ) -> Network:
         """Make the bridge, up, with the gateway's address on it.
 
-        link: what joins each endpoint to it; None: nothing slows it. Raises HOST_NEEDS_ROOT,
-        HOST_MISSING (no iproute2), NETWORK_FULL.
+        link: what joins each endpoint to it; None: nothing slows it. subnet: None: one that is free
+        here. Raises HOST_NEEDS_ROOT, HOST_MISSING (no iproute2), NETWORK_FULL.
         """
         if os.geteuid() != 0:
             raise UllageError(
@@ -140,7 +157,8 @@ class Network:
             raise UllageError(HOST_MISSING, what="ip", command=install_command("iproute2"))
         async with contextlib.AsyncExitStack() as stack:
             await _choose_alone(stack)
-            network = cls(tag, choose_subnet(tag, await iproute.routes()), link=link)
+            free = subnet or choose_subnet(tag, await iproute.routes())
+            network = cls(tag, free, link=link)
             try:
                 await network._make_bridge()
             except BaseException:
@@ -309,8 +327,25 @@ class Network:
             "link set dev lo up",
             f"address add {endpoint.address}/{endpoint.prefix} dev {INSIDE}",
             f"link set dev {INSIDE} up",
+            *self._beyond(),
             netns=netns,
         )
+
+    async def reach_beyond(self, pid: int) -> None:
+        """For one who has made the veth himself: what leads to the other machines."""
+        if lines := self._beyond():
+            await iproute.batch(*lines, netns=Path(f"/proc/{pid}/ns/net"))
+
+    def _beyond(self) -> list[str]:
+        """Commands of iproute2, inside an endpoint."""
+        if self.beyond is None:
+            return []
+        way = f"via {self.gateway}" if self.beyond.by_gateway else f"dev {INSIDE}"
+        subnets = self.beyond.subnets
+        return [
+            f"link set dev {INSIDE} mtu {self.beyond.mtu}",
+            *(f"route add {subnet} {way}" for subnet in subnets),
+        ]
 
     def _place(self, name: str, kind: str) -> tuple[str, str, str, str, int, str]:
         """The fields of an `Endpoint`, at the lowest free address."""
@@ -350,7 +385,8 @@ def _other_mac(mac: str, number: int) -> str:
 
 
 async def remove(tag: str) -> None:
-    """Remove every device and network namespace of a run, also of one that died."""
+    """Remove every device, network namespace and route of a run, also of one that died."""
+    await asyncio.to_thread(routes.remove, tag)
     prefix = f"{paths.check_tag(tag)}-"
     for name in await asyncio.to_thread(iproute.namespaces, prefix):
         await attempt(["ip", "netns", "delete", name])

@@ -66,6 +66,15 @@ async def batch(*lines: str, netns: Path | None = None) -> None:
         raise UllageError(NETWORK_FAILED, reason=error.reason) from error
 
 
+async def flood(device: str, address: str) -> None:
+    """Have a VXLAN device send what it knows no place for there too. NETWORK_FAILED."""
+    argv = ["bridge", "fdb", "append", "00:00:00:00:00:00", "dev", device, "dst", address]
+    try:
+        await run(argv)
+    except CommandError as error:
+        raise UllageError(NETWORK_FAILED, reason=error.reason) from error
+
+
 async def routes() -> list[ipaddress.IPv4Network]:
     """Every destination that some routing table of the host knows."""
     entries = json.loads(await run(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")

@@ -17,6 +17,9 @@ from ullage.common.quantities import BitRate, Delay, Seconds, digits, prefixed
 
 Bond = Literal["none", "balance-rr", "active-backup", "802.3ad", "balance-xor"]
 
+Between = Literal["routes", "vxlan"]
+"""How the networks of several machines are one."""
+
 MOST_CABLES: Final = 4
 
 _BURST_S: Final = 1e-3
@@ -64,12 +67,18 @@ class NetworkLink(BaseModel):
         " packets in turn; `active-backup`: one at a time; `802.3ad`: each stream by one, agreed by"
         " LACP; `balance-xor`: the same, without asking",
     )
+    between: Between | None = Field(
+        None,
+        description="how the machines of `nodes` are joined: `routes`, which is meant where nothing"
+        " is said: from subnet to subnet over the link that they share; `vxlan`: one Ethernet over"
+        " whatever carries UDP between them",
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> NetworkLink:
         if (self.links > 1) != (self.bond != "none"):
             raise ValueError("`links: 2` and `bond: 802.3ad`, or another bond, need each other")
-        if self.rate is None and not self.delay and self.bond == "none":
+        if not self.slows and self.between is None:
             raise ValueError("write `rate: 1Gbit`, `delay: 5ms`, or `links` and `bond`")
         if self.rate is None and "queue" in self.model_fields_set:
             raise ValueError("`queue` is what waits for a `rate`")
@@ -78,11 +87,16 @@ class NetworkLink(BaseModel):
     @model_serializer(mode="wrap")
     def _as_written(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what it has not, as runs from before there was more than a rate have it."""
-        absent = {"rate": None, "delay": 0, "links": 1, "bond": "none"}
+        absent = {"rate": None, "delay": 0, "links": 1, "bond": "none", "between": None}
         kept = {k: v for k, v in whole(self).items() if k not in absent or v != absent[k]}
         if self.rate is None:
             del kept["queue"]
         return kept
+
+    @property
+    def slows(self) -> bool:
+        """Does it say anything of an instance's link?"""
+        return self.rate is not None or self.delay > 0 or self.bond != "none"
 
     def __str__(self) -> str:
         """`1.00 Gbit/s`, `2 × 1.00 Gbit/s by 802.3ad, 5.00 ms later`."""

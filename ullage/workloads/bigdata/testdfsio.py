@@ -15,6 +15,7 @@ from ullage.host.artifacts import Artifact, maven
 from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
 from ullage.workloads.base import (
+    OTHER_NODE,
     Context,
     Figures,
     InvalidTrialError,
@@ -328,7 +329,9 @@ class DfsIo(Workload[DfsIoParameters]):
         size = parameters.file_size // MIB
         jobs = counted(parameters.jobs, "job")
         runner = " on YARN" if parameters.runner == "yarn" else ""
-        return f"HDFS, {parameters.files} × {size} MiB, {jobs}{runner}"
+        places = {"same": "", "second": "", "away": f", blocks on {OTHER_NODE}"}
+        where = places[parameters.datanode]
+        return f"HDFS, {parameters.files} × {size} MiB, {jobs}{runner}{where}"
 
     def duration_s(self, parameters: DfsIoParameters) -> float:
         """Two starts of Java, or of YARN's containers one after another; and 50 MB/s."""

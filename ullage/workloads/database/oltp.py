@@ -11,6 +11,7 @@ from typing import Final
 from ullage.runs.records import Metric
 from ullage.workloads import sources
 from ullage.workloads.base import (
+    OTHER_NODE,
     Context,
     Figures,
     InvalidTrialError,
@@ -177,7 +178,7 @@ class Oltp(Workload[OltpParameters]):
         places = {
             "host": "on the host",
             "second": "in a second instance",
-            "away": "on the other node",
+            "away": f"on {OTHER_NODE}",
             "same": "beside it" if _at_socket(parameters) else "in the first",
         }
         servers = " in each" if parameters.servers == "each" else ""

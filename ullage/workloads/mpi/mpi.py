@@ -20,6 +20,7 @@ from pydantic import Field
 from ullage.common.text import printable
 from ullage.host import binaries
 from ullage.workloads.base import (
+    OTHER_NODE,
     Context,
     InvalidTrialError,
     Output,
@@ -130,7 +131,7 @@ def peer_in_words(parameters: MpiParameters) -> str:
         "none": "",
         "host": " to the host",
         "second": " to a second instance",
-        "away": " to an instance on another node",
+        "away": f" to an instance on {OTHER_NODE}",
         "each": " over all instances",
     }
     return names[parameters.peer]

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Final, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
 
-from ullage.workloads.base import Parameters, Place, Role, Workload
+from ullage.workloads.base import OTHER_NODE, Parameters, Place, Role, Workload
 
 _NAMES: Final = {
     "host": "the host",
     "second": "a second instance",
-    "away": "an instance on another node",
+    "away": f"an instance on {OTHER_NODE}",
 }
 _ENVIRONMENT: Final = "environment:"
 

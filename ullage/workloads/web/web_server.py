@@ -21,6 +21,7 @@ from ullage.host import binaries
 from ullage.runs.records import Metric
 from ullage.workloads import nginx
 from ullage.workloads.base import (
+    OTHER_NODE,
     Context,
     Figures,
     InvalidTrialError,
@@ -54,7 +55,7 @@ SERVER_CPU = Metric(
     part=True,
 )
 
-PLACES = {"host": "the host", "second": "a second instance", "away": "an instance away"}
+PLACES = {"host": "the host", "second": "a second instance", "away": f"an instance on {OTHER_NODE}"}
 
 
 HttpServer = Literal["nginx", "apache2"]
