@@ -7,6 +7,7 @@ What the real one says and does is in tests/lab/two_nodes.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -23,10 +24,13 @@ for word; do host=$command command=$word; done
 echo "$host $command" >> {home}/calls
 [ ! -f {home}/refusal ] || { cat {home}/refusal >&2; exit 255; }
 export HOME={home} ULLAGE_STATE_DIR={home}/state ULLAGE_DATA_DIR={home}/data
+export ULLAGE_LIE={home}/lie.json
 export XDG_CACHE_HOME={home}/cache ULLAGE_CACHE_DIR={home}/cache
 cd {home}
+case $command in *" serve"*) [ ! -f {home}/lie.json ] || exec {liar} setsid sh -c "$command" ;; esac
 exec sh -c "$command"
 """
+LIAR = Path(__file__).parents[1] / "lab/chaos/agents/liar.py"
 TAG = "u00c0de1"
 
 
@@ -40,6 +44,10 @@ class Double:
     def refuse(self, words: str) -> None:
         """From now on ssh says this, and ends."""
         (self.home / "refusal").write_text(words, encoding="utf-8")
+
+    def lie(self, rule: dict[str, object]) -> None:
+        """From now on what serves there says one thing that is not so: a rule of liar.py."""
+        (self.home / "lie.json").write_text(json.dumps(rule), encoding="utf-8")
 
     def calls(self) -> list[str]:
         """Host and command of each time that ssh was started."""
@@ -55,15 +63,21 @@ class Double:
         asyncio.run(install(self.target))
 
 
+def other_machine(place: Path) -> Path:
+    """`ssh` in `place/bin`, and the home of the machine that it reaches."""
+    home, ssh = place / "a", place / "bin/ssh"
+    home.mkdir()
+    ssh.parent.mkdir()
+    text = DOUBLE.replace("{home}", str(home)).replace("{liar}", str(LIAR))
+    ssh.write_text(text, encoding="utf-8")
+    ssh.chmod(0o755)
+    return home
+
+
 @pytest.fixture
 def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Double:
     """A machine that can be reached as `root@a`."""
-    home = tmp_path / "a"
-    (tmp_path / "bin").mkdir()
-    home.mkdir()
-    ssh = tmp_path / "bin/ssh"
-    ssh.write_text(DOUBLE.replace("{home}", str(home)), encoding="utf-8")
-    ssh.chmod(0o755)
+    home = other_machine(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))

@@ -8,6 +8,7 @@ import hashlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,17 @@ def visited(double: Double, work: Work, *earlier: str) -> SshNode:
             await node.close()
 
     asyncio.run(visit())
-    assert not list((double.home / "state").glob("u*/native-*"))
+    waited_for(lambda: not list((double.home / "state").glob("u*/native-*")))
     return node
+
+
+def waited_for(there: Callable[[], bool]) -> None:
+    """A node whose answer nobody waits for any more removes what it has by itself."""
+    for _ in range(600):
+        if there():
+            return
+        time.sleep(0.1)
+    raise AssertionError("something is left")
 
 
 def refused(double: Double, work: Work) -> UllageError:
@@ -216,6 +226,39 @@ def test_a_node_that_is_silent(double: Double, monkeypatch: pytest.MonkeyPatch) 
         assert caught.value.kind is errors.NODE_LOST
 
     visited(double, work)
+
+
+@pytest.mark.parametrize("op", ["freeze", "destroy", "bye"])
+def test_a_node_that_forgets_a_request(
+    op: str, double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that it is there, every few seconds; nobody waits for the answer for ever."""
+    double.install()
+    double.lie({"about": "done", "of": op, "lie": "never", "always": True})
+    for name in ("TRIAL_S", "LEAVE_S"):
+        monkeypatch.setattr(links, name, 1.0)
+
+    async def work(node: SshNode) -> None:
+        instance = await node.create(order())
+        if op == "freeze":
+            with pytest.raises(UllageError) as caught:
+                await instance.freeze()
+            assert caught.value.kind is errors.NODE_LOST
+        await instance.destroy()
+
+    visited(double, work)
+
+
+def test_a_byte_now_and_then_sends_no_image(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double.install()
+    double.lie({"about": "credit", "lie": "drops", "seconds": 0.05})
+    monkeypatch.setattr(links, "SEND_S", 1.0)
+    monkeypatch.setattr(links, "SEND_BYTES_PER_S", 10**9)
+    sent = image(tmp_path, os.urandom(5_000_000))
+    error = refused(double, lambda node: node.take(sent))
+    assert error.kind is errors.NODE_LOST and "has not taken" in error.message
 
 
 def test_what_a_killed_session_left_goes_with_the_next(double: Double) -> None:

@@ -26,6 +26,13 @@ GREETING_S: Final = 30.0
 """A machine that is busy starts Python slowly."""
 REQUEST_S: Final = 900.0
 """A provider has deadlines of its own; this one is for a node that forgets its request."""
+TRIAL_S: Final = 60.0
+"""The same for what is asked again and again of what is there: freeze, thaw, meters on and off."""
+LEAVE_S: Final = 15.0
+"""The same for what is asked at the end: a node that is left removes everything by itself."""
+SEND_S: Final = 60.0
+SEND_BYTES_PER_S: Final = 128 * 1024
+"""A file has SEND_S and the time that its bytes take at this rate, whatever comes now and then."""
 SILENCE_S: Final = 15.0
 """So late may the answer to a sign of life come."""
 _PIECE: Final = 128 * 1024
@@ -61,24 +68,41 @@ class NodeLink:
         link._heart = asyncio.create_task(link._beat(), name=f"node {target.node}")
         return link
 
-    async def call(self, op: str, answer: type[T], request: Payload | None = None) -> T:
+    async def call(
+        self,
+        op: str,
+        answer: type[T],
+        request: Payload | None = None,
+        *,
+        within_s: float | None = None,
+    ) -> T:
         """Ask for something. NODE_REFUSED with the node's reason, NODE_LOST."""
         pending, _ = self._begin(op, answer, request)
-        return await self._answer(op, pending)
+        return await self._answer(op, pending, REQUEST_S if within_s is None else within_s)
 
     async def send(self, op: str, request: Payload, file: Path) -> None:
-        """Ask for something, with a file."""
+        """Ask for something, with a file. NODE_LOST too when it takes longer than one may."""
         pending, number = self._begin(op, Nothing, request)
+        size = (await asyncio.to_thread(file.stat)).st_size
+        limit_s = SEND_S + size / SEND_BYTES_PER_S
         try:
-            with await asyncio.to_thread(file.open, "rb") as stream:
-                while piece := await asyncio.to_thread(stream.read, _PIECE):
-                    if pending.future.done():  # refused: the rest is not wanted
-                        break
-                    await self._channel.send_data(number, piece)
+            async with asyncio.timeout(limit_s):
+                await self._send(number, file, pending)
+        except TimeoutError:
+            reason = f"it has not taken {size} bytes within {limit_s:.0f} s"
+            lost = UllageError(errors.NODE_LOST, node=self.target.node, reason=reason)
+            raise self._gone(lost) from None
         except UllageError as error:
             if not pending.future.done():
                 raise self._gone(error) from error
-        await self._answer(op, pending)
+        await self._answer(op, pending, REQUEST_S)
+
+    async def _send(self, number: int, file: Path, pending: PendingCall[Nothing]) -> None:
+        with await asyncio.to_thread(file.open, "rb") as stream:
+            while piece := await asyncio.to_thread(stream.read, _PIECE):
+                if pending.future.done():  # refused: the rest is not wanted
+                    break
+                await self._channel.send_data(number, piece)
 
     async def prove(self) -> None:
         """See that the node still answers. NODE_LOST, for good."""
@@ -96,7 +120,7 @@ class NodeLink:
         """
         if self.lost is None:
             with contextlib.suppress(UllageError):
-                await self.call("bye", Nothing)
+                await self.call("bye", Nothing, within_s=LEAVE_S)
         if self._heart is not None:
             self._heart.cancel()
         await self._end()
@@ -113,9 +137,9 @@ class NodeLink:
         except UllageError as error:
             raise self._gone(error) from error
 
-    async def _answer(self, op: str, pending: PendingCall[T]) -> T:
+    async def _answer(self, op: str, pending: PendingCall[T], within_s: float) -> T:
         try:
-            answer, _ = await self._channel.answer(pending, pending.future, REQUEST_S)
+            answer, _ = await self._channel.answer(pending, pending.future, within_s)
         except AgentError as error:
             raise self._refused(op, error) from error
         except UllageError as error:

@@ -169,6 +169,8 @@ class Server:
             body = _error(number, code, f"{error.filename or frame.op}: {error.strerror}")
         except ValueError as error:
             body = _error(number, "bad-field", str(error))
+        except Exception as error:  # silence would hold the controller for a quarter of an hour
+            body = _error(number, "fault", f"{type(error).__name__}: {error}")
         self._write(body)
         if frame.op == "bye":
             self._over.set()

@@ -16,6 +16,7 @@ from ullage.environments.agent.client import AgentClient
 from ullage.host.image import Image
 from ullage.host.paths import state_dir
 from ullage.meters import OUTSIDE, Scene, refuse_wrong
+from ullage.nodes import link as links
 from ullage.nodes import wire
 from ullage.nodes.answers import Offer
 from ullage.nodes.base import Node, Order
@@ -137,7 +138,9 @@ class SshNode(Node):
             return await self._attached(link, order, created)
         except BaseException:
             with contextlib.suppress(UllageError):
-                await link.call("destroy", Nothing, wire.Named(name=order.name))
+                await link.call(
+                    "destroy", Nothing, wire.Named(name=order.name), within_s=links.LEAVE_S
+                )
             raise
 
     async def _attached(self, link: NodeLink, order: Order, created: wire.Created) -> Instance:
@@ -169,12 +172,12 @@ class SshNode(Node):
         """Its meters, on and off by a request each."""
         link = await self._connected()
         request = wire.MetersOn(instances=list(scene.instances), ends=list(scene.ends))
-        await link.call("meter", Nothing, request)
+        await link.call("meter", Nothing, request, within_s=links.TRIAL_S)
         figures: Metered = {}
         try:
             yield figures
         finally:
-            answer = await link.call("metered", wire.Readings)
+            answer = await link.call("metered", wire.Readings, within_s=links.TRIAL_S)
             figures |= answer.readings
         for kind in OUTSIDE:
             refuse_wrong(kind, figures.get(kind.name, {}))
@@ -236,22 +239,23 @@ class RemoteInstance(Instance):
 
     async def freeze(self) -> None:
         """There, by its provider."""
-        await self._ask("freeze")
+        await self._ask("freeze", links.TRIAL_S)
 
     async def thaw(self) -> None:
         """There, by its provider."""
-        await self._ask("thaw")
+        await self._ask("thaw", links.TRIAL_S)
 
     async def memory_kills(self) -> int:
         """As its provider counts them there."""
-        answer = await self._link.call("kills", wire.Kills, wire.Named(name=self.name))
+        named = wire.Named(name=self.name)
+        answer = await self._link.call("kills", wire.Kills, named, within_s=links.TRIAL_S)
         return answer.kills
 
     async def destroy(self) -> None:
         """There; a node that is lost removes it by itself."""
         try:
             if self._link.lost is None:
-                await self._ask("destroy")
+                await self._ask("destroy", links.LEAVE_S)
         except UllageError as error:
             if error.kind is not NODE_LOST:
                 raise
@@ -271,8 +275,8 @@ class RemoteInstance(Instance):
             await self._link.prove()
         return self._link.lost
 
-    async def _ask(self, op: str) -> None:
-        await self._link.call(op, Nothing, wire.Named(name=self.name))
+    async def _ask(self, op: str, within_s: float) -> None:
+        await self._link.call(op, Nothing, wire.Named(name=self.name), within_s=within_s)
 
 
 def of_node(tag: str, node: str, session: int) -> str:

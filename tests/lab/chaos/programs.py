@@ -10,7 +10,7 @@ from tests.lab.chaos import folders, journal
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError, numbered
 
 _FLIPS: Final = 10_000
-_CHANGES: Final = 250
+_CHANGES: Final = 1000
 
 
 def _journal_cases(seed: int) -> Iterable[str]:
@@ -28,7 +28,7 @@ def _journal(case: Case) -> None:
 
 
 def _folder_cases(seed: int) -> Iterable[str]:
-    return numbered("changes", 400)
+    return numbered("changes", 100)
 
 
 def _folders(case: Case) -> None:

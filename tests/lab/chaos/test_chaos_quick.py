@@ -16,7 +16,7 @@ from tests.lab.chaos.ledger import Ledger, Played, table
 CASES = {
     "kills": ("native-0",),
     "surroundings": ("told-native-0", "clock-native-0"),
-    "lying-agents": ("native/exit-twice", "oci/exit-first", "lxc/exit-flip"),
+    "lying-agents": ("native/exit-twice", "oci/exit-first", "lxc/exit-flip", "node/destroy-never"),
 }
 MUTATIONS = 300
 
@@ -41,7 +41,7 @@ def test_a_fault_prints_what_repeats_it(tmp_path: Path) -> None:
     played = chaos(tmp_path / "ledger", *argv)
     assert played.returncode == 1
     assert f"-m tests.lab.chaos {' '.join(argv)}" in played.stdout
-    assert played.stdout.rstrip().endswith("| 1 of 813 cases | 1 |")
+    assert played.stdout.rstrip().endswith("| 1 of 1,350 cases | 1 |")
 
 
 def test_the_table_adds_up_what_was_done(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ class Liar:
         self.seen = 0
         self.trials: set[int] = set()
         """Ids of the programs that are a trial's work: what is said of others is passed on."""
+        self.asked: dict[int, str] = {}
+        """Id → what was asked for, of a rule that is about the answers to one kind of request."""
         self._out = out
         self._random = random.Random(json.dumps(rule))
 
@@ -67,6 +69,8 @@ class Liar:
 
     def _about(self, kind: int, fields: dict[str, Any]) -> bool:
         about = self.rule["about"]
+        if "of" in self.rule and self.asked.get(fields.get("id", -1)) != self.rule["of"]:
+            return False
         return bool(about == (fields.get("op") if kind == JSON else kind))
 
     def _of_trial(self, kind: int, body: bytes, fields: dict[str, Any]) -> bool:
@@ -150,6 +154,13 @@ class Liar:
             self.say(bytes([byte]))
             time.sleep(self.rule["seconds"])
 
+    def lie_drops(self, kind: int, body: bytes, fields: dict[str, Any]) -> None:
+        """Credit without end, a byte at a time."""
+        with contextlib.suppress(OSError):
+            while True:
+                self.say(message({"op": "credit", "bytes": 1}))
+                time.sleep(self.rule["seconds"])
+
     def lie_late(self, kind: int, body: bytes, fields: dict[str, Any]) -> None:
         time.sleep(self.rule["seconds"])
         self.say(frame(kind, body))
@@ -202,6 +213,9 @@ def _pass_requests(stdin: BinaryIO, liar: Liar) -> None:
             body = requests.read(length)
             if kind == JSON and b"echo 42" in body:
                 liar.trials.add(json.loads(body)["id"])
+            if kind == JSON and "of" in liar.rule:
+                request = json.loads(body)
+                liar.asked[request.get("id", -1)] = request["op"]
             stdin.write(header + body)
             stdin.flush()
         stdin.close()

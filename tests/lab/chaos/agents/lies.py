@@ -12,7 +12,7 @@ STDERR: Final = 2
 FILE: Final = 3
 CLOCK: Final = 4
 _HUGE: Final = 2**62
-_WRONG: Final[dict[str, Any]] = {
+WRONG: Final[dict[str, Any]] = {
     "null": None,
     "text": "0",
     "negative": -1,
@@ -22,7 +22,7 @@ _WRONG: Final[dict[str, Any]] = {
     "list": [[]],
     "true": True,
 }
-_TEXTS: Final = {
+TEXTS: Final = {
     "escape": "\x1b[2J\x1b]0;lie\x07",
     "newline": "a\nnative ok 1.0 s\r\n",
     "html": "</script><script>alert(1)</script>",
@@ -57,10 +57,10 @@ def _of_greeting() -> Iterator[tuple[str, Rule]]:
     for lie in ("hang", "end", "close"):
         yield f"magic-{lie}", {"about": "magic", "lie": lie}
     yield "magic-flood", {"about": "magic", "lie": "flood", "hex": "41", "times": 65536}
-    for name, value in _WRONG.items():
+    for name, value in WRONG.items():
         yield f"hello-version-{name}", _set("hello", version=value)
         yield f"hello-clock-{name}", _set("hello", **{"clock.ns": value})
-    for name, text in _TEXTS.items():
+    for name, text in TEXTS.items():
         yield f"hello-facts-{name}", _set("hello", **{"facts.os": text, "facts.cpu_model": text})
     yield "hello-fact-unknown", _set("hello", **{"facts.lie": 1})
     yield "hello-cpus", _set("hello", **{"facts.cpus_allowed": list(range(12_000))})
@@ -72,7 +72,7 @@ def _of_greeting() -> Iterator[tuple[str, Rule]]:
 
 def _of_ends() -> Iterator[tuple[str, Rule]]:
     for field in ("status", "start_ns", "end_ns", "rusage", "reasons", "signal", "timed_out"):
-        for name, value in _WRONG.items():
+        for name, value in WRONG.items():
             yield f"exit-{field}-{name}", _set("exit", **{field: value})
     for name, value in _RUSAGE.items():
         yield f"exit-rusage-{name}", _set("exit", **{f"rusage.{name}": value})
@@ -92,7 +92,7 @@ def _of_ends() -> Iterator[tuple[str, Rule]]:
         yield f"exit-without-{field}", {"about": "exit", "lie": "drop", "fields": [field]}
     yield "exit-first", {"about": "started", "lie": "before", "fields": {"op": "exit", "status": 0}}
     yield "started-add", {"about": "started", "lie": "add", "fields": {"start_ns": 10**10}}
-    for name, value in _WRONG.items():
+    for name, value in WRONG.items():
         yield f"started-pid-{name}", _set("started", pid=value)
         yield f"started-late-{name}", _set("started", late_ns=value)
 
@@ -117,7 +117,7 @@ def _of_every_answer() -> Iterator[tuple[str, Rule]]:
         yield f"{op}-other-id", _set(op, id=4_000_000_000)
         yield f"{op}-no-id", {"about": op, "lie": "drop", "fields": ["id"]}
         yield f"{op}-other-op", _set(op, op="dance")
-        yield f"{op}-error", _set(op, op="error", code="io", message=_TEXTS["escape"] * 50)
+        yield f"{op}-error", _set(op, op="error", code="io", message=TEXTS["escape"] * 50)
         yield f"{op}-credit", {"about": op, "lie": "before", "fields": {"op": "credit", "bytes": 9}}
         yield f"{op}-deep", {"about": op, "lie": "raw", "hex": _json(b"[" * 60_000).hex()}
         yield f"{op}-nan", {"about": op, "lie": "raw", "hex": _json(b'{"op":"exit","x":NaN}').hex()}

@@ -1,24 +1,35 @@
 """Lying agents in the place of the real one, through the whole of `ullage run`.
 
-A native agent is the liar itself; what comes out of a container passes through it on the way.
+A native agent is the liar itself; what comes out of a container passes through it on the way. A
+node lies too: what serves at the other end of a double of ssh.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import itertools
 import json
 import os
 import random
 import signal
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tests.lab.chaos.agents.lies import LIES
+from tests.lab.chaos.agents.node_lies import NODE_LIES
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError
-from tests.lab.chaos.controller import GONE_S, Controller
+from tests.lab.chaos.controller import GONE_S, Controller, stretched_s
 from tests.lab.chaos.subjects import Attacked, Subject, check_words, terminate
+from tests.nodes.nodekit import other_machine
 from ullage.environments.agent import client
 from ullage.environments.agent.transport import Transport
+from ullage.nodes.install import install
+from ullage.nodes.openssh import Target
+from ullage.nodes.tree import tree_digest
+from ullage.nodes.wire import LEASE_S
 
 DEADLINE_S: Final = 180.0
 """Two trials, each with a start of 10 s, and 30 s of patience for the answers in it."""
@@ -41,20 +52,38 @@ SUBJECTS: Final = {
 }
 
 
+SUBJECTS["node"] = Subject(
+    "lied-to",
+    _PLAN.format(name="native", image="image: host\nnodes: {a: {ssh: root@a}}\n").replace(
+        "provider: native", "provider: native, place: {a: 1}"
+    ),
+    finished=2,
+)
+
+
 def _cases(seed: int) -> Iterable[str]:
-    names = list(LIES)
-    random.Random(seed).shuffle(names)
-    return [f"{kind}/{name}" for name in names for kind in SUBJECTS]
+    """Agents, then nodes: they take turns."""
+    chance = random.Random(seed)
+    names, of_nodes = list(LIES), list(NODE_LIES)
+    chance.shuffle(names)
+    chance.shuffle(of_nodes)
+    agents = [f"{kind}/{name}" for name in names for kind in SUBJECTS if kind != "node"]
+    turns = itertools.zip_longest(agents, (f"node/{name}" for name in of_nodes))
+    return [name for turn in turns for name in turn if name is not None]
 
 
 def play(case: Case) -> None:
     """One run with one lie; then what it left is read and cleaned away."""
     kind, _, name = case.name.partition("/")
     attacked = Attacked(case, SUBJECTS[kind])
-    rule = case.place / "lie.json"
-    rule.write_text(json.dumps(LIES[name]), encoding="utf-8")
-    os.environ["ULLAGE_LIE"] = str(rule)
-    _put_liar_before(kind)
+    if kind == "node":
+        rule = _node_with_liar(case.place) / "lie.json"
+        rule.write_text(json.dumps(NODE_LIES[name]), encoding="utf-8")
+    else:
+        rule = case.place / "lie.json"
+        rule.write_text(json.dumps(LIES[name]), encoding="utf-8")
+        os.environ["ULLAGE_LIE"] = str(rule)
+        _put_liar_before(kind)
     controller = attacked.start()
     in_time = controller.gone(DEADLINE_S)
     if not in_time:
@@ -67,11 +96,36 @@ def play(case: Case) -> None:
     case.counts[f"{kind}_runs"] += 1
     case.counts[f"{kind}_lies"] += rule.with_suffix(".json.done").exists()
     case.most("most_memory_mb", controller.max_rss_bytes / 1e6)
+    if kind == "node":
+        _await_end_of_node(case.place)
     attacked.check_nothing_left("after the run")
     if controller.max_rss_bytes > MEMORY_BYTES:
         raise FaultFoundError(f"it took {controller.max_rss_bytes / 1e6:.0f} MB")
     if not in_time:
         raise FaultFoundError(f"not at its end after {DEADLINE_S:g} s: {controller.stderr[-300:]}")
+
+
+def _node_with_liar(place: Path) -> Path:
+    """The home of another machine; its ullage is put there once for all cases."""
+    home = other_machine(place)
+    os.environ["PATH"] = f"{place / 'bin'}:{os.environ['PATH']}"
+    shared = Path(f"target/chaos/node-{tree_digest()}").resolve()
+    if not shared.exists():
+        asyncio.run(install(Target("a", "root@a")))
+        with contextlib.suppress(OSError):  # somebody else did so
+            (home / ".local").rename(shared)
+    if not (home / ".local").exists():
+        (home / ".local").symlink_to(shared)
+    return home
+
+
+def _await_end_of_node(place: Path) -> None:
+    """One that the controller has left removes all by itself."""
+    until = time.monotonic() + stretched_s(LEASE_S + GONE_S)
+    while left := list(place.glob("a/*/u*/native*")):
+        if time.monotonic() > until:
+            raise FaultFoundError(f"the node has not removed {left[0]}")
+        time.sleep(0.2)
 
 
 def _put_liar_before(kind: str) -> None:

@@ -21,8 +21,8 @@ from tests.lab.chaos.fuzz.parsers import PARSERS
 SLICES: Final = 4
 INPUTS: Final = 250_000
 """Of a slice: a full campaign gives each parser 10⁶."""
-_LONGEST: Final = 4096
-"""Bytes of an input."""
+_LONGEST: Final = (4096, 512, 512, 512)
+"""Bytes of an input, of each slice: what is short is read ten times as fast."""
 _SECONDS: Final = 60
 """One input that takes longer is a hang. By the clock: others may have the CPUs meanwhile."""
 _MEMORY_MB: Final = 1000
@@ -32,23 +32,25 @@ _DONE: Final = re.compile(r"Done (\d+) runs in (\d+) second")
 
 
 def _cases(seed: int) -> Iterable[str]:
-    return [f"{name}/{number}" for number in range(SLICES) for name in PARSERS]
+    """The short ones first."""
+    return [f"{name}/{number}" for number in reversed(range(SLICES)) for name in PARSERS]
 
 
 def play(case: Case) -> None:
     """A slice of one parser, on top of what former slices have learned."""
-    name, _, _ = case.name.partition("/")
+    name, _, number_of_slice = case.name.partition("/")
+    longest = _LONGEST[int(number_of_slice)]
     corpus = (_KEPT / name).resolve()
     corpus.mkdir(parents=True, exist_ok=True)
     seeds = case.place / "seeds"
     seeds.mkdir()
     for number, seed in enumerate(PARSERS[name].seeds):
-        (seeds / str(number)).write_bytes(seed[:_LONGEST])
+        (seeds / str(number)).write_bytes(seed[:longest])
     runs = int(os.environ.get("CHAOS_INPUTS", INPUTS))
     options = {
         "runs": runs,
         "seed": case.random.randrange(1, 2**31),
-        "max_len": _LONGEST,
+        "max_len": longest,
         "timeout": _SECONDS,
         "rss_limit_mb": _MEMORY_MB,
         "artifact_prefix": f"{case.place}/",
