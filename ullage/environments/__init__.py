@@ -31,6 +31,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "containers.lxc.Lxc",
     "qemu.provider.Qemu",
     "libvirt.provider.Libvirt",
+    "xen.provider.Xen",
     "command.UserCommand",
     "wine.Wine",
 )
@@ -44,7 +45,7 @@ _OCI: Final = "write `provider: oci` with `runtime: {}`"
 OTHER_NAMES: Final[Mapping[str, str]] = {
     **{name: _OCI.format(name) for name in ("docker", "podman", "crun")},
     **dict.fromkeys(("container", "containerd", "runc"), "write `provider: oci`"),
-    **dict.fromkeys(("kvm", "vm", "virtualbox", "xen"), _VM),
+    **dict.fromkeys(("kvm", "vm", "virtualbox"), _VM),
     **dict.fromkeys(
         ("lxd", "incus", "kubernetes", "k8s", "kubectl", "vagrant", "firecracker", "proxmox"),
         "write `provider: command`; docs/guide/any-platform.md has it whole",

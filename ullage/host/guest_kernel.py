@@ -47,9 +47,11 @@ DISK_MODULES: Final = {
 }
 """Bus of the data disk → what the guest's kernel needs for it."""
 NIC_MODULES: Final = {"e1000e": ("e1000e",), "vmxnet3": ("vmxnet3",)}
+XEN_MODULES: Final = ("xen-blkfront", "xen-netfront")
 FILE_SYSTEM_MODULES: Final = {"xfs": ("xfs",), "btrfs": ("btrfs",)}
 MORE_MODULES: Final = (
     *("nfsv4", "nfsd", BONDING),
+    *XEN_MODULES,
     *dict.fromkeys(name for names in DISK_MODULES.values() for name in names),
     *(name for names in NIC_MODULES.values() for name in names),
     *(name for names in FILE_SYSTEM_MODULES.values() for name in names),

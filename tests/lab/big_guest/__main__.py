@@ -1,24 +1,3 @@
-"""`python -m tests.lab.big_guest PLAN … --run 'COMMAND'`: start it, run a command, print, end.
+from tests.lab.big_guest.command import main
 
-The plans lie where the command runs, and what they run from is in the cache there.
-"""
-
-from __future__ import annotations
-
-import argparse
-import shutil
-from pathlib import Path
-
-from tests.lab.big_guest.guest import started
-
-parser = argparse.ArgumentParser(prog="python -m tests.lab.big_guest", description=__doc__)
-parser.add_argument("plans", nargs="*", type=Path)
-parser.add_argument("--run", default="ullage doctor", help="for a shell")
-parser.add_argument("--out", type=Path, help="where the runs go then; must not be there")
-arguments = parser.parse_args()
-with started(*(plan.read_text(encoding="utf-8") for plan in arguments.plans)) as guest:
-    for plan in arguments.plans:
-        guest.write(plan.name, plan.read_bytes())
-    print(guest.run("sh", "-c", arguments.run, statuses=range(256)).output)
-    if arguments.out is not None:
-        shutil.move(guest.copy_out("runs", arguments.out.parent), arguments.out)
+main()

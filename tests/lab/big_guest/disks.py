@@ -53,11 +53,14 @@ class Disks:
     payload: Path
 
 
-async def prepare(plans: Sequence[str]) -> Disks:
-    """From the cache, by the digest of what they are made of, or made now."""
+async def prepare(plans: Sequence[str], packages: Sequence[str] = ()) -> Disks:
+    """From the cache, by the digest of what they are made of, or made now.
+
+    packages: more of Debian's in the system.
+    """
     kernel = await guest_kernel(binary())
     release = kernel.package.split()[0]
-    system = await image.build((*needed_to_run(), *PACKAGES, release), on_progress=print)
+    system = await image.build((*needed_to_run(), *PACKAGES, release, *packages), on_progress=print)
     await system.disk("raw")
     images = [await _image(plan) for plan in plans]
     return Disks(system, kernel, await _payload(kernel, images))

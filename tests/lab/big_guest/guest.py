@@ -8,7 +8,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,6 @@ from ullage.host import disks as disk_files
 
 HOME: Final = "/data/home"
 """Where commands run inside."""
-MODULES: Final = ("kvm-amd", "vhost_net", "bonding", "sch_netem", "8021q")
 _MEMORY: Final = 6 << 30
 _BOOT_S: Final = 900.0
 _COMMAND_S: Final = 3600.0
@@ -43,6 +42,28 @@ _PYTHON: Final = f"{PREFIX}/bin/python{sys.version_info.major}.{sys.version_info
 _ULLAGE: Final = f"""#!/bin/sh
 exec {_PYTHON} -m ullage "$@"
 """
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is special of a machine, beside a Debian with ullage in it."""
+
+    name: str
+    packages: tuple[str, ...]
+    """Debian's, more than `disks.PACKAGES`."""
+    modules: tuple[str, ...]
+    devices: tuple[str, ...]
+    """Files that are there once the modules are loaded."""
+    shape: Callable[[VirtualMachine, Disks, Path], VirtualMachine] = lambda machine, *_: machine
+    """What becomes of the machine, given its disks and a private directory."""
+
+
+KVM: Final = Kind(
+    name="big-guest",
+    packages=(),
+    modules=("kvm-amd", "vhost_net", "bonding", "sch_netem", "8021q"),
+    devices=("/dev/kvm", "/dev/vhost-net"),
+)
 
 
 @dataclass(frozen=True)
@@ -103,26 +124,28 @@ class BigGuest:
 
 
 @contextmanager
-def started(*plans: str) -> Iterator[BigGuest]:
+def started(*plans: str, kind: Kind = KVM) -> Iterator[BigGuest]:
     """A guest with this tree and what the plans run from, and nothing left of it afterwards."""
     undo = Undo()
     with asyncio.Runner() as runner:
         try:
-            guest = BigGuest(runner, runner.run(_boot(plans, undo)))
-            _furnish(guest)
+            guest = BigGuest(runner, runner.run(_boot(kind, plans, undo)))
+            _furnish(guest, kind)
             yield guest
         finally:
             runner.run(undo.aclose())
 
 
-async def _boot(plans: Sequence[str], undo: Undo) -> AgentClient:
+async def _boot(kind: Kind, plans: Sequence[str], undo: Undo) -> AgentClient:
     begin = time.monotonic()
-    prepared = await prepare(plans)
+    prepared = await prepare(plans, kind.packages)
     print(f"{time.monotonic() - begin:7.1f} s  disks", flush=True)
     place = tempfile.TemporaryDirectory(dir=cache_dir() / "big-guest", prefix="running-")
     undo.callback(place.cleanup)
     begin = time.monotonic()
-    machine = await _machine(prepared, Path(place.name))
+    machine = kind.shape(
+        await _machine(kind, prepared, Path(place.name)), prepared, Path(place.name)
+    )
     process = await QemuProcess.start(machine, Path(place.name) / "console.log")
     undo.push(process.kill)
     agent = await process.agent(_BOOT_S)
@@ -133,7 +156,7 @@ async def _boot(plans: Sequence[str], undo: Undo) -> AgentClient:
     return agent
 
 
-async def _machine(prepared: Disks, place: Path) -> VirtualMachine:
+async def _machine(kind: Kind, prepared: Disks, place: Path) -> VirtualMachine:
     """With layers over the disks, which stay as they are."""
     drives = []
     for number, base in enumerate((await prepared.system.disk("raw"), prepared.payload)):
@@ -141,7 +164,7 @@ async def _machine(prepared: Disks, place: Path) -> VirtualMachine:
         await disk_files.overlay(base, "raw", layer)
         drives.append(Drive(layer, "qcow2", "unsafe"))
     return VirtualMachine(
-        name="big-guest",
+        name=kind.name,
         accelerator="tcg",
         machine="q35",
         # It has AMD-V, in software.
@@ -153,14 +176,14 @@ async def _machine(prepared: Disks, place: Path) -> VirtualMachine:
         append=(
             *("console=ttyS0", "quiet", "panic=-1", "net.ifnames=0", "mitigations=off"),
             *emulated_words("tcg"),
-            *("ullage.root=/dev/vda", "ullage.data=/dev/vdb", "ullage.hostname=big-guest"),
+            *("ullage.root=/dev/vda", "ullage.data=/dev/vdb", f"ullage.hostname={kind.name}"),
             *("ullage.boot=systemd", "systemd.getty_auto=no"),
         ),
         drives=tuple(drives),
     )
 
 
-def _furnish(guest: BigGuest) -> None:
+def _furnish(guest: BigGuest, kind: Kind) -> None:
     """This tree, the command `ullage`, and what the kernel is to have."""
     if PREFIX != HOST_PREFIX:
         # At its own path: by that it finds its library.
@@ -168,8 +191,8 @@ def _furnish(guest: BigGuest) -> None:
         guest.run("ln", "-s", "/data/python", str(PREFIX))
     guest.copy_in(tree(), "tree")
     guest.write("bin/ullage", _ULLAGE, 0o755)
-    guest.run("modprobe", "-a", *MODULES)
-    guest.run("ls", "/dev/kvm", "/dev/vhost-net")
+    guest.run("modprobe", "-a", *kind.modules)
+    guest.run("ls", *kind.devices)
 
 
 def tree() -> bytes:

@@ -210,3 +210,22 @@ LIBVIRT_NAME_TAKEN: Final = ErrorKind(
     "rename it: `virsh domrename`; ullage never touches a domain that it has not made",
     ExitCode.SOME_CELLS_FAILED,
 )
+
+
+# Errors of Xen.
+
+XEN_NOT_HERE: Final = ErrorKind(
+    "xen-not-here",
+    "`provider: xen` needs a host that is dom0 of a Xen, and this is none: {reason}",
+    "`apt-get install xen-system-amd64`, boot into Xen, and start ullage in its dom0",
+)
+XEN_NO_MODE: Final = ErrorKind(
+    "xen-no-mode",
+    "Xen cannot make a domain with `mode: {mode}` here: it can do {able}",
+    "switch on VT-x or AMD-V in the firmware; `mode: pv` does without",
+)
+XEN_NOT_PINNED: Final = ErrorKind(
+    "xen-not-pinned",
+    "dom0's vCPU {vcpu} may run on {cpus}, so the CPUs of a plan would be nobody's",
+    "boot Xen with `dom0_vcpus_pin`, or `xl vcpu-pin 0 {vcpu} {vcpu}`",
+)

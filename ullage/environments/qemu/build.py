@@ -29,7 +29,7 @@ from ullage.environments.qemu.running import RunningVm
 from ullage.host import clock, disks
 from ullage.host.cgroups import Group, Limits
 from ullage.host.guest_kernel import GuestKernel
-from ullage.host.network.bridge import INSIDE, TapEndpoint
+from ullage.host.network.bridge import INSIDE, Endpoint, TapEndpoint
 
 OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
     "kvm": 256 * MIB,
@@ -272,7 +272,7 @@ def emulated_words(accelerator: Accelerator) -> tuple[str, ...]:
 async def configure(
     vm: RunningVm,
     agent: AgentClient,
-    tap: TapEndpoint | None,
+    tap: Endpoint | None,
     gateway: str | None,
     on_stage: StageListener,
     *,

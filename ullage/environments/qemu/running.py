@@ -9,14 +9,13 @@ from pathlib import Path
 from ullage.common.errors import VM_FAILED, VM_NEVER_BOOTED, UllageError
 from ullage.common.text import printable
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.qemu.command_line import Accelerator
 from ullage.environments.qemu.console import SHOWN, PrintedTail
 
 
 class RunningVm(ABC):
     """What the steps after a start need of a VM."""
 
-    def __init__(self, name: str, accelerator: Accelerator, console: Path) -> None:
+    def __init__(self, name: str, accelerator: str, console: Path) -> None:
         self.name = name
         self._accelerator = accelerator
         self._console = PrintedTail(console)

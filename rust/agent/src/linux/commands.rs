@@ -19,7 +19,7 @@ usage: ullage-agent serve [--device PATH|auto]
        ullage-agent pause
        ullage-agent --version";
 
-/// How long `--device auto` waits for the port.
+/// How long a guest waits for the device.
 const PORT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the command line asks for.
@@ -127,6 +127,7 @@ fn serve(options: Serve) -> Result<(), String> {
     };
     let device = match options.device {
         Some(path) if path.as_os_str() == "auto" => Some(port::wait_for(PORT_PATIENCE)?),
+        Some(path) if options.guest => Some(port::wait_until_open(path, PORT_PATIENCE)),
         other => other,
     };
     let (input, output) = match &device {

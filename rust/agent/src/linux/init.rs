@@ -3,7 +3,7 @@
 //!
 //! The guest needs no other program for that: a kernel, its modules and this binary. What the
 //! kernel command line says (`ullage.root=`, `ullage.ro`, `ullage.data=`, `ullage.data-type=`,
-//! `ullage.hostname=`, `ullage.boot=systemd`) is all the configuration there is.
+//! `ullage.hostname=`, `ullage.agent=`, `ullage.boot=systemd`) is all the configuration there is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -33,6 +33,8 @@ struct Boot {
     data: Option<String>,
     data_type: String,
     hostname: Option<String>,
+    /// The device that leads to the controller, where it is no virtio-serial port.
+    agent: Option<String>,
     systemd: bool,
 }
 
@@ -44,6 +46,7 @@ impl Boot {
             data: None,
             data_type: "ext4".into(),
             hostname: None,
+            agent: None,
             systemd: false,
         };
         for word in cmdline
@@ -55,6 +58,7 @@ impl Boot {
                 Some(("data", device)) => boot.data = Some(device.into()),
                 Some(("data-type", kind)) => boot.data_type = kind.into(),
                 Some(("hostname", name)) => boot.hostname = Some(name.into()),
+                Some(("agent", device)) => boot.agent = Some(device.into()),
                 Some(("boot", "systemd")) => boot.systemd = true,
                 None if word == "ro" => boot.read_only = true,
                 _ => {
@@ -105,7 +109,7 @@ fn boot() -> Result<std::convert::Infallible, String> {
     if boot.systemd {
         handover::to_systemd(AGENT)
     } else {
-        Err(serve())
+        Err(serve(boot.agent.as_deref().unwrap_or("auto")))
     }
 }
 
@@ -114,8 +118,8 @@ fn failed(doing: &str, target: &str, error: &io::Error) -> String {
 }
 
 /// Becomes the serving agent; the return value is why not.
-fn serve() -> String {
-    let args = ["serve", "--device", "auto", "--guest"];
+fn serve(device: &str) -> String {
+    let args = ["serve", "--device", device, "--guest"];
     let error = Command::new(AGENT).args(args).env_clear().exec();
     failed("execute", AGENT, &error)
 }
@@ -242,7 +246,7 @@ mod tests {
     fn the_command_line_is_read() {
         let boot = Boot::parse(
             "quiet ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.data-type=xfs \
-             ullage.hostname=vm-0\n",
+             ullage.hostname=vm-0 ullage.agent=/dev/hvc1\n",
         );
         let expected = Boot {
             root: "/dev/vdb".into(),
@@ -250,6 +254,7 @@ mod tests {
             data: Some("/dev/vdc".into()),
             data_type: "xfs".into(),
             hostname: Some("vm-0".into()),
+            agent: Some("/dev/hvc1".into()),
             systemd: false,
         };
         assert_eq!(boot, Ok(expected));

@@ -1,0 +1,1 @@
+"""An emulated Debian that is dom0 of a real Xen, with ullage in it."""

@@ -1,0 +1,18 @@
+"""The plan that runs in dom0."""
+
+from typing import Final
+
+XEN_PLAN: Final = """\
+name: xen
+baseline: native
+resources: {cpus: 1, memory: 512MiB}
+environments:
+  native: {provider: native}
+  vm: {provider: xen, vary: {mode: [pv, pvh, hvm]}}
+workloads:
+  - {name: sysbench-cpu, time_s: 1}
+  - {name: sysbench-memory, time_s: 1}
+  - {name: iperf3, time_s: 1}
+blocks: {min: 1, max: 1}
+seed: 1
+"""

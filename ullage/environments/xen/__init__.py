@@ -1,0 +1,1 @@
+"""Virtual machines of Xen, made by its own tool `xl`."""
