@@ -31,6 +31,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "containers.lxc.Lxc",
     "qemu.provider.Qemu",
     "libvirt.provider.Libvirt",
+    "clouds.ec2.Ec2",
     "command.UserCommand",
 )
 
@@ -49,7 +50,8 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
         "write `provider: command`; docs/guide/any-platform.md has it whole",
     ),
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
-    **dict.fromkeys(("ssh", "ec2", "aws", "gcp", "azure"), _THIS_HOST),
+    **dict.fromkeys(("ssh", "gcp", "azure"), _THIS_HOST),
+    "aws": "write `provider: ec2`",
 }
 """What people call it that another provider does → how to have it."""
 
