@@ -49,7 +49,17 @@ async def no_argument(self: Cloud) -> None:
 
 
 def test_the_list() -> None:
-    assert environments.names() == ("native", "oci", "lxc", "qemu", "libvirt", "xen", "command")
+    assert environments.names() == (
+        "native",
+        "oci",
+        "lxc",
+        "qemu",
+        "libvirt",
+        "xen",
+        "ec2",
+        "command",
+        "wine",
+    )
 
 
 def test_what_the_plan_keeps_for_itself() -> None:

@@ -57,6 +57,7 @@ app = typer.Typer(
 )
 GROUPS: Final = {
     "clock": "The clock: what it may promise here. And other machines' time.",
+    "cloud": "Clouds that a plan may name: what runs have there.",
     "elastic": "How fast an environment grows and shrinks, and what users feel.",
     "gate": "Pass or fail a change in a pipeline, by figures before and after.",
     "node": "Other machines, by ssh, for plans that name them.",

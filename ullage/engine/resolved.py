@@ -291,7 +291,7 @@ def nuisances(planned: Environment, fleet: Fleet) -> Mapping[str, str]:
     quota = f", quota {spec.cpu_quota:g}" if spec.cpu_quota is not None else ""
     return {
         "cpus": f"{len(spec.cpu_ids)}{quota}",
-        "pinning": ",".join(map(str, spec.cpu_ids)),
+        "pinning": planned.provider.pinning() or ",".join(map(str, spec.cpu_ids)),
         "memory": format_bytes(spec.memory_bytes),
         "userland": planned.provider.userland() or (image.digest[:19] if image else "host"),
         "instances": str(planned.instances),

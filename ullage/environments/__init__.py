@@ -32,6 +32,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "qemu.provider.Qemu",
     "libvirt.provider.Libvirt",
     "xen.provider.Xen",
+    "clouds.ec2.Ec2",
     "command.UserCommand",
     "wine.Wine",
 )
@@ -52,7 +53,8 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     ),
     "windows": "Windows itself cannot be measured yet; docs/guide/windows.md says what can",
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
-    **dict.fromkeys(("ssh", "ec2", "aws", "gcp", "azure"), _THIS_HOST),
+    **dict.fromkeys(("ssh", "gcp", "azure"), _THIS_HOST),
+    "aws": "write `provider: ec2`",
 }
 """What people call it that another provider does → how to have it."""
 

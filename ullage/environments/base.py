@@ -186,6 +186,9 @@ class Provider(ABC):
     stands_on: ClassVar[Literal["root", "disk"]] = "root"
     """What of an image its instances run from: the unpacked tree, or the disk made of it."""
 
+    elsewhere: ClassVar[bool] = False
+    """Do its instances stand on machines of which we know nothing, a cloud's?"""
+
     optional: ClassVar[bool] = False
     """Does it need what is no part of ullage's own installation? Nobody misses it then."""
 
@@ -222,6 +225,10 @@ class Provider(ABC):
 
     def userland(self) -> str | None:
         """What its instances run in place of the image, so that it must be allowed; None: that."""
+        return None
+
+    def pinning(self) -> str | None:
+        """Who decides which CPUs an instance runs on, where that is not the plan; None: it is."""
         return None
 
     def writable_root(self) -> str:

@@ -104,6 +104,11 @@ def place(resources: Resources, index: int, *, backwards: bool = False) -> Place
     return chosen, _quota(resources)
 
 
+def elsewhere(resources: Resources) -> Placed:
+    """The CPUs of an instance as they are numbered inside, where none of them is this host's."""
+    return tuple(range(math.ceil(resources.cpus))), _quota(resources)
+
+
 def side(resources: Resources, number: Side) -> Placed:
     """Where the instances of a side of a duet run: at one end of the host's CPUs, or at the other.
 

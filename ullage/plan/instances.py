@@ -110,6 +110,7 @@ class Needs:
         counts = {
             environment.key: (environment, count - self._away(environment, count))
             for environment, count in self.counts()
+            if not environment.provider.elsewhere
         }
         return [(environment, count) for environment, count in counts.values() if count]
 
@@ -159,6 +160,8 @@ class Needs:
 
     def place(self, environment: Environment, index: int) -> Placed:
         """Where the instance with that number runs."""
+        if environment.provider.elsewhere:
+            return placement.elsewhere(environment.resources)
         if self.duet:
             return placement.side(environment.resources, 1 if index else 0)
         if tested := self._tested_apart(environment):

@@ -1,0 +1,187 @@
+"""EC2's API by moto, with a real machine behind each instance: a plan really runs there.
+
+moto makes instances up at once and takes no notice of a client token; here `run_instances` boots a
+machine, and does so once for each token. What it cannot do is taken from the real API's documents:
+errors are put in front of it by `trouble`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+from unittest import mock
+from urllib.parse import parse_qs
+
+import boto3
+import moto.ec2.models.instance_types as moto_types
+from moto.core.responses import ActionResult
+from moto.ec2.models import EC2Backend
+from moto.ec2.responses import EC2Response
+from moto.server import ThreadedMotoServer
+
+from testing.clouds import machine
+from ullage.common.quantities import memory_bytes
+
+FLAVOR: Final = "lab.host"
+"""A size of instance that has all that this host has."""
+
+Answer = tuple[int, dict[str, str], str]
+Trouble = Callable[[str], Answer | None]
+"""Action → what is answered in place of moto's answer; None: moto answers."""
+
+
+@dataclass
+class Ec2Double:
+    """A cloud, while it stands."""
+
+    endpoint: str
+    image: str
+    cpus: int
+    machines: dict[str, machine.CloudMachine] = field(default_factory=dict)
+    """Instance → its machine."""
+    calls: list[str] = field(default_factory=list)
+    """Actions, in their order."""
+    trouble: Trouble | None = None
+    lost: int = 0
+    """So many answers to RunInstances get lost after it has been done."""
+    dead: bool = False
+    """What is launched now never boots."""
+    impostor: bool = False
+    """What answers at an instance's address has another host key than the instance."""
+    stillborn: bool = False
+    """Instances end as soon as they are made."""
+    tokens: dict[str, Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def plan(self, **more: Any) -> dict[str, Any]:
+        """An environment of a plan."""
+        return {
+            "provider": "ec2",
+            "endpoint": self.endpoint,
+            "region": "us-east-1",
+            "flavor": FLAVOR,
+            "boot_image": self.image,
+            "user": "root",
+            "deadline_s": 120,
+            **more,
+        }
+
+    def run(self, original: Callable[..., Any], backend: Any, *args: Any, **kwargs: Any) -> Any:
+        """In place of moto's `run_instances`."""
+        with self._lock:
+            token = str(kwargs.get("client_token"))
+            if token in self.tokens:
+                return self.tokens[token]
+            reservation = original(backend, *args, **kwargs)
+            for instance in reservation.instances:
+                key = backend.key_pairs[instance.key_name].public_key
+                text = base64.b64decode(str(instance.user_data or "")).decode()
+                booted = machine.boot(instance.id, key, "" if self.impostor else text)
+                if self.dead:
+                    booted.process.kill()
+                self.machines[instance.id] = booted
+                instance.nics[0].private_ip_address = booted.address
+                if self.stillborn:
+                    backend.terminate_instances([instance.id])
+            self.tokens[token] = reservation
+            return reservation
+
+    def end(self, identifiers: list[str]) -> None:
+        """Their machines go."""
+        for identifier in identifiers:
+            if ended := self.machines.pop(identifier, None):
+                ended.end()
+
+    def console(self, response: Any) -> Any:
+        """In place of moto's, which prints the same of all."""
+        identifier = response._get_param("InstanceId")
+        text = self.machines[identifier].console
+        encoded = base64.b64encode(text.encode()).decode()
+        return ActionResult({"InstanceId": identifier, "Output": encoded})
+
+    def vanish(self) -> None:
+        """All instances are taken back by the cloud, as spot instances are."""
+        client = self.client()
+        client.terminate_instances(InstanceIds=list(self.machines))
+
+    def left(self) -> list[str]:
+        """Instances and key pairs that are still there."""
+        client = self.client()
+        pages = client.describe_instances()["Reservations"]
+        instances = [i for page in pages for i in page["Instances"]]
+        return [
+            *(i["InstanceId"] for i in instances if i["State"]["Name"] != "terminated"),
+            *(pair["KeyName"] for pair in client.describe_key_pairs()["KeyPairs"]),
+        ]
+
+    def client(self) -> Any:
+        return boto3.client("ec2", endpoint_url=self.endpoint, region_name="us-east-1")
+
+
+class _Gate:
+    """Stands before moto, as a WSGI application: answers in its place, or loses its answer."""
+
+    def __init__(self, application: Any, double: Ec2Double) -> None:
+        self._application, self._double = application, double
+
+    def __call__(self, environ: Any, start: Any) -> Any:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        action = parse_qs(body.decode()).get("Action", ["?"])[0]
+        self._double.calls.append(action)
+        if self._double.trouble and (answer := self._double.trouble(action)):
+            status, headers, text = answer
+            start(f"{status} Trouble", list(headers.items()))
+            return [text.encode()]
+        answered = list(self._application(environ, start))
+        if action == "RunInstances" and self._double.lost:
+            self._double.lost -= 1
+            return [b"".join(answered)[:40]]  # shorter than it says: the connection is cut
+        return answered
+
+
+@contextlib.contextmanager
+def cloud() -> Iterator[Ec2Double]:
+    """Up, and gone at the end with all its machines."""
+    size = {
+        "VCpuInfo": {"DefaultVCpus": len(os.sched_getaffinity(0))},
+        "MemoryInfo": {"SizeInMiB": memory_bytes() >> 20},
+    }
+    kind = {**moto_types.INSTANCE_TYPES["t3.micro"], **size, "InstanceType": FLAVOR}
+    double = Ec2Double("", "", len(os.sched_getaffinity(0)))
+    run, terminate = EC2Backend.run_instances, EC2Backend.terminate_instances
+
+    def ended(backend: Any, instance_ids: list[str]) -> Any:
+        double.end(list(instance_ids))
+        return terminate(backend, instance_ids)
+
+    def booting(backend: Any, *args: Any, **kwargs: Any) -> Any:
+        return double.run(run, backend, *args, **kwargs)
+
+    def printed(response: Any) -> Any:
+        return double.console(response)
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(moto_types.INSTANCE_TYPES, {FLAVOR: kind}))
+        kinds = [*moto_types.InstanceTypeBackend.instance_types, moto_types.InstanceType(FLAVOR)]
+        sizes = mock.patch.object(moto_types.InstanceTypeBackend, "instance_types", kinds)
+        stack.enter_context(sizes)
+        stack.enter_context(mock.patch.object(EC2Backend, "run_instances", booting))
+        stack.enter_context(mock.patch.object(EC2Backend, "terminate_instances", ended))
+        stack.enter_context(mock.patch.object(EC2Response, "get_console_output", printed))
+        server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+        server.start()
+        stack.callback(server.stop)
+        stack.callback(lambda: double.end(list(double.machines)))
+        assert server._server is not None
+        server._server.app = _Gate(server._server.app, double)
+        host, port = server.get_host_and_port()
+        double.endpoint = f"http://{host}:{port}"
+        double.image = double.client().describe_images()["Images"][0]["ImageId"]
+        yield double

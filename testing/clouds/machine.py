@@ -1,0 +1,78 @@
+"""A machine as clouds hand them out: a kernel (this one), a disk, a console, and an sshd that lets
+in whoever has the key.
+
+Namespaces of its own, a boot id of its own, an address of the loopback network's. It gets its host
+key as cloud-init would: from the user data, or drawn and printed on its console.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SCRIPT: Final = Path(__file__).parent / "machine.sh"
+_NAMESPACES: Final = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
+_NUMBERS: Final = itertools.count(2)
+_GROUP: Final = 64 + os.getpid() % 128
+
+
+@dataclass
+class CloudMachine:
+    """It runs until `end`."""
+
+    address: str
+    dir: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def console(self) -> str:
+        """What it has printed."""
+        path = self.dir / "console"
+        return path.read_text() if path.exists() else ""
+
+    def end(self) -> None:
+        """As if somebody had pulled the plug."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait(30)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def boot(name: str, public_key: str, user_data: str) -> CloudMachine:
+    """Start one; nobody waits until it is up."""
+    number = next(_NUMBERS)
+    address = f"127.{_GROUP}.{number >> 8}.{number & 255}"
+    directory = Path(tempfile.mkdtemp(prefix="ullage-machine-", dir="/var/tmp"))
+    (directory / "disk").mkdir()
+    (directory / "boot_id").write_text(f"{uuid.uuid4()}\n")
+    (directory / "authorized").write_text(public_key + "\n")
+    _host_key(directory / "host", user_data)
+    (directory / "sshd_config").write_text(
+        f"ListenAddress {address}\nHostKey {directory}/host\n"
+        f"AuthorizedKeysFile {directory}/authorized\nPidFile none\nUsePAM no\nStrictModes no\n"
+        "PermitRootLogin prohibit-password\nPasswordAuthentication no\nPrintMotd no\n"
+    )
+    argv = [*_NAMESPACES, "bash", str(SCRIPT), str(directory), name]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    return CloudMachine(address, directory, process)
+
+
+def _host_key(path: Path, user_data: str) -> None:
+    header, _, settings = user_data.partition("\n")
+    if header == "#cloud-config":
+        keys = json.loads(settings)["ssh_keys"]
+        path.touch(0o600)
+        path.write_text(keys["ed25519_private"])
+        path.with_suffix(".pub").write_text(keys["ed25519_public"] + "\n")
+    else:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)

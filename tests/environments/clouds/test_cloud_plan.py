@@ -1,0 +1,113 @@
+"""A whole plan with an instance of a cloud: a run, its folder, and what it has left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testing.clouds.ec2 import Ec2Double
+from tests.lab.runkit import finished
+from ullage.host import user_commands
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
+
+PLAN = """
+name: cloud
+baseline: native
+resources: {{cpus: {cpus}, memory: host}}
+allow: [pinning]
+environments:
+  native: {{provider: native}}
+  cloud: {cloud}
+workloads:
+  - {{name: command, argv: [sha256sum, /bin/bash]}}
+blocks: {{min: 3, max: 3}}
+"""
+
+
+def test_a_plan_runs_there(cloud: Ec2Double, tmp_path: Path) -> None:
+    plan = PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
+    status, folder = finished(tmp_path, plan)
+    assert status == 0
+    trials = [trial for trial in folder.trials if trial.environment == "cloud"]
+    assert [trial.status for trial in trials] == ["ok"] * 3
+    (record,) = [e for e in folder.resolved.environments if e.key == "cloud"]
+    (native,) = [e for e in folder.resolved.environments if e.key == "native"]
+    assert record.label == "ec2 lab.host"
+    assert record.nuisances["pinning"] == "by ec2"
+    assert record.nuisances["userland"] == native.nuisances["userland"], "the same bytes"
+    assert record.treatments["idle"] == "not frozen"
+    assert cloud.left() == []
+    assert not [r for r in user_commands.records() if cloud.endpoint in r.listing]
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            assert b"s3cret-s3cret" not in file.read_bytes(), file
+            assert b"PRIVATE KEY" not in file.read_bytes(), file
+
+
+def test_pinning_must_be_allowed(cloud: Ec2Double, tmp_path: Path) -> None:
+    plan = PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
+    file = tmp_path / "plan.yaml"
+    file.write_text(plan.replace("allow: [pinning]\n", ""))
+    done = _ullage("run", str(file), "--runs", str(tmp_path / "runs"))
+    assert done.returncode == 2
+    assert "pinning" in done.stderr
+    assert cloud.left() == []
+
+
+def test_what_is_there_is_listed_and_removed_by_tag(cloud: Ec2Double) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGIlc0TGf5Gr4h9F2mrCjbFqBHnnwuySMvFeOJBZdBZL"
+    client, name = cloud.client(), "ullage-u1234567-c-0"
+    client.import_key_pair(KeyName=name, PublicKeyMaterial=key.encode())
+    tags = [{"Key": "Name", "Value": name}, {"Key": "ullage-tag", "Value": "u1234567"}]
+    client.run_instances(
+        ImageId=cloud.image,
+        InstanceType="t3.micro",
+        KeyName=name,
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+    )
+    reach = ("ec2", "--endpoint", cloud.endpoint, "--region", "us-east-1")
+    listed = json.loads(_ullage("cloud", "list", *reach, "--json").stdout)
+    assert [(one["name"], one["tag"], one["state"]) for one in listed] == [
+        (name, "u1234567", "running")
+    ]
+    assert _ullage("cloud", "list", *reach, "--tag", "u7654321").stdout == ""
+    assert _ullage("cloud", "remove", *reach).returncode == 2
+    assert _ullage("cloud", "list", "frobnicate").returncode == 2
+    done = _ullage("cloud", "remove", *reach, "--tag", "u1234567")
+    assert (done.returncode, done.stderr) == (0, f"{name} is gone\n")
+    assert cloud.left() == []
+
+
+def test_check_says_how_far_it_comes(cloud: Ec2Double, tmp_path: Path) -> None:
+    price = {"price": {"per_hour": 3600, "currency": "EUR"}}
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan(**price))))
+    done = _ullage("cloud", "check", str(file), "--json")
+    assert done.returncode == 0, done.stderr
+    (seen,) = json.loads(done.stdout)
+    assert [step["words"].partition(",")[0] for step in seen["steps"]] == [
+        "the cloud answers",
+        "asked for an instance",
+        "it runs",
+        "its agent answers",
+        "it is gone",
+    ]
+    assert seen["cost"] == pytest.approx(seen["lived_s"])
+    assert 0 < seen["rtt_ns"] // 2 <= seen["clock_bound_ns"]
+    assert cloud.left() == []
+    file.write_text(file.read_text().replace("lab.host", "t3.micro"))
+    refused = _ullage("cloud", "check", str(file))
+    assert (refused.returncode, "cloud-flavor" in refused.stderr) == (2, True)
+
+
+def _ullage(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "ullage", *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, env=os.environ)

@@ -1,0 +1,295 @@
+"""Instances of EC2: moto's server, with a real machine behind each instance."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from testing.clouds import ec2 as double
+from tests.environments import containerkit as kit
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.quantities import memory_bytes
+from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.clouds.driver import NotAnAnswerError
+from ullage.environments.clouds.ec2 import Ec2, Ec2Driver, Ec2Options
+from ullage.host import paths, user_commands
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary", "credentials")]
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+def provider(cloud: double.Ec2Double, **more: Any) -> Ec2:
+    fields = cloud.plan(**more)
+    del fields["provider"]
+    return Ec2(Ec2Options.model_validate(fields))
+
+
+def spec(run: kit.Run, cloud: double.Ec2Double) -> InstanceSpec:
+    """An instance of the whole host."""
+    cpu_ids = tuple(range(cloud.cpus))
+    return replace(run.spec(), cpu_ids=cpu_ids, memory_bytes=memory_bytes(), network=None)
+
+
+@asynccontextmanager
+async def running(cloud: double.Ec2Double, **more: Any) -> AsyncIterator[tuple[kit.Run, Instance]]:
+    async with kit.running(provider(cloud, **more)) as run:
+        yield run, await run.create(spec(run, cloud))
+    assert cloud.left() == []
+    assert [r for r in user_commands.records() if r.tag == run.tag] == []
+
+
+@pytest.mark.parametrize("host_key", ["inject", "console"])
+@in_a_loop
+async def test_made_used_and_removed(cloud: double.Ec2Double, host_key: str) -> None:
+    async with running(cloud, host_key=host_key) as (run, instance):
+        assert len(cloud.left()) == 2, "the instance and its key"
+        assert (await kit.sh(instance, "hostname; cat /etc/debian_version"))[1].startswith(
+            "c-0\n12"
+        )
+        assert (await kit.sh(instance, "touch /here"))[0].status != 0, "the image is read-only"
+        assert (await kit.sh(instance, "echo x > /data/file; cat /data/file"))[1] == "x"
+        await instance.freeze()
+        await instance.thaw()
+        (record,) = [r for r in user_commands.records() if r.tag == run.tag]
+        assert "s3cret" not in record.model_dump_json()
+        await instance.destroy()
+        assert cloud.left() == []
+
+
+@in_a_loop
+async def test_the_clock_over_ssh_holds_its_bound(cloud: double.Ec2Double) -> None:
+    """It is this host's clock, only nobody says so: what is told of it must contain the truth."""
+    async with running(cloud) as (_, instance):
+        assert not instance.agent.clock_claims.shared
+        for _ in range(5):
+            seen = await instance.agent.sync()
+            assert abs(seen.offset_ns) <= seen.bound_ns
+            assert instance.agent.rtt_ns // 2 <= seen.bound_ns, "no narrower than half the way"
+
+
+async def refused(cloud: double.Ec2Double, **more: Any) -> UllageError:
+    """Why none could be made; nothing is left of it."""
+    with pytest.raises(UllageError) as caught:
+        async with running(cloud, **more):
+            pass
+    assert cloud.left() == []
+    return caught.value
+
+
+def an_error(code: str, status: int, message: str = "as it says") -> double.Answer:
+    body = f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    body += "</Errors><RequestID>1</RequestID></Response>"
+    return status, {"Content-Type": "text/xml", "Content-Length": str(len(body))}, body
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("AuthFailure", 401, errors.CLOUD_CREDENTIALS),
+        ("RequestExpired", 400, errors.CLOUD_CREDENTIALS),
+        ("VcpuLimitExceeded", 400, errors.CLOUD_QUOTA),
+        ("InsufficientInstanceCapacity", 500, errors.CLOUD_QUOTA),
+        ("InvalidAMIID.NotFound", 400, errors.CLOUD_LACKS),
+        ("InvalidParameterCombination", 400, errors.CLOUD_REFUSED),
+    ],
+)
+@in_a_loop
+async def test_a_refusal_in_the_clouds_own_words(
+    cloud: double.Ec2Double, code: str, status: int, kind: errors.ErrorKind
+) -> None:
+    answer = an_error(code, status, "no more of that")
+    cloud.trouble = lambda action: answer if action == "RunInstances" else None
+    error = await refused(cloud)
+    assert error.kind is kind
+    assert "no more of that" in error.message
+    assert cloud.calls.count("RunInstances") == 1, "it is not asked again"
+
+
+HTML = "<html><body>502 Bad Gateway</body></html>"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        an_error("RequestLimitExceeded", 503),
+        (429, {"Retry-After": "0", "Content-Length": "0"}, ""),
+        (502, {"Content-Type": "text/html", "Content-Length": str(len(HTML))}, HTML),
+        (200, {"Content-Type": "text/html", "Content-Length": str(len(HTML))}, HTML),
+        (200, {"Content-Type": "text/xml", "Content-Length": "9999"}, "<DescribeInst"),
+        (200, {"Content-Length": "0"}, ""),
+    ],
+    ids=["limit", "429", "502", "page", "half", "nothing"],
+)
+@in_a_loop
+async def test_what_is_no_answer_is_asked_again(
+    cloud: double.Ec2Double, answer: double.Answer
+) -> None:
+    bad = {"DescribeImages": 2, "DescribeInstanceTypes": 2}
+
+    def trouble(action: str) -> double.Answer | None:
+        bad[action] = bad.get(action, 0) - 1
+        return answer if bad[action] >= 0 else None
+
+    cloud.trouble = trouble
+    await provider(cloud).check()
+    assert cloud.calls.count("DescribeInstanceTypes") == 3
+
+
+@in_a_loop
+async def test_the_budget_ends(cloud: double.Ec2Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ullage.environments.clouds.calls._LONGEST_S", 0.01)
+    cloud.trouble = lambda _: an_error("Unavailable", 503)
+    with pytest.raises(UllageError) as caught:
+        await provider(cloud).check()
+    assert caught.value.kind is errors.CLOUD_NO_ANSWER
+    assert "in 8 tries" in caught.value.message
+
+
+@in_a_loop
+async def test_a_lost_answer_makes_no_second_instance(cloud: double.Ec2Double) -> None:
+    cloud.lost = 2
+    async with running(cloud):
+        assert cloud.calls.count("RunInstances") == 3
+        assert len(cloud.machines) == 1
+
+
+@in_a_loop
+async def test_one_that_never_boots(cloud: double.Ec2Double) -> None:
+    cloud.dead = True
+    error = await refused(cloud, deadline_s=5)
+    assert error.kind is errors.CLOUD_NOT_UP
+    assert "Connection refused" in error.message
+
+
+@in_a_loop
+async def test_somebody_else_answers(cloud: double.Ec2Double) -> None:
+    cloud.impostor = True
+    assert (await refused(cloud)).kind is errors.CLOUD_HOST_KEY
+
+
+@in_a_loop
+async def test_a_flavor_of_another_size(cloud: double.Ec2Double) -> None:
+    error = await refused(cloud, flavor="t3.micro")
+    assert error.kind is errors.CLOUD_FLAVOR
+    assert "RunInstances" not in cloud.calls
+
+
+@in_a_loop
+async def test_between_endpoints_it_is_refused(cloud: double.Ec2Double) -> None:
+    async with kit.running(provider(cloud)) as run:
+        with pytest.raises(UllageError) as caught:
+            await run.create(replace(spec(run, cloud), network=run.network))
+    assert caught.value.kind is errors.CLOUD_NETWORK
+
+
+@in_a_loop
+async def test_one_that_vanishes(cloud: double.Ec2Double) -> None:
+    async with running(cloud) as (_, instance):
+        cloud.vanish()
+        async with asyncio.timeout(60):
+            while instance.alive:
+                await asyncio.sleep(0.05)
+        error = await instance.why_gone()
+        assert error is not None
+        assert error.kind is errors.CLOUD_VANISHED
+        assert "terminated" in error.message
+
+
+@in_a_loop
+async def test_bytes_that_change_on_the_way(
+    cloud: double.Ec2Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ullage.environments.clouds.ssh.sha256_of", lambda _: "0" * 64)
+    assert (await refused(cloud)).kind is errors.CLOUD_IMAGE_CORRUPT
+
+
+def test_clean_asks_the_cloud(cloud: double.Ec2Double) -> None:
+    """The controller is gone: the cloud is asked by what it wrote down before it asked."""
+    record = asyncio.run(_abandoned(cloud))
+    assert len(cloud.left()) == 2
+    assert user_commands.names(record.listing, 120) == {record.name}
+    user_commands.remove(record)
+    assert cloud.left() == []
+
+
+async def _abandoned(cloud: double.Ec2Double) -> user_commands.Removal:
+    """What is left where nobody undoes anything."""
+    ours = provider(cloud)
+    await ours.check()
+    bare = kit.bare_spec(tag=paths.new_tag())
+    record = ours._removal(bare)
+    user_commands.keep(record)
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGIlc0TGf5Gr4h9F2mrCjbFqBHnnwuySMvFeOJBZdBZL"
+    ours.driver().launch(ours._request(record.name, bare.tag, key, ""))
+    return record
+
+
+def test_without_credentials(cloud: double.Ec2Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    with pytest.raises(UllageError) as caught:
+        asyncio.run(provider(cloud).check())
+    assert caught.value.kind is errors.CLOUD_CREDENTIALS
+    with pytest.raises(UllageError) as caught:
+        Ec2(Ec2Options(cloud="nobody", flavor="f", boot_image="i")).driver()
+    assert caught.value.kind is errors.CLOUD_CREDENTIALS
+
+
+def test_without_the_client(cloud: double.Ec2Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(UllageError) as caught:
+        provider(cloud).driver()
+    assert caught.value.kind is errors.HOST_MISSING
+    assert "ullage[clouds]" in caught.value.hint
+
+
+def test_an_instance_that_fails(cloud: double.Ec2Double) -> None:
+    async def gone_at_once() -> UllageError:
+        cloud.stillborn = True
+        return await refused(cloud)
+
+    error = asyncio.run(gone_at_once())
+    assert error.kind is errors.CLOUD_INSTANCE_FAILED
+    assert "terminated" in error.message
+
+
+def test_calls_and_answers_are_those_of_the_published_model(cloud: double.Ec2Double) -> None:
+    """moto takes unknown images and checks little: botocore holds the API's own description."""
+    from botocore.stub import Stubber
+
+    full = {"zone": "us-east-1a", "security_groups": ["sg-1"], "network": "subnet-1"}
+    ours = provider(cloud, spot=True, placement_group="near", **full)
+    driver = Ec2Driver(ours._options)
+    request = ours._request("ullage-u0000000-c-0", "u0000000", "ssh-ed25519 AAAA", "#cloud-config")
+    wanted = driver._wanted(request)
+    assert wanted["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert wanted["Placement"] == {"AvailabilityZone": "us-east-1a", "GroupName": "near"}
+    answer = {"InstanceId": "i-1", "State": {"Name": "pending", "Code": 0}, "Tags": []}
+    with Stubber(driver._client) as stub:
+        stub.add_response("import_key_pair", {"KeyName": request.name})
+        stub.add_response("run_instances", {"Instances": [answer]}, wanted)
+        assert driver.launch(request).state == "pending"
+        stub.add_response("describe_instances", {"Reservations": [{"Instances": []}]})
+        assert driver.machine("i-1").state == "gone"
+        stub.add_client_error("describe_instances", "InvalidInstanceID.NotFound")
+        assert driver.machine("i-1").state == "gone", "ec2-api forgets who has ended"
+        stub.add_client_error("import_key_pair", "InvalidKeyPair.Duplicate")
+        stub.add_response("run_instances", {"Instances": []}, wanted)
+        with pytest.raises(NotAnAnswerError):
+            driver.launch(request)

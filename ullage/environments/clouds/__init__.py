@@ -1,0 +1,1 @@
+"""Instances of clouds: made by the cloud's API, reached by ssh."""

@@ -1,0 +1,96 @@
+"""Calls of a cloud's API: in threads, tried again within a budget, their errors in our words."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Final, NoReturn, ParamSpec, TypeVar
+
+from ullage.common.errors import (
+    CLOUD_CREDENTIALS,
+    CLOUD_LACKS,
+    CLOUD_NO_ANSWER,
+    CLOUD_QUOTA,
+    CLOUD_REFUSED,
+    UllageError,
+)
+from ullage.environments.clouds.driver import ApiFault, Driver
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+POLL_S: Final = 0.1
+"""Between two looks at a state that the cloud does not tell by itself."""
+_TRIES: Final = 8
+"""Of one call, in a row."""
+_FIRST_S: Final = 0.25
+_LONGEST_S: Final = 20.0
+
+
+class Calls:
+    """The calls for one instance."""
+
+    def __init__(self, driver: Driver, name: str, *, tries: int = _TRIES) -> None:
+        """name: the instance's, for messages."""
+        self.driver = driver
+        self.name = name
+        self.retried = 0
+        """How many calls were made again."""
+        self._tries = tries
+
+    async def ask(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """What it returns. CLOUD_CREDENTIALS, CLOUD_QUOTA, CLOUD_LACKS, CLOUD_REFUSED;
+        CLOUD_NO_ANSWER once the budget is spent.
+        """
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await asyncio.to_thread(call, *args, **kwargs)
+            except Exception as error:
+                fault = self.driver.fault(error)
+                if fault is None:
+                    raise
+                if fault.trouble != "again" or tries >= self._tries:
+                    self._refuse(fault, call.__name__, tries, error)
+            self.retried += 1
+            await asyncio.sleep(_wait_s(tries, fault))
+
+    def _refuse(self, fault: ApiFault, call: str, tries: int, cause: Exception) -> NoReturn:
+        cloud, reason = self.driver.title, fault.reason
+        if fault.trouble == "credentials":
+            raise UllageError(CLOUD_CREDENTIALS, cloud=cloud, reason=reason) from cause
+        if fault.trouble == "quota":
+            raise UllageError(CLOUD_QUOTA, cloud=cloud, name=self.name, reason=reason) from cause
+        if fault.trouble == "lacks":
+            raise UllageError(CLOUD_LACKS, cloud=cloud, call=call, reason=reason) from cause
+        if fault.trouble == "refused":
+            raise UllageError(CLOUD_REFUSED, cloud=cloud, call=call, reason=reason) from cause
+        raise UllageError(
+            CLOUD_NO_ANSWER, cloud=cloud, call=call, tries=tries, reason=reason
+        ) from cause
+
+
+class Deadline:
+    """An instant until which something must have happened."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        """Not below 0."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        return not self.left_s
+
+
+def _wait_s(tries: int, fault: ApiFault) -> float:
+    """Longer each time, and not the same for all who were refused together."""
+    longest = min(_LONGEST_S, _FIRST_S * 2 ** (tries - 1))
+    return max(min(fault.after_s, 60.0), random.uniform(longest / 2, longest))

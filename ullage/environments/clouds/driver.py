@@ -1,0 +1,120 @@
+"""What all clouds have in common, as far as we need it: a driver is one file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+State = Literal["pending", "running", "paused", "failed", "gone"]
+
+
+@dataclass(frozen=True)
+class Flavor:
+    """A size of instances."""
+
+    cpus: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """One instance to be made. The cloud shows its name and its tag to whoever may list."""
+
+    name: str
+    tag: str
+    flavor: str
+    image: str
+    network: str | None
+    zone: str | None
+    security_groups: tuple[str, ...]
+    public_key: str
+    """In OpenSSH's form: whoever has the other half may log in."""
+    user_data: str
+    """For cloud-init; empty: none."""
+    token: str
+    """Drawn for this one: two requests with the same token are one."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One instance, as the cloud sees it."""
+
+    id: str
+    name: str
+    tag: str
+    state: State
+    words: str
+    """The state in the cloud's own words, and its reason."""
+    private: str | None = None
+    public: str | None = None
+
+
+Trouble = Literal["again", "credentials", "quota", "lacks", "refused"]
+"""What an error means. `again`: the cloud is busy, limits our calls, or did not really answer."""
+
+
+@dataclass(frozen=True)
+class ApiFault:
+    """An error of the cloud's client."""
+
+    trouble: Trouble
+    reason: str
+    after_s: float = 0.0
+    """The cloud asks for so long a wait."""
+
+
+class NotAnAnswerError(Exception):
+    """What came is no answer of the API: half a body, or somebody else's page."""
+
+
+class Driver(ABC):
+    """One cloud. Its methods wait, and raise what its client raises; `fault` says what that is."""
+
+    pauses: ClassVar[bool] = False
+    """Can it stop the virtual CPUs of an instance?"""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Which cloud it is, for messages."""
+
+    @abstractmethod
+    def fault(self, error: Exception) -> ApiFault | None:
+        """What that error means; None: it is none of the client's."""
+
+    @abstractmethod
+    def flavor(self, name: str) -> Flavor:
+        """What instances of that flavor have."""
+
+    @abstractmethod
+    def find_image(self, name: str) -> str:
+        """The image's id."""
+
+    @abstractmethod
+    def launch(self, request: Request) -> Machine:
+        """Ask for an instance. Called twice with the same request it makes one."""
+
+    @abstractmethod
+    def machine(self, identifier: str) -> Machine:
+        """How it is now; `gone` when the cloud does not know it any more."""
+
+    @abstractmethod
+    def machines(self, tag: str | None = None) -> list[Machine]:
+        """All that ullage made and that are not gone, or those of one run."""
+
+    @abstractmethod
+    def console(self, identifier: str) -> str:
+        """What it has printed; empty as long as the cloud does not tell."""
+
+    @abstractmethod
+    def remove(self, name: str, tag: str) -> bool:
+        """Ask that all of that name go, with their key; True once nothing is left of them."""
+
+    def pause(self, identifier: str) -> None:
+        """Stop its virtual CPUs."""
+        raise NotImplementedError
+
+    def resume(self, identifier: str) -> None:
+        """Let them run on."""
+        raise NotImplementedError

@@ -1,0 +1,347 @@
+"""The `ec2` provider: Amazon's API, and the clouds of others that speak it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, cast
+
+from pydantic import Field
+
+from ullage.common.errors import CLOUD_CREDENTIALS, CLOUD_LACKS, HOST_MISSING, UllageError
+from ullage.common.text import printable
+from ullage.environments.base import Options
+from ullage.environments.clouds.driver import (
+    ApiFault,
+    Driver,
+    Flavor,
+    Machine,
+    NotAnAnswerError,
+    Request,
+    State,
+    Trouble,
+)
+from ullage.environments.clouds.options import CloudOptions, Word
+from ullage.environments.clouds.provider import CloudProvider
+
+_TAG: Final = "ullage-tag"
+_STATES: Final[Mapping[str, State]] = {
+    "pending": "pending",
+    "running": "running",
+    "shutting-down": "failed",
+    "stopping": "failed",
+    "stopped": "failed",
+    "terminated": "gone",
+}
+_CODES: Final[Mapping[Trouble, frozenset[str]]] = {
+    "credentials": frozenset(
+        {
+            "AuthFailure",
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "InvalidClientTokenId",
+            "MissingAuthenticationToken",
+            "OptInRequired",
+            "PendingVerification",
+            "RequestExpired",
+            "SignatureDoesNotMatch",
+            "UnauthorizedOperation",
+        }
+    ),
+    "quota": frozenset(
+        {
+            "InstanceLimitExceeded",
+            "InsufficientFreeAddressesInSubnet",
+            "InsufficientInstanceCapacity",
+            "MaxSpotInstanceCountExceeded",
+            "VcpuLimitExceeded",
+        }
+    ),
+    "again": frozenset(
+        {
+            "InternalError",
+            "InternalFailure",
+            "RequestLimitExceeded",
+            "ServiceUnavailable",
+            "Throttling",
+            "ThrottlingException",
+            "Unavailable",
+        }
+    ),
+}
+_LACKING: Final = ("InvalidInstanceType", ".NotFound", ".Malformed", ".Unknown", ".Unavailable")
+_WITHOUT: Final = (
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "NoAuthTokenError",
+    "SSOError",
+    "LoginError",
+)
+"""botocore's exceptions where it has no credentials to use."""
+_CONNECT_S: Final = 10
+_ANSWER_S: Final = 60
+
+
+class Ec2Options(CloudOptions):
+    """Fields of an `ec2` environment in the plan."""
+
+    endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s@]{1,255}$",
+        description="of a cloud that is not Amazon's: `https://cloud.example:8788`",
+    )
+    spot: bool = Field(False, strict=True, description="may be taken back at any time, for less")
+    placement_group: Word | None = Field(None, description="a group that is there already")
+
+
+class Ec2(CloudProvider):
+    """An instance of Amazon EC2, or of another cloud that speaks its API (`endpoint`).
+
+    boto3 makes it, with the credentials that boto3 finds by itself (`~/.aws`, the environment);
+    none of them stands in the plan or the run folder. `cloud` is a profile. The plan's image is
+    sent there by ssh and unpacked on the instance's own disk, and workloads run in it: the same
+    bytes as everywhere, on the kernel of `boot_image`. EC2 cannot pause, so what is idle runs on,
+    with nothing of ours in it. `ullage cloud check PLAN` tries it for the price of one instance.
+    Needs `pip install 'ullage[clouds]'`. Seen on moto's server with real processes behind it, never
+    on Amazon's.
+    """
+
+    name: ClassVar[str] = "ec2"
+    options_model: ClassVar[type[Options]] = Ec2Options
+
+    def __init__(self, options: Options) -> None:
+        assert isinstance(options, Ec2Options)
+        super().__init__(options)
+        self._options = options
+
+    def driver(self) -> Driver:
+        return Ec2Driver(self._options)
+
+    def reach(self) -> tuple[str, ...]:
+        options = self._options
+        words = {"cloud": options.cloud, "region": options.region, "endpoint": options.endpoint}
+        return tuple(part for key, word in words.items() if word for part in (f"--{key}", word))
+
+    def treatments(self) -> dict[str, str]:
+        more = {
+            "endpoint": self._options.endpoint,
+            "spot": "yes" if self._options.spot else None,
+            "placement group": self._options.placement_group,
+        }
+        return super().treatments() | {name: word for name, word in more.items() if word}
+
+
+class Ec2Driver(Driver):
+    """By boto3."""
+
+    def __init__(self, options: Ec2Options) -> None:
+        """HOST_MISSING, CLOUD_CREDENTIALS, CLOUD_LACKS."""
+        try:
+            import boto3  # noqa: PLC0415 - an extra: who has no cloud need not have it
+            import botocore.config  # noqa: PLC0415
+            import botocore.exceptions  # noqa: PLC0415
+            import botocore.parsers  # noqa: PLC0415
+        except ImportError as error:
+            command = "pip install 'ullage[clouds]'"
+            raise UllageError(HOST_MISSING, what="boto3", command=command) from error
+        self._errors: Any = botocore.exceptions
+        self._unreadable: Any = botocore.parsers.ResponseParserError
+        self._options = options
+        config = botocore.config.Config(
+            retries={"total_max_attempts": 1},  # we have a budget of our own
+            connect_timeout=_CONNECT_S,
+            read_timeout=_ANSWER_S,
+        )
+        try:
+            session = boto3.Session(profile_name=options.cloud, region_name=options.region)
+            client = session.client("ec2", endpoint_url=options.endpoint, config=config)
+        except botocore.exceptions.NoRegionError as error:
+            reason = "no region; say `region:`"
+            raise UllageError(CLOUD_LACKS, cloud="EC2", call="its client", reason=reason) from error
+        except botocore.exceptions.BotoCoreError as error:
+            raise UllageError(
+                CLOUD_CREDENTIALS, cloud="EC2", reason=printable(str(error), 300)
+            ) from error
+        self._client: Any = client
+
+    @property
+    def title(self) -> str:
+        return f"EC2 at {self._options.endpoint or self._client.meta.region_name}"
+
+    def fault(self, error: Exception) -> ApiFault | None:
+        errors, reason = self._errors, printable(str(error), 400)
+        if isinstance(error, errors.ClientError):
+            answer = cast(Mapping[str, Any], getattr(error, "response", {}))
+            return _fault(answer, reason)
+        if isinstance(error, _of(errors, _WITHOUT)):
+            return ApiFault("credentials", reason)
+        if isinstance(error, errors.ParamValidationError):
+            return ApiFault("refused", reason)
+        if isinstance(error, errors.BotoCoreError | self._unreadable | NotAnAnswerError):
+            return ApiFault("again", reason)
+        return None
+
+    def flavor(self, name: str) -> Flavor:
+        answer = self._client.describe_instance_types(InstanceTypes=[name])
+        kinds = _part(answer, "InstanceTypes")
+        if not kinds:
+            raise NotAnAnswerError(f"no instance type {name}")
+        memory = kinds[0]["MemoryInfo"]["SizeInMiB"] << 20
+        return Flavor(kinds[0]["VCpuInfo"]["DefaultVCpus"], memory)
+
+    def find_image(self, name: str) -> str:
+        if name.startswith("ami-"):
+            images = _part(self._client.describe_images(ImageIds=[name]), "Images")
+        else:
+            named = [{"Name": "name", "Values": [name]}]
+            images = _part(self._client.describe_images(Filters=named), "Images")
+        if not images:
+            raise UllageError(
+                CLOUD_LACKS, cloud=self.title, call="find_image", reason=f"no image {name!r}"
+            )
+        newest = max(images, key=lambda image: str(image.get("CreationDate", "")))
+        return str(newest["ImageId"])
+
+    def launch(self, request: Request) -> Machine:
+        self._import_key(request)
+        answer = self._client.run_instances(**self._wanted(request))
+        instances = _part(answer, "Instances")
+        if not instances:
+            raise NotAnAnswerError("it names no instance")
+        return _machine(instances[0])
+
+    def _import_key(self, request: Request) -> None:
+        try:
+            self._client.import_key_pair(
+                KeyName=request.name,
+                PublicKeyMaterial=request.public_key.encode(),
+                TagSpecifications=_tags("key-pair", request),
+            )
+        except self._errors.ClientError as error:
+            if error.response["Error"].get("Code") != "InvalidKeyPair.Duplicate":
+                raise  # else an earlier try whose answer was lost
+
+    def _wanted(self, request: Request) -> dict[str, Any]:
+        options, placement = self._options, {}
+        if request.zone:
+            placement["AvailabilityZone"] = request.zone
+        if options.placement_group:
+            placement["GroupName"] = options.placement_group
+        by_id = [group for group in request.security_groups if group.startswith("sg-")]
+        by_name = [group for group in request.security_groups if group not in by_id]
+        wanted = {
+            "ImageId": request.image,
+            "InstanceType": request.flavor,
+            "KeyName": request.name,
+            "SubnetId": request.network,
+            "Placement": placement,
+            "SecurityGroupIds": by_id,
+            "SecurityGroups": by_name,
+            "UserData": request.user_data,
+            "InstanceMarketOptions": {"MarketType": "spot"} if options.spot else None,
+        }
+        return {name: value for name, value in wanted.items() if value} | {
+            "MinCount": 1,
+            "MaxCount": 1,
+            "ClientToken": request.token,
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            "TagSpecifications": _tags("instance", request),
+        }
+
+    def machine(self, identifier: str) -> Machine:
+        try:
+            answer = self._client.describe_instances(InstanceIds=[identifier])
+        except self._errors.ClientError as error:
+            if error.response["Error"].get("Code") != "InvalidInstanceID.NotFound":
+                raise
+            return Machine(identifier, "", "", "gone", "not known any more")
+        machines = _all_of(answer)
+        if not machines:
+            return Machine(identifier, "", "", "gone", "not known any more")
+        return machines[0]
+
+    def machines(self, tag: str | None = None) -> list[Machine]:
+        ours = {"Name": f"tag:{_TAG}", "Values": [tag]} if tag else _named("tag-key", _TAG)
+        pages = self._client.get_paginator("describe_instances").paginate(Filters=[ours])
+        every = [machine for page in pages for machine in _all_of(page)]
+        return [machine for machine in every if machine.state != "gone"]
+
+    def console(self, identifier: str) -> str:
+        answer = self._client.get_console_output(InstanceId=identifier)
+        return str(answer.get("Output", ""))
+
+    def remove(self, name: str, tag: str) -> bool:
+        machines = [machine for machine in self.machines(tag) if machine.name == name]
+        if machines:
+            self._client.terminate_instances(InstanceIds=[machine.id for machine in machines])
+            machines = [machine for machine in self.machines(tag) if machine.name == name]
+        if not machines:
+            self._client.delete_key_pair(KeyName=name)  # no error where there is none
+        return not machines
+
+
+def _of(errors: Any, names: Sequence[str]) -> tuple[type[Exception], ...]:
+    """The exceptions of these names, as far as this botocore has them."""
+    return tuple(getattr(errors, name) for name in names if hasattr(errors, name))
+
+
+def _fault(answer: Mapping[str, Any], reason: str) -> ApiFault:
+    """Of an answer that is an error."""
+    about = answer.get("ResponseMetadata", {})
+    code, status = str(answer.get("Error", {}).get("Code")), int(about.get("HTTPStatusCode", 0))
+    for trouble, codes in _CODES.items():
+        if code in codes:
+            return ApiFault(trouble, reason, _after_s(about))
+    if status == 429 or status >= 500:
+        return ApiFault("again", reason, _after_s(about))
+    if status in {401, 403}:
+        return ApiFault("credentials", reason)
+    return ApiFault("lacks" if code.endswith(_LACKING) else "refused", reason)
+
+
+def _after_s(about: Mapping[str, Any]) -> float:
+    """The wait that the answer asks for."""
+    text = str(about.get("HTTPHeaders", {}).get("retry-after", ""))
+    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
+
+
+def _part(answer: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    """A list of the answer, which is there in every one."""
+    part = answer.get(name)
+    if not isinstance(part, list):
+        raise NotAnAnswerError(f"an answer without {name}")
+    return part
+
+
+def _all_of(answer: Mapping[str, Any]) -> list[Machine]:
+    reservations = _part(answer, "Reservations")
+    return [_machine(one) for group in reservations for one in _part(group, "Instances")]
+
+
+def _machine(instance: Mapping[str, Any]) -> Machine:
+    try:
+        tags = {str(tag["Key"]): str(tag["Value"]) for tag in instance.get("Tags", ())}
+        state = str(instance["State"]["Name"])
+        reason = str(instance.get("StateReason", {}).get("Message") or "")
+        return Machine(
+            id=str(instance["InstanceId"]),
+            name=tags.get("Name", ""),
+            tag=tags.get(_TAG, ""),
+            state=_STATES.get(state, "pending"),
+            words=printable(f"{state}: {reason}" if reason else state, 300),
+            private=instance.get("PrivateIpAddress"),
+            public=instance.get("PublicIpAddress"),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise NotAnAnswerError(f"an instance that cannot be read: {error!r}") from error
+
+
+def _named(name: str, *values: str) -> dict[str, object]:
+    return {"Name": name, "Values": list(values)}
+
+
+def _tags(kind: str, request: Request) -> list[dict[str, object]]:
+    tags = {"Name": request.name, _TAG: request.tag}
+    return [
+        {"ResourceType": kind, "Tags": [{"Key": key, "Value": text} for key, text in tags.items()]}
+    ]

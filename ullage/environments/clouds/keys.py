@@ -1,0 +1,67 @@
+"""Keys of an instance: ours, by which we log in, and the one by which it shows who it is.
+
+Both lie beside the run's sockets, where only its user looks, and go with the instance; none is ever
+an argument, in a log, or in the run folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage.common.commands import needed, run
+
+_BEGIN: Final = "-----BEGIN SSH HOST KEY KEYS-----"
+_END: Final = "-----END SSH HOST KEY KEYS-----"
+_KEY: Final = re.compile(r"\b(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) ([A-Za-z0-9+/]{50,1000}=*)")
+_MOST_KEYS: Final = 8
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """Two halves."""
+
+    private: Path
+
+    @property
+    def public(self) -> str:
+        """In OpenSSH's form."""
+        text = self.private.with_suffix(".pub").read_text(encoding="ascii")
+        return " ".join(text.split()[:2])
+
+    @property
+    def secret(self) -> str:
+        """The other half, for whoever must have it."""
+        return self.private.read_text(encoding="ascii")
+
+
+async def new_pair(path: Path) -> KeyPair:
+    """A new key pair at that place. HOST_MISSING."""
+    program = needed("ssh-keygen", "openssh-client")
+    await run([program, "-q", "-t", "ed25519", "-N", "", "-C", "ullage", "-f", str(path)])
+    return KeyPair(path)
+
+
+def cloud_init(host: KeyPair) -> str:
+    """Has cloud-init give an instance that host key, and no other."""
+    keys = {"ed25519_private": host.secret, "ed25519_public": host.public}
+    # JSON is YAML, whatever stands in it.
+    settings = {"ssh_deletekeys": True, "ssh_genkeytypes": [], "ssh_keys": keys}
+    return f"#cloud-config\n{json.dumps(settings)}\n"
+
+
+def printed(console: str) -> tuple[str, ...]:
+    """The host keys that cloud-init has printed on the console; none before it has."""
+    _, begin, rest = console.rpartition(_BEGIN)
+    keys, end, _ = rest.partition(_END)
+    if not begin or not end:
+        return ()
+    return tuple(f"{kind} {key}" for kind, key in _KEY.findall(keys)[:_MOST_KEYS])
+
+
+def known_hosts(path: Path, address: str, keys: tuple[str, ...]) -> None:
+    """Write a file in which these keys, and no others, are that address's."""
+    path.write_text("".join(f"{address} {key}\n" for key in keys), encoding="ascii")

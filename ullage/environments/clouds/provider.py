@@ -1,0 +1,337 @@
+"""What every cloud's provider does: an instance by the API, ssh, the agent over it, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import sys
+from abc import abstractmethod
+from asyncio import to_thread
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ullage.common.cleanup import Undo
+from ullage.common.errors import (
+    CLOUD_FLAVOR,
+    CLOUD_INSTANCE_FAILED,
+    CLOUD_NETWORK,
+    CLOUD_NOT_UP,
+    CLOUD_VANISHED,
+    INSTANCE_NOT_REMOVED,
+    INSTANCE_NOT_STARTED,
+    UllageError,
+)
+from ullage.common.quantities import format_bytes
+from ullage.environments.agent.client import AgentClient
+from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
+from ullage.environments.clouds import keys
+from ullage.environments.clouds.calls import POLL_S, Calls, Deadline
+from ullage.environments.clouds.driver import Driver, Flavor, Machine, Request
+from ullage.environments.clouds.options import CloudOptions
+from ullage.environments.clouds.ssh import PLACE, Shell, ShellError
+from ullage.host import disks, user_commands
+from ullage.host.image import Image
+
+
+class CloudProvider(Provider):
+    """What the providers of all clouds share."""
+
+    elsewhere: ClassVar[bool] = True
+    optional: ClassVar[bool] = True
+    provision_s: ClassVar[float] = 60.0
+
+    def __init__(self, options: Options) -> None:
+        assert isinstance(options, CloudOptions)
+        super().__init__(options)
+        self._cloud = options
+        self._flavor: Flavor | None = None
+        self._image = ""
+
+    @abstractmethod
+    def driver(self) -> Driver:
+        """A client of its own. HOST_MISSING without the library, CLOUD_CREDENTIALS without any."""
+
+    @abstractmethod
+    def reach(self) -> tuple[str, ...]:
+        """Options of `ullage cloud` that lead to the same cloud."""
+
+    async def check(self) -> None:
+        """The cloud answers, and has the flavor and the image. CLOUD_CREDENTIALS, CLOUD_LACKS …"""
+        calls = Calls(await to_thread(self.driver), self.name)
+        self._flavor = await calls.ask(calls.driver.flavor, self._cloud.flavor)
+        self._image = await calls.ask(calls.driver.find_image, self._cloud.boot_image)
+
+    async def check_at_once(self) -> None:
+        """HOST_MISSING without the cloud's client."""
+        await to_thread(self.driver)
+
+    @property
+    def on_network(self) -> bool:
+        """Its network is the cloud's."""
+        return False
+
+    def pinning(self) -> str:
+        """Where its virtual CPUs run the cloud decides."""
+        return f"by {self.name}"
+
+    def label(self) -> str:
+        """The cloud and the flavor."""
+        return f"{self.name} {self._cloud.flavor}"
+
+    def treatments(self) -> dict[str, str]:
+        """What the cloud gives."""
+        options = self._cloud
+        shown = {
+            "cloud": options.cloud,
+            "region": options.region,
+            "zone": options.zone,
+            "flavor": options.flavor,
+            "kernel of": options.boot_image,
+            "idle": "paused" if self.pauses else "not frozen",
+        }
+        return {name: value for name, value in shown.items() if value is not None}
+
+    @property
+    def pauses(self) -> bool:
+        """Is an idle instance stopped?"""
+        return False
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Make one, and see that it is what was asked for. The errors of clouds."""
+        if spec.network is not None:
+            raise UllageError(CLOUD_NETWORK, name=spec.name, cloud=self.name)
+        if self._flavor is None:
+            await self.check()
+        self._check_flavor(spec)
+        calls = Calls(await to_thread(self.driver), spec.name)
+        deadline = Deadline(self._cloud.deadline_s)
+        async with self._starting(spec) as undo:
+            own, host = await self._keys(spec)
+            removal = self._removal(spec)
+            await to_thread(user_commands.keep, removal)
+            undo.push(_remove, calls, removal, self._cloud.deadline_s)
+            user_data = "" if host is None else keys.cloud_init(host)
+            spec.on_stage("booting", "")
+            request = self._request(removal.name, spec.tag, own.public, user_data)
+            machine = await calls.ask(calls.driver.launch, request)
+            machine, address = await self._addressed(calls, machine, deadline)
+            spec.on_stage("addressed", address)
+            known = (host.public,) if host else await _printed(calls, machine, deadline)
+            hosts = spec.state_dir / "known_hosts"
+            await to_thread(keys.known_hosts, hosts, address, known)
+            user = self._cloud.user
+            shell = Shell(spec.name, address, user, own.private, hosts, self.pauses)
+            await shell.wait(deadline)
+            agent = await self._agent(spec, shell, deadline)
+            undo.push(agent.bye)
+            verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
+            new = NewInstance(machine, address, agent, self.pauses)
+            return CloudInstance(spec, calls, new, undo)
+        raise AssertionError  # what starts hides no exception
+
+    @asynccontextmanager
+    async def _starting(self, spec: InstanceSpec) -> AsyncIterator[Undo]:
+        """What to undo; undone when the body fails."""
+        undo = Undo()
+        undo.push(_remove_files, spec)
+        try:
+            yield undo
+        except BaseException as error:
+            with suppress(Exception):  # what was wrong first is what counts
+                await undo.aclose()
+            if isinstance(error, ShellError):
+                raise UllageError(
+                    INSTANCE_NOT_STARTED, provider=self.name, name=spec.name, reason=error.reason
+                ) from error
+            raise
+
+    def _check_flavor(self, spec: InstanceSpec) -> None:
+        assert self._flavor is not None
+        flavor, cpus = self._flavor, spec.cpu_quota or len(spec.cpu_ids)
+        # Clouds count in MiB.
+        if (flavor.cpus, flavor.memory_bytes >> 20) != (cpus, spec.memory_bytes >> 20):
+            raise UllageError(
+                CLOUD_FLAVOR,
+                flavor=self._cloud.flavor,
+                cloud=self.name,
+                has=f"{flavor.cpus} CPUs and {format_bytes(flavor.memory_bytes)}",
+                asked=f"{cpus:g} and {format_bytes(spec.memory_bytes)}",
+            )
+
+    async def _keys(self, spec: InstanceSpec) -> tuple[keys.KeyPair, keys.KeyPair | None]:
+        """Ours, and the instance's where it gets that from us."""
+        own = await keys.new_pair(spec.state_dir / "key")
+        inject = self._cloud.host_key == "inject"
+        return own, await keys.new_pair(spec.state_dir / "host-key") if inject else None
+
+    def _request(self, name: str, tag: str, public_key: str, user_data: str) -> Request:
+        options = self._cloud
+        return Request(
+            name=name,
+            tag=tag,
+            flavor=options.flavor,
+            image=self._image,
+            network=options.network,
+            zone=options.zone,
+            security_groups=options.security_groups,
+            public_key=public_key,
+            user_data=user_data,
+            token=secrets.token_hex(16),
+        )
+
+    def _removal(self, spec: InstanceSpec) -> user_commands.Removal:
+        """For `ullage clean`, should we die: it asks the cloud."""
+        name = f"ullage-{spec.tag}-{spec.name}"
+        command = (sys.executable, "-m", "ullage", "cloud")
+        of_cloud = (self.name, *self.reach(), "--tag", spec.tag)
+        return user_commands.Removal(
+            tag=spec.tag,
+            name=name,
+            listing=(*command, "list", *of_cloud, "--names"),
+            destroy=((*command, "remove", *of_cloud, "--name", name),),
+            deadline_s=self._cloud.deadline_s,
+        )
+
+    async def _addressed(
+        self, calls: Calls, machine: Machine, deadline: Deadline
+    ) -> tuple[Machine, str]:
+        """Once it runs and has an address. CLOUD_INSTANCE_FAILED, CLOUD_NOT_UP."""
+        while True:
+            address = machine.public if self._cloud.address == "public" else machine.private
+            if machine.state == "running" and address:
+                return machine, address
+            if machine.state in {"failed", "gone"}:
+                cloud = calls.driver.title
+                raise UllageError(
+                    CLOUD_INSTANCE_FAILED, cloud=cloud, name=calls.name, reason=machine.words
+                )
+            if deadline.passed:
+                lacks = f"{machine.words}, without a {self._cloud.address} address"
+                last = machine.words if machine.state != "running" else lacks
+                raise UllageError(
+                    CLOUD_NOT_UP, name=calls.name, seconds=deadline.seconds, last=last
+                )
+            await asyncio.sleep(POLL_S)
+            machine = await calls.ask(calls.driver.machine, machine.id)
+
+    async def _agent(self, spec: InstanceSpec, shell: Shell, deadline: Deadline) -> AgentClient:
+        """Put it there with the image, and start it on the image."""
+        assert spec.image is not None  # `image: host` is refused before
+        await shell.furnish(spec.agent, spec.image, deadline)
+        return await AgentClient.launch(
+            shell.argv(_enter(spec, spec.image)),
+            deadline_s=max(10.0, deadline.left_s),
+            stderr=spec.state_dir / "ssh.log",
+            name=spec.name,
+        )
+
+
+@dataclass(frozen=True)
+class NewInstance:
+    """What came of a request."""
+
+    machine: Machine
+    address: str
+    """By which we reach it."""
+    agent: AgentClient
+    pauses: bool
+    """Is it paused while it is idle?"""
+
+
+class CloudInstance(Instance):
+    """One instance. What `undo` holds is all that it will leave."""
+
+    def __init__(self, spec: InstanceSpec, cloud: Calls, new: NewInstance, undo: Undo) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self.agent = new.agent
+        self.address = new.address
+        self.own_kernel = not new.agent.clock_claims.shared
+        self.machine = new.machine
+        self._calls = cloud
+        self._pauses = new.pauses
+        self._paused = False
+        self._undo = undo
+
+    async def freeze(self) -> None:
+        """Paused, where the cloud can; else it runs on, and nothing of ours runs in it."""
+        if self._pauses and not self._paused:
+            await self._calls.ask(self._calls.driver.pause, self.machine.id)
+            self._paused = True
+
+    async def thaw(self) -> None:
+        """Let it run on; it has lost the time meanwhile, so its clock is read anew."""
+        if self._paused:
+            await self._calls.ask(self._calls.driver.resume, self.machine.id)
+            self._paused = False
+            await self.agent.sync()
+
+    async def destroy(self) -> None:
+        """INSTANCE_NOT_REMOVED when the cloud still has it at the deadline."""
+        if self._paused:  # who stands still cannot say goodbye
+            await self.agent.close()
+        await self._undo.aclose()
+
+    async def why_gone(self) -> UllageError | None:
+        """CLOUD_VANISHED when the cloud does not run it any more."""
+        try:
+            machine = await self._calls.ask(self._calls.driver.machine, self.machine.id)
+        except UllageError:
+            return None
+        if machine.state in {"running", "pending"}:
+            return None
+        cloud = self._calls.driver.title
+        return UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=machine.words)
+
+
+def _enter(spec: InstanceSpec, image: Image) -> list[str]:
+    """The command that serves from the image, inside."""
+    cpus = math.ceil(spec.cpu_quota or len(spec.cpu_ids))
+    argv = [f"{PLACE}/agent", "enter", "--cpus", ",".join(map(str, range(cpus)))]
+    argv += ["--root", f"{PLACE}/root", "--bind", f"{PLACE}/data:/data"]
+    argv += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--hostname", spec.name]  # noqa: S108
+    if image.writable:
+        layer = f"lowerdir={PLACE}/root,upperdir={PLACE}/upper,workdir={PLACE}/work"
+        argv += ["--overlay", layer]
+    return argv
+
+
+async def _printed(calls: Calls, machine: Machine, deadline: Deadline) -> tuple[str, ...]:
+    """The host keys on its console. CLOUD_NOT_UP."""
+    while not (known := keys.printed(await calls.ask(calls.driver.console, machine.id))):
+        if deadline.passed:
+            last = "no host keys on its console"
+            raise UllageError(CLOUD_NOT_UP, name=calls.name, seconds=deadline.seconds, last=last)
+        await asyncio.sleep(5 * POLL_S)
+    return known
+
+
+async def _remove(calls: Calls, removal: user_commands.Removal, deadline_s: float) -> None:
+    """Until the cloud does not name it any more. INSTANCE_NOT_REMOVED."""
+    deadline = Deadline(deadline_s)
+    reason = f"{calls.driver.title} still has it after {deadline_s:g} s"
+    try:
+        while not await calls.ask(calls.driver.remove, removal.name, removal.tag):
+            if deadline.passed:
+                raise UllageError(
+                    INSTANCE_NOT_REMOVED, name=removal.name, reason=reason, command=removal.by_hand
+                )
+            await asyncio.sleep(POLL_S)
+    except UllageError as error:
+        if error.kind is INSTANCE_NOT_REMOVED:
+            raise
+        raise UllageError(
+            INSTANCE_NOT_REMOVED,
+            name=removal.name,
+            reason=error.message,
+            command=removal.by_hand,
+        ) from error
+    await to_thread(user_commands.forget, removal)
+
+
+async def _remove_files(spec: InstanceSpec) -> None:
+    for directory in (spec.state_dir, spec.data_dir):
+        await to_thread(disks.remove_tree, directory)

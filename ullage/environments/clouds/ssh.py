@@ -1,0 +1,127 @@
+"""The way into an instance: the system's ssh with the instance's key and the host key that we know.
+
+The user's own ssh configuration has no say: a proxy or an agent of theirs is not of this run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ullage.common.commands import needed
+from ullage.common.errors import CLOUD_HOST_KEY, CLOUD_IMAGE_CORRUPT, CLOUD_NOT_UP, UllageError
+from ullage.common.files import sha256_of
+from ullage.common.text import printable
+from ullage.environments.clouds.calls import POLL_S, Deadline
+from ullage.host.image import Image
+
+CONNECT_S: Final = 10
+PLACE: Final = "/var/lib/ullage-instance"
+"""Where all of ours stands inside: on the instance's own disk."""
+_OPTIONS: Final = (
+    "BatchMode=yes",
+    "IdentitiesOnly=yes",
+    "StrictHostKeyChecking=yes",
+    "GlobalKnownHostsFile=none",
+    "UpdateHostKeys=no",
+    "PreferredAuthentications=publickey",
+    f"ConnectTimeout={CONNECT_S}",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "LogLevel=ERROR",
+)
+_ALIVE: Final = ("ServerAliveInterval=5", "ServerAliveCountMax=6")
+_STILL: Final = ("ServerAliveInterval=0", "TCPKeepAlive=no")
+"""Where the instance is paused: who stands still answers nothing."""
+_OTHER_KEY: Final = ("HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
+
+
+@dataclass(frozen=True)
+class Shell:
+    """One instance, as ssh reaches it."""
+
+    name: str
+    address: str
+    user: str
+    key: Path
+    known_hosts: Path
+    pauses: bool
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """The command line that runs these words there, as root."""
+        argv = [needed("ssh", "openssh-client"), "-T", "-F", "none", "-i", str(self.key)]
+        hosts = f"UserKnownHostsFile={self.known_hosts}"
+        for option in (*_OPTIONS, hosts, *(_STILL if self.pauses else _ALIVE)):
+            argv += ["-o", option]
+        root = () if self.user == "root" else ("sudo", "-n")
+        return [*argv, "-l", self.user, "--", self.address, shlex.join((*root, *words))]
+
+    async def wait(self, deadline: Deadline) -> None:
+        """Until somebody lets us in who has the key. CLOUD_HOST_KEY, CLOUD_NOT_UP."""
+        last = "nothing"
+        while not deadline.passed:
+            try:
+                await self.run(["true"], timeout_s=min(30.0, deadline.left_s))
+                return
+            except ShellError as error:
+                last = error.reason
+            if any(words in last for words in _OTHER_KEY):
+                raise UllageError(CLOUD_HOST_KEY, address=self.address, name=self.name)
+            await asyncio.sleep(POLL_S)
+        last = f"ssh {self.user}@{self.address}: {last}"
+        raise UllageError(CLOUD_NOT_UP, name=self.name, seconds=deadline.seconds, last=last)
+
+    async def run(
+        self, words: Sequence[str], *, source: Path | None = None, timeout_s: float = 60.0
+    ) -> str:
+        """What it prints; it reads the source. ShellError."""
+        with (source or Path("/dev/null")).open("rb") as file:
+            process = await asyncio.create_subprocess_exec(
+                *self.argv(words), stdin=file if source else DEVNULL, stdout=PIPE, stderr=PIPE
+            )
+        try:
+            async with asyncio.timeout(timeout_s):
+                out, err = await process.communicate()
+        except TimeoutError:
+            raise ShellError(f"not done after {timeout_s:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            lines = err.decode(errors="replace").strip().splitlines()
+            text = " ".join(line.strip("@ \r") for line in lines[-12:]).strip()
+            raise ShellError(printable(text, 600) or f"exit status {process.returncode}")
+        return out.decode(errors="replace")
+
+    async def put(self, source: Path, target: str, what: str, deadline: Deadline) -> None:
+        """A file of ours, and see that it arrived. CLOUD_IMAGE_CORRUPT, ShellError."""
+        script = f"umask 022; cat > {target} && chmod 755 {target} && sha256sum {target}"
+        printed = await self.run(["sh", "-c", script], source=source, timeout_s=deadline.left_s)
+        if printed.split()[:1] != [await asyncio.to_thread(sha256_of, source)]:
+            raise UllageError(CLOUD_IMAGE_CORRUPT, what=what, name=self.name)
+
+    async def furnish(self, agent: Path, image: Image, deadline: Deadline) -> None:
+        """Put the agent and the plan's image there. CLOUD_IMAGE_CORRUPT, ShellError."""
+        rooms = [f"{PLACE}/{room}" for room in ("root", "data", "upper", "work")]
+        await self.run(["mkdir", "-p", *rooms], timeout_s=deadline.left_s)
+        await self.put(agent, f"{PLACE}/agent", "the agent", deadline)
+        await self.put(image.tar, f"{PLACE}/image.tar", "the image", deadline)
+        unpack = "tar --numeric-owner --xattrs '--xattrs-include=*' -xp"
+        unpack += f"f {PLACE}/image.tar -C {PLACE}/root"
+        await self.run(["sh", "-c", f"{unpack} && rm {PLACE}/image.tar"], timeout_s=deadline.left_s)
+
+
+class ShellError(Exception):
+    """What ran there failed, or could not be reached."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
