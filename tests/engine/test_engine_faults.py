@@ -338,7 +338,9 @@ def test_what_no_program_can_have_used_is_not_believed(
     real = process._usage
 
     def lying(rusage: Message) -> Usage:
-        return real(rusage).model_copy(update=lie)
+        usage = real(rusage)
+        assert usage is not None
+        return usage.model_copy(update=lie)
 
     monkeypatch.setattr(process, "_usage", lying)
     _, folder = run(tmp_path, [TRUE], blocks=1)

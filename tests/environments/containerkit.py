@@ -259,7 +259,8 @@ async def share_of_two_busy(instance: Instance) -> float:
     command = Command(argv=BUSY, timeout_s=2)
     both = await asyncio.gather(*(instance.agent.run(command) for _ in range(2)))
     ends = [finished for finished, _, _ in both]
-    used = sum(ended.usage.user_s + ended.usage.system_s for ended in ends)
+    usages = [ended.usage for ended in ends if ended.usage is not None]
+    used = sum(usage.user_s + usage.system_s for usage in usages)
     elapsed = max(e.end_ns for e in ends) - min(e.start_ns for e in ends)
     return used / (elapsed / 1e9)
 

@@ -144,6 +144,7 @@ impl Default for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
     use crate::vmclock::tests::{disrupt, page};
 
     #[test]
@@ -164,6 +165,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_move_is_noticed() {
         let (path, file) = page("watch-move");
         let mut watch = Watch::with(&path, Path::new(SOURCES));

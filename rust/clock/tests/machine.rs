@@ -3,33 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+#[cfg_attr(unix, path = "machine_cores/linux.rs")]
+#[cfg_attr(windows, path = "machine_cores/windows.rs")]
+mod cores;
+
+use cores::{allowed, pin};
 use ullage_clock::{Clock, Raw, Reasons, Rvec, Scale, Shared, Source};
-
-fn allowed() -> Vec<usize> {
-    // SAFETY: an array of bits, as long as we say.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(
-            libc::sched_getaffinity(0, size_of_val(&set), &raw mut set),
-            0
-        );
-        (0..1024)
-            .filter(|cpu| libc::CPU_ISSET(*cpu, &set))
-            .collect()
-    }
-}
-
-fn pin(cpu: usize) {
-    // SAFETY: as above.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        assert_eq!(
-            libc::sched_setaffinity(0, size_of_val(&set), &raw const set),
-            0
-        );
-    }
-}
 
 #[test]
 fn the_promise_is_readable() {

@@ -102,7 +102,7 @@ def test_a_program_and_its_end(with_agent: Callable[[Use], None], tmp_path: Path
         assert (out.read_bytes(), err.read_bytes()) == (stdout, stderr)
         bound = finished.clock_bound_ns
         assert before - bound <= finished.start_ns < finished.end_ns <= after + bound
-        assert finished.usage.max_rss_bytes > 0
+        assert finished.usage is not None and finished.usage.max_rss_bytes > 0
 
     with_agent(use)
 

@@ -118,7 +118,7 @@ LIMIT_NOT_APPLIED: Final = ErrorKind(
 AGENT_BINARY_MISSING: Final = ErrorKind(
     "agent-binary-missing",
     "the agent's binary is not there; looked at {places}",
-    "`make build` builds it; or name it in $ULLAGE_AGENT",
+    "`make build` builds it, `make windows` the one for Windows; or name it in $ULLAGE_AGENT",
 )
 PROGRAM_MISSING: Final = ErrorKind(
     "program-missing",

@@ -31,6 +31,8 @@ from ullage.host import claims, clock
 
 LONGEST_TEXT: Final = 200
 MOST_CPUS: Final = 1 << 16
+WINDOWS_BINARY: Final = Path(__file__).resolve().parents[2] / "bin" / "ullage-agent.exe"
+"""`make windows` builds it."""
 
 Text = Annotated[str, AfterValidator(lambda text: printable(text, LONGEST_TEXT))]
 WholeNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -100,11 +102,10 @@ def binary() -> Path:
 
 
 def windows_binary() -> Path:
-    """The agent for Windows on this host, beside the other. AGENT_BINARY_MISSING."""
-    place = Path(__file__).resolve().parents[2] / "bin" / "ullage-agent.exe"
-    if not place.is_file():
-        raise UllageError(errors.AGENT_BINARY_MISSING, places=place)
-    return place
+    """The agent for Windows on this host. AGENT_BINARY_MISSING."""
+    if not WINDOWS_BINARY.is_file():
+        raise UllageError(errors.AGENT_BINARY_MISSING, places=WINDOWS_BINARY)
+    return WINDOWS_BINARY
 
 
 class AgentClient:

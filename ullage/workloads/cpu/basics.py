@@ -169,10 +169,10 @@ class Basics(Workload[BasicsParameters]):
         """It did what was asked for, as much as was asked for, and found what there is to find."""
         output = output_of(outputs, "main")
         report = _report(outputs)
-        asked = (parameters.test, parameters.threads, parameters.time_s, parameters.events)
-        told = (report.test, report.threads, report.time_s, report.events_wanted)
-        if asked != told:
-            raise InvalidTrialError(f"{asked} was asked for, {told} was done")
+        wanted = (parameters.test, parameters.threads, parameters.time_s, parameters.events)
+        echo = (report.test, report.threads, report.time_s, report.events_wanted)
+        if wanted != echo:
+            raise InvalidTrialError(f"{wanted} was asked for, {echo} was done")
         if report.events < 1 or not report.seconds > 0:
             raise InvalidTrialError("no event was done")
         if report.seconds > output.seconds:
@@ -210,14 +210,13 @@ def _prove_limit(parameters: BasicsParameters, report: BasicsReport) -> None:
 
 def _prove_result(parameters: BasicsParameters, report: BasicsReport) -> None:
     """What all events have found, where it is known."""
-    each = {
+    of_one_event = {
         "cpu": _PRIMES.get(parameters.prime),
         "memory": report.block,
         "threads": report.yields,
         "mutex": report.locks,
         "fileio": report.block,
     }[parameters.test]
-    if each is not None and report.result != each * report.events:
-        raise InvalidTrialError(
-            f"{report.events} events must find {each * report.events}, not {report.result}"
-        )
+    if of_one_event is not None and report.result != of_one_event * report.events:
+        total = of_one_event * report.events
+        raise InvalidTrialError(f"{report.events} events must find {total}, not {report.result}")
