@@ -91,7 +91,8 @@ void settings_read(Common *common) {
     (void)ullage_rules_published(&common->rules);
     messages = common->rules.messages;
     number("ULLAGE_CLOCK_MESSAGES", &messages, 1, 2, 1000000, NULL);
-    number("ULLAGE_CLOCK_TIME_US", &common->rules.time_ns, 1000, 1, 60000000, NULL);
+    number("ULLAGE_CLOCK_TIME_US", &common->rules.time_ns, 1000, 1, 60000000,
+           "1000, or 64 least round trips where that is more, is taken");
     number("ULLAGE_CLOCK_DEADLINE_S", &deadline_s, 1, 1, 86400, NULL);
     number("ULLAGE_CLOCK_SHARE", &share, 1, 0, 1, NULL);
     number("ULLAGE_CLOCK_GLOBAL_NS", &common->threshold_ns, 1, 1, 1000000000000,

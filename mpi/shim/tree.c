@@ -8,6 +8,8 @@
 
 /* Of their tags. */
 enum { FIRST_HEADS, FIRST_HOST, LAST_PROOF, LAST_HEADS, LAST_HOST };
+/* Tags of their own, beyond those of all phases. */
+enum { READY = 100, VERDICT };
 
 /* What a leader tells the ranks of its host. */
 typedef struct {
@@ -77,16 +79,59 @@ static bool find_host(void) {
            good(PMPI_Comm_size(shim.host, &shim.host_size)) && find_leaders();
 }
 
+/* MPI may read and write these after whoever waited has given up. */
+static uint8_t ready = 1, verdict;
+
+/* Rank 0 decides for all whether all are there. A barrier cannot: who gives up on one has posted it, so
+ * that one who was stopped meanwhile passes it, and waits without an end for what the others never
+ * begin. `start_ns` is before any other rank can have begun to wait for the verdict. */
+static bool decide(uint64_t start_ns) {
+    const uint64_t most_ns = 2 * shim.common.deadline_ns;
+    uint64_t age_ns = 0;
+    verdict = 1;
+    for (int peer = 1; peer < shim.size && verdict; peer++) {
+        Post post;
+        post_open(&post, shim.world, MPI_ANY_SOURCE, VERDICT, READY);
+        age_ns = ullage_clock_ordered() - start_ns;
+        verdict = age_ns < most_ns && post_wait(&post, most_ns - age_ns);
+        post_close(&post);
+    }
+    verdict = verdict && ullage_clock_ordered() - start_ns < most_ns;
+    for (int peer = 1; peer < shim.size; peer++) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        /* Not waited for: one that is late must not keep the verdict from the others. */
+        if (good(PMPI_Isend(&verdict, 1, MPI_BYTE, peer, VERDICT, shim.world, &request))) {
+            (void)PMPI_Request_free(&request);
+        }
+    }
+    return verdict;
+}
+
+/* It waits longer than rank 0 may take for a good verdict; without one, rank 0 has none. */
+static bool obey(void) {
+    Post post;
+    MPI_Request request = MPI_REQUEST_NULL;
+    post_open(&post, shim.world, 0, READY, VERDICT);
+    if (!good(PMPI_Isend(&ready, 1, MPI_BYTE, 0, READY, shim.world, &request))) {
+        return false;
+    }
+    const bool told = post_finish(&request, shim.common.deadline_ns) &&
+                      post_wait(&post, 3 * shim.common.deadline_ns);
+    const bool stay = told && post.length == 1 && post.buffer[0] == 1;
+    post_close(&post);
+    return stay;
+}
+
 /* A rank that does not have this library never comes. One that is late finds that others have given up,
- * which those who came in between cannot know: nobody goes beyond the barrier without all. */
+ * which those who came in between cannot know: nobody goes on without all. */
 static const char *assemble(void) {
+    const uint64_t start_ns = ullage_clock_ordered();
     MPI_Request request = MPI_REQUEST_NULL;
     if (!good(PMPI_Comm_idup(MPI_COMM_WORLD, &shim.world, &request)) ||
         !post_finish(&request, shim.common.deadline_ns)) {
         return "not every rank has this library preloaded";
     }
-    if (!good(PMPI_Ibarrier(shim.world, &request)) ||
-        !post_finish(&request, shim.common.deadline_ns)) {
+    if (!(shim.rank == 0 ? decide(start_ns) : obey())) {
         return "another rank came so late that not all waited for it";
     }
     return NULL;

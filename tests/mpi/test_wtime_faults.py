@@ -114,6 +114,23 @@ def test_nobody_waits_for_ever_for_who_has_given_up(
     assert all_records[2].why_stock == "another rank came so late that not all waited for it"
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("mpi", MPIS)
+def test_a_rank_that_is_stopped_before_all_have_agreed(
+    programs: Path, tmp_path: Path, mpi: str, rank: int
+) -> None:
+    """The others give up meanwhile: it must not go on alone, into what they never begin."""
+    settings = {"ULLAGE_CLOCK_DEADLINE_S": "1", "ULLAGE_CLOCK_RECORD": str(tmp_path / "%r.json")}
+    preload = f"{programs / mpi / 'stopped.so'}:$LD_PRELOAD"
+    stopped = f'[ "$rank" != {rank} ] || export STOPPED_MS=4500 LD_PRELOAD={preload}'
+    done = job(mpi, 3, stopped, **settings).run(programs / mpi / "work")
+    assert done.returncode == 0
+    assert own(done) == own(stock(mpi, 3).run(programs / mpi / "work"))
+    all_records = [records(tmp_path / f"{rank}.json")[0] for rank in range(3)]
+    late = "another rank came so late that not all waited for it"
+    assert {(record.wtime, record.why_stock) for record in all_records} == {("stock", late)}
+
+
 @pytest.mark.parametrize("share", ["0", "1"])
 @pytest.mark.parametrize("mute", [0, 1])
 @pytest.mark.parametrize("mpi", MPIS)

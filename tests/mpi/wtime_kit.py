@@ -119,7 +119,7 @@ def build(folder: Path) -> None:
         for name in FORTRANS:
             command = [f"mpif90.{mpi}", str(PROGRAMS / f"{name}.f90"), "-o", str(into / name)]
             subprocess.run(command, check=True, cwd=into, capture_output=True)
-        for name in ("mute", "late"):
+        for name in ("mute", "late", "stopped"):
             program = str(PROGRAMS / f"{name}.c")
             shared = [f"mpicc.{mpi}", *flags, "-shared", "-fPIC", program, "-ldl"]
             subprocess.run([*shared, "-o", str(into / f"{name}.so")], check=True)
