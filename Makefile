@@ -133,6 +133,10 @@ RUN ?= ullage doctor
 big-guest: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## An emulated Debian with KVM, bonding and netem runs RUN="ullage doctor"; PLANS="a.yaml"
 	$(BIN)/python -m tests.lab.big_guest $(PLANS) --run '$(RUN)'
 
+.PHONY: xen-guest
+xen-guest: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The same of an emulated dom0 of Xen: RUN="xl info"; PLANS="a.yaml"
+	$(BIN)/python -m tests.lab.xen_guest $(PLANS) --run '$(RUN)'
+
 # gVisor has no Debian package. Its branch `go` is what Go's own tools can build.
 RUNSC := target/runsc/runsc
 GVISOR := v0.0.0-20260905035102-160fafc42237
@@ -154,7 +158,7 @@ chaos: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) program
 
 .PHONY: long
 long: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Benchmarks to their first row, parts of the fresh root, the big guest: hours
-	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py tests/lab/test_big_guest_lab.py
+	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py tests/lab/test_big_guest_lab.py tests/lab/test_xen_guest_lab.py
 
 .PHONY: fresh
 fresh: run-packages ## The README's two commands on a Debian that has never seen the project

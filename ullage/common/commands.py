@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from asyncio.subprocess import Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -64,9 +64,16 @@ class CommandError(UllageError):
         return self.message
 
 
-async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) -> str:
+async def run(
+    argv: Sequence[str],
+    *,
+    stdin: str = "",
+    timeout_s: float = 30.0,
+    reason: Callable[[str], str] | None = None,
+) -> str:
     """Standard output of the program; CommandError with the end of its standard error otherwise.
 
+    reason: what to tell of the standard error instead.
     It has a session of its own: a Ctrl-C is for us alone, who may be tearing down with its help.
     """
     program = argv[0].rpartition("/")[2]
@@ -90,8 +97,9 @@ async def run(argv: Sequence[str], *, stdin: str = "", timeout_s: float = 30.0) 
         # Also when we are cancelled: nobody else would ever wait for it.
         await processes.end(process)
     if process.returncode != 0:
-        reason = tail(err.decode(errors="replace")) or f"exit status {process.returncode}"
-        raise CommandError(program, process.returncode, reason)
+        said = (reason or tail)(err.decode(errors="replace"))
+        status = process.returncode
+        raise CommandError(program, status, said or f"exit status {status}")
     return out.decode(errors="replace")
 
 

@@ -58,7 +58,7 @@ MORE_MODULES: Final = (
 )
 """Loaded by guests that need them alone: they make a boot by emulation seconds longer."""
 
-_FORMAT: Final = "2"
+_FORMAT: Final = "3"
 _PATIENCE_S: Final = 300.0
 
 
@@ -73,6 +73,8 @@ class GuestKernel:
     kernel: Path
     """An uncompressed ELF file where the package allows it."""
     initrd: Path
+    packed: Path | None = None
+    """The same as a bzImage, for who loads nothing else."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class _Unpacked:
     release: str
     package: str
     kernel: Path
+    packed: Path
     modules: Path
 
 
@@ -103,7 +106,7 @@ def _with_initramfs(unpacked: _Unpacked, agent: Path, more: Sequence[str]) -> Gu
     initrd = unpacked.kernel.parent / f"initrd-{listed}.cpio"
     if not initrd.exists():
         _write_whole(initrd, _initramfs(binary, unpacked.modules, more))
-    return GuestKernel(unpacked.release, unpacked.package, unpacked.kernel, initrd)
+    return GuestKernel(unpacked.release, unpacked.package, unpacked.kernel, initrd, unpacked.packed)
 
 
 async def _kernel() -> _Unpacked:
@@ -155,6 +158,7 @@ def _keep(unpacked: Path, keeping: Path, place: Path, package: str) -> None:
     for path in load_order((*MODULES, *MORE_MODULES), modules):
         shutil.copy(path, keeping / "modules")
     shutil.copy(unpacked / "boot" / f"config-{release}", keeping)
+    shutil.copy(packed, keeping)
     (keeping / f"vmlinux-{release}").write_bytes(vmlinux(packed.read_bytes()))
     try:
         keeping.rename(place)
@@ -184,7 +188,7 @@ def _look(place: Path, package: str) -> _Unpacked:
     if kernel is None:
         raise UllageError(GUEST_KERNEL_UNUSABLE, package=package, reason=f"{place} is not whole")
     release = kernel.name.removeprefix("vmlinux-")
-    return _Unpacked(release, package, kernel, place / "modules")
+    return _Unpacked(release, package, kernel, place / f"vmlinuz-{release}", place / "modules")
 
 
 async def _output(*argv: str, package: str = META_PACKAGE) -> str:

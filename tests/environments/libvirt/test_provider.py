@@ -32,7 +32,7 @@ def options(**fields: Any) -> LibvirtOptions:
     ("fields", "says"),
     [
         ({"uri": "lxc:///system"}, "write `provider: lxc`"),
-        ({"uri": "xen:///system"}, "no virtio channel"),
+        ({"uri": "xen:///system"}, "write `provider: xen`"),
         ({"uri": "vbox:///session"}, "of libvirt's drivers only `qemu`"),
         ({"uri": "qemu:///session"}, "VMs of one user have no tap"),
         ({"uri": "qemu+tcp://me:secret@far/system"}, "a password does not belong"),

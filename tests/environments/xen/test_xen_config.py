@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ullage.environments.xen.config import Disk, Domain, Vif, configuration
+from ullage.environments.xen.config import BlockDevice, Domain, Vif, configuration, vif_script
 from ullage.host.guest_kernel import GuestKernel
 
 DOMAIN = Domain(
@@ -19,10 +20,12 @@ DOMAIN = Domain(
     cpu_ids=(0, 2),
     cpu_quota=None,
     memory_bytes=512 << 20,
-    kernel=GuestKernel("6.1", "linux-image 6.1", Path("/k/vmlinux"), Path("/k/initrd")),
+    kernel=GuestKernel(
+        "6.1", "linux-image 6.1", Path("/k/vmlinux"), Path("/k/initrd"), Path("/k/z")
+    ),
     words=("console=hvc0", "quiet"),
-    disks=(Disk(Path("/i/disk.raw"), read_only=True), Disk(Path("/d/vm-0, data.raw"))),
-    vif=Vif("u0000000-v2", "02:00:00:00:00:02", "u0000000-br"),
+    disks=(BlockDevice(Path("/d/root"), "qcow2"), BlockDevice(Path("/d/vm-0, data"), "raw")),
+    vif=Vif("u0000000-v2", "02:00:00:00:00:02", "u0000000-br", Path("/run/vif")),
     channel=Path("/run/vm-0/agent.sock"),
 )
 
@@ -46,10 +49,10 @@ def test_a_domain_is_the_vm_of_the_plan() -> None:
         "ramdisk": "/k/initrd",
         "cmdline": "console=hvc0 quiet",
         "disk": [
-            "format=raw,vdev=xvda,access=ro,backendtype=qdisk,target=/i/disk.raw",
-            "format=raw,vdev=xvdb,access=rw,backendtype=qdisk,target=/d/vm-0, data.raw",
+            "format=qcow2,vdev=xvde,access=rw,backendtype=qdisk,target=/d/root",
+            "format=raw,vdev=xvdf,access=rw,backendtype=qdisk,target=/d/vm-0, data",
         ],
-        "vif": ["type=vif,mac=02:00:00:00:00:02,bridge=u0000000-br,vifname=u0000000-v2"],
+        "vif": ["type=vif,mac=02:00:00:00:00:02,bridge=u0000000-br,script=/run/vif"],
         "channel": ["connection=socket,path=/run/vm-0/agent.sock,name=ullage.agent"],
         "on_poweroff": "destroy",
         "on_reboot": "destroy",
@@ -68,4 +71,15 @@ def test_a_part_of_a_cpu_is_a_cap(quota: float | None, cap: int | None) -> None:
 
 def test_a_whole_machine_has_no_screen() -> None:
     assert fields(replace(DOMAIN, mode="hvm"))["vnc"] == 0
+    assert fields(replace(DOMAIN, mode="hvm"))["kernel"] == "/k/z", "QEMU loads it there"
     assert "vnc" not in fields(replace(DOMAIN, mode="pv"))
+
+
+def test_its_nic_is_plugged_in_by_a_script_that_asks_nobody() -> None:
+    assert DOMAIN.vif
+    script = vif_script(DOMAIN.vif)
+    assert 'ip link set dev "$vif" name u0000000-v2\n' in script
+    assert "ip link set dev u0000000-v2 master u0000000-br up\n" in script
+    assert script.endswith('xenstore-write "$XENBUS_PATH/hotplug-status" connected\n')
+    done = subprocess.run(["sh", "-c", script, "vif", "offline"], check=False)
+    assert done.returncode == 0, "that it goes needs nothing of us"

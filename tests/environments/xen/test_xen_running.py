@@ -106,10 +106,13 @@ def test_a_cap_that_holds_is_taken(xen: FakeXl, tmp_path: Path) -> None:
 
 def test_xls_own_words_are_told(xen: FakeXl, tmp_path: Path) -> None:
     xen.say(fails={"create": "not enough free memory"})
+    log = tmp_path / f"qemu-dm-{DOMAIN.name}.log"
+    log.write_text("linux kernel too old to load a ram disk\n", encoding="ascii")
     with pytest.raises(UllageError) as caught:
         boot(domain(tmp_path), tmp_path)
     assert caught.value.kind is errors.VM_FAILED
     assert "not enough free memory" in caught.value.message
+    assert "QEMU: linux kernel too old" in caught.value.message
     assert not (tmp_path / "vm-0.cfg").exists()
 
 

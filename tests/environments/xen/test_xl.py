@@ -22,6 +22,12 @@ def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXl:
     return fake_xl(tmp_path, monkeypatch)
 
 
+ALWAYS = (
+    "libxl: error: libxl_console.c:271:libxl__device_console_add: Domain 5:"
+    "Primary console has invalid configuration"
+)
+
+
 def provider(**fields: object) -> Xen:
     return Xen(XenOptions.model_validate(fields))
 
@@ -93,3 +99,10 @@ def test_a_plain_user_is_refused(xen: FakeXl, monkeypatch: pytest.MonkeyPatch) -
 def test_cpus_as_xl_writes_them() -> None:
     assert xl.cpu_set("0-2,5") == {0, 1, 2, 5}
     assert xl.cpu_set("all") is None
+
+
+def test_of_many_lines_the_first_error_is_the_reason() -> None:
+    cascade = "\n".join(f"libxl: error: {number}" for number in range(9))
+    told = xl.first_lines(f"Parsing config from vm.cfg\n{ALWAYS}\n{cascade}\n")
+    assert told == "libxl: error: 0; libxl: error: 1; libxl: error: 2"
+    assert xl.first_lines("no such domain\n") == "no such domain"

@@ -2,17 +2,18 @@
 
 from typing import Final
 
-XEN_PLAN: Final = """\
+MODES: Final = ("pv", "pvh", "hvm")
+PLAN: Final = f"""\
 name: xen
 baseline: native
-resources: {cpus: 1, memory: 512MiB}
+resources: {{cpus: 1, memory: 512MiB}}
 environments:
-  native: {provider: native}
-  vm: {provider: xen, vary: {mode: [pv, pvh, hvm]}}
+  native: {{provider: native}}
+  vm: {{provider: xen, vary: {{mode: [{", ".join(MODES)}]}}}}
 workloads:
-  - {name: sysbench-cpu, time_s: 1}
-  - {name: sysbench-memory, time_s: 1}
-  - {name: iperf3, time_s: 1}
-blocks: {min: 1, max: 1}
+  - {{name: sysbench-cpu, time_s: 1}}
+  - {{name: sysbench-memory, time_s: 1}}
+  - {{name: iperf3, time_s: 1}}
+blocks: {{min: 1, max: 1}}
 seed: 1
 """

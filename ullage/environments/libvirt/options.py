@@ -12,7 +12,7 @@ from ullage.environments.qemu.options import QemuOptions
 SYSTEM: Final = "qemu:///system"
 _OTHERS: Final = {
     "lxc": "write `provider: lxc`",
-    "xen": "its guests have no virtio channel for the agent",
+    "xen": "write `provider: xen`",
     "test": "it makes nothing",
 }
 """Drivers of libvirt that cannot carry an agent → what to do."""

@@ -10,7 +10,15 @@ from ullage.common.errors import VM_NEEDS_IMAGE, UllageError
 from ullage.environments.base import verify_limits
 from ullage.environments.containers.base import container_id
 from ullage.environments.qemu.build import BOOT_DEADLINE_S, Built, configure
-from ullage.environments.xen.config import CHANNEL, DATA, ROOT, Disk, Domain, Vif
+from ullage.environments.xen.config import (
+    CHANNEL,
+    DATA,
+    ROOT,
+    BlockDevice,
+    Domain,
+    Vif,
+    vif_script,
+)
 from ullage.environments.xen.running import XenDomain
 from ullage.host import disks
 
@@ -53,11 +61,14 @@ class XenBuilder:
         verify_limits(spec, agent.facts, virtual_machine=True)
         return Built(vm, agent, place.address if place else None)
 
-    async def _drives(self, undo: Undo) -> tuple[Disk, ...]:
+    async def _drives(self, undo: Undo) -> tuple[BlockDevice, ...]:
         if self.spec.image is None:
             raise UllageError(VM_NEEDS_IMAGE, instance=self.spec.name)
-        root = Disk(await self.spec.image.disk("raw"), read_only=True)
-        return root, Disk(await self._data(undo))
+        layer = self.spec.data_dir / f"{self.spec.name}-root.qcow2"
+        undo.callback(layer.unlink, missing_ok=True)
+        # QEMU's back end opens nothing read-only; the guest mounts it so.
+        await disks.overlay(await self.spec.image.disk("raw"), "raw", layer)
+        return BlockDevice(layer, "qcow2"), BlockDevice(await self._data(undo), "raw")
 
     async def _data(self, undo: Undo) -> Path:
         disk, spec = self.options.disk, self.spec
@@ -69,14 +80,14 @@ class XenBuilder:
         return path
 
     async def _place(self, undo: Undo) -> Endpoint | None:
-        """On the run's network; Xen's own script plugs dom0's end in."""
+        """On the run's network; dom0's end comes with the domain."""
         if self.spec.network is None:
             return None
         place = await self.spec.network.reserve(self.spec.name)
         undo.push(self.spec.network.release, place)
         return place
 
-    def _domain(self, drives: tuple[Disk, ...], place: Endpoint | None) -> Domain:
+    def _domain(self, drives: tuple[BlockDevice, ...], place: Endpoint | None) -> Domain:
         spec, kind = self.spec, self.options.disk.file_system
         return Domain(
             name=container_id(spec),
@@ -93,6 +104,13 @@ class XenBuilder:
                 *(f"ullage.agent={CHANNEL}", f"ullage.hostname={spec.name}"),
             ),
             disks=drives,
-            vif=Vif(place.device, place.mac, place.link) if place else None,
+            vif=self._vif(place) if place else None,
             channel=spec.state_dir / "agent.sock",
         )
+
+    def _vif(self, place: Endpoint) -> Vif:
+        script = self.spec.state_dir / "vif"
+        vif = Vif(place.device, place.mac, place.link, script)
+        script.write_text(vif_script(vif), encoding="utf-8")
+        script.chmod(0o700)
+        return vif

@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ullage.environments.xen.options import Mode
+    from ullage.host.disks import DiskFormat
     from ullage.host.guest_kernel import GuestKernel
 
-ROOT: Final = "/dev/xvda"
-DATA: Final = "/dev/xvdb"
+ROOT: Final = "/dev/xvde"
+DATA: Final = "/dev/xvdf"
+"""Of the first four `hvm` would be given an emulated IDE disk each, too."""
 CHANNEL: Final = "/dev/hvc1"
 """The guest's second console: its first channel, by which the agent speaks."""
 _MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Disk:
+class BlockDevice:
     path: Path
-    read_only: bool = False
+    format: DiskFormat
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Vif:
     """Of dom0's end."""
     mac: str
     bridge: str
+    script: Path
+    """What plugs that end in."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,16 @@ class Domain:
     kernel: GuestKernel
     words: tuple[str, ...]
     """The kernel's command line."""
-    disks: tuple[Disk, ...]
+    disks: tuple[BlockDevice, ...]
     vif: Vif | None
     channel: Path
     """Where QEMU listens for who speaks to the agent."""
+
+    @property
+    def boots(self) -> Path:
+        """QEMU, which loads it for `hvm`, knows no ELF file there."""
+        packed = self.kernel.packed if self.mode == "hvm" else None
+        return packed or self.kernel.kernel
 
     @property
     def cap(self) -> int | None:
@@ -72,7 +82,7 @@ def configuration(domain: Domain) -> str:
         "cpus": ",".join(map(str, domain.cpu_ids)),
         "memory": memory,
         "maxmem": memory,
-        "kernel": str(domain.kernel.kernel),
+        "kernel": str(domain.boots),
         "ramdisk": str(domain.kernel.initrd),
         "cmdline": " ".join(domain.words),
         "disk": [_disk(disk, name) for disk, name in zip(domain.disks, _names(), strict=False)],
@@ -89,11 +99,27 @@ def _names() -> tuple[str, ...]:
     return tuple(Path(device).name for device in (ROOT, DATA))
 
 
-def _disk(disk: Disk, name: str) -> str:
+def _disk(disk: BlockDevice, name: str) -> str:
     """By QEMU in dom0, past the page cache. `target` takes all that follows."""
-    access = "ro" if disk.read_only else "rw"
-    return f"format=raw,vdev={name},access={access},backendtype=qdisk,target={disk.path}"
+    return f"format={disk.format},vdev={name},access=rw,backendtype=qdisk,target={disk.path}"
 
 
 def _vif(vif: Vif) -> str:
-    return f"type=vif,mac={vif.mac},bridge={vif.bridge},vifname={vif.device}"
+    return f"type=vif,mac={vif.mac},bridge={vif.bridge},script={vif.script}"
+
+
+def vif_script(vif: Vif) -> str:
+    """For libxl, which has it plug a vif in and kills it after 10 s: Xen's own looks at the packet
+    filter first, and takes longer than that on a crowded host.
+
+    Format: Xen, docs/misc/vif-network; netback waits for `hotplug-status`.
+    """
+    return f"""\
+#!/bin/sh -e
+[ "$1" = online ] || exit 0
+ip link set dev "$vif" down
+ip link set dev "$vif" name {vif.device}
+ip link set dev {vif.device} addrgenmode none
+ip link set dev {vif.device} master {vif.bridge} up
+xenstore-write "$XENBUS_PATH/hotplug-status" connected
+"""

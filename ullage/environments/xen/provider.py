@@ -21,10 +21,10 @@ class Xen(Provider):
     """A virtual machine [under Xen](../guide/xen.md).
 
     ullage runs in dom0 and has `xl` make domains from the image: paravirtualised (`mode: pv`), in
-    hardware without an emulated machine (`pvh`), or with one (`hvm`). All share one read-only disk
-    that was made from the image and boot Debian's own kernel, the same as in `qemu`; `/data` is a
-    disk of each VM's own. Disks are served by QEMU in dom0 (qdisk, past the page cache), NICs by
-    xen-netback on the run's bridge, and the agent speaks over a channel of Xen's, the guest's
+    hardware without an emulated machine (`pvh`), or with one (`hvm`). All stand on one disk that
+    was made from the image, mounted read-only, and boot Debian's own kernel, the same as in `qemu`;
+    `/data` is a disk of each VM's own. QEMU in dom0 serves both (qdisk, past the page cache), and
+    xen-netback the NIC, on the run's bridge. The agent speaks over a channel of Xen's, the guest's
     second console. A domain is called `ullage-TAG-NAME` and pinned to the plan's CPUs; a part of a
     CPU is a cap of the scheduler credit2. What serves it in dom0 runs on any of dom0's CPUs.
 
@@ -77,7 +77,7 @@ class Xen(Provider):
             "mode": self._options.mode,
             **({"guest kernel": self._kernel.package} if self._kernel else {}),
             "nic": "xen-netfront, xen-netback in dom0",
-            "disk": f"xen-blkfront, raw, QEMU in dom0 past the page cache{inside}",
+            "disk": f"xen-blkfront, raw, by QEMU in dom0 past the page cache{inside}",
             "native": "is dom0, a guest of the same Xen",
         }
 

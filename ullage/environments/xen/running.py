@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ullage.common.commands import CommandError, poll_interval_s, run
+from ullage.common.commands import CommandError, poll_interval_s, run, tail
 from ullage.common.errors import INSTANCE_NOT_REMOVED, LIMIT_NOT_APPLIED, UllageError
 from ullage.environments.qemu.console import SHOWN, listen
 from ullage.environments.qemu.running import RunningVm
@@ -169,5 +169,9 @@ class XenDomain(RunningVm):
         return False
 
     async def _failure(self, step: str, error: BaseException) -> UllageError:
+        """With what QEMU said, which serves its devices."""
         reason = error.reason if isinstance(error, CommandError) else str(error)
+        with contextlib.suppress(OSError):
+            log = _LOGS / f"qemu-dm-{self._domain.name}.log"
+            reason += f"; QEMU: {tail(log.read_text(errors='replace'))}"
         return self.failed(step, (reason or type(error).__name__)[-SHOWN:])

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ullage.common.commands import CommandError, needed, run
+from ullage.common.commands import CommandError, needed, run, tail
 from ullage.common.errors import (
     HOST_NEEDS_ROOT,
     XEN_NO_MODE,
@@ -29,13 +29,22 @@ _CAPABILITIES: Final = Path("/proc/xen/capabilities")
 _DOM0: Final = "control_d"
 _NEEDED: Final[Mapping[Mode, str]] = {"pv": "pv", "pvh": "hvm", "hvm": "hvm"}
 _PATIENCE_S: Final = 60.0
+_ALWAYS: Final = "Primary console has invalid configuration"
+"""What 4.17 says of each domain that has a channel."""
 _VCPU: Final = re.compile(r"^.+?\s+\d+\s+(\d+)\s+\S+\s+\S+\s+[\d.]+\s+(\S+) / (\S+)\s*$")
 _CAP: Final = re.compile(r"\s(\d+)\s+(\d+)\s+(\d+)\s*$")
 
 
 async def ask(*words: str, timeout_s: float = _PATIENCE_S) -> str:
     """What `xl` prints. HOST_MISSING, CommandError."""
-    return await run((needed(PROGRAM, PACKAGE), *words), timeout_s=timeout_s)
+    argv = (needed(PROGRAM, PACKAGE), *words)
+    return await run(argv, timeout_s=timeout_s, reason=first_lines)
+
+
+def first_lines(text: str) -> str:
+    """Of its standard error: what failed comes first, then what could not be undone any more."""
+    lines = [line.strip() for line in text.splitlines() if "error" in line and _ALWAYS not in line]
+    return "; ".join(lines[:3])[:600] or tail(text)
 
 
 def check_dom0() -> None:
