@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -176,6 +177,17 @@ def test_an_installation_that_fails(double: Double) -> None:
     with pytest.raises(UllageError, match=r"Not a directory|File exists") as caught:
         asyncio.run(install(double.target))
     assert caught.value.kind is errors.NODE_INSTALL_FAILED
+
+
+def test_an_installation_whose_words_have_no_end(double: Double) -> None:
+    words = 600_000_000
+    (double.home / "refusal").touch()
+    os.truncate(double.home / "refusal", words)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UllageError) as caught:
+        double.install()
+    assert caught.value.kind is errors.NODE_UNREACHABLE
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < words / 4
 
 
 def test_what_the_node_refuses(double: Double) -> None:

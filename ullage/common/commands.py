@@ -103,6 +103,14 @@ async def run(
     return out.decode(errors="replace")
 
 
+async def feed(process: Process, stdin: bytes) -> bytes:
+    """Give it all of that, and wait: the end of its standard error, however much it prints."""
+    assert process.stderr is not None
+    _, err = await asyncio.gather(_tell(process, stdin), _end(process.stderr))
+    await process.wait()
+    return err
+
+
 async def _talk(process: Process, program: str, stdin: bytes) -> tuple[bytes, bytes]:
     """As `Process.communicate`, which keeps whatever a program without an end prints."""
     assert process.stdout is not None and process.stderr is not None

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.common import processes
+from ullage.common import commands, processes
 from ullage.common.errors import NODE_INSTALL_FAILED, UllageError
 from ullage.nodes.openssh import FAILED, Target, last_words
 from ullage.nodes.tree import HOME, packed, tree_digest
@@ -46,7 +46,7 @@ async def install(target: Target) -> Installed:
     )
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            _, output = await process.communicate(data)
+            output = await commands.feed(process, data)
     except TimeoutError:
         output = f"it has not ended within {_PATIENCE_S:g} s".encode()
     finally:
