@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testing.clouds.ec2 import Ec2Double
 from tests.lab.runkit import finished
-from ullage.host import user_commands
+from ullage.host import leftovers, user_commands
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -84,6 +85,29 @@ def test_what_is_there_is_listed_and_removed_by_tag(cloud: Ec2Double) -> None:
     done = _ullage("cloud", "remove", *reach, "--tag", "u1234567")
     assert (done.returncode, done.stderr) == (0, f"{name} is gone\n")
     assert cloud.left() == []
+
+
+def test_killed_between_request_and_answer(cloud: Ec2Double, tmp_path: Path) -> None:
+    """Nobody has learned the instance's id, and it is not forgotten."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan())))
+    argv = [sys.executable, "-m", "ullage", "run", str(file), "--runs", str(tmp_path / "runs")]
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as controller:
+        cloud.on_launch = controller.kill
+        assert controller.wait(200) == -9
+    assert len(cloud.left()) == 2, "the instance and its key"
+    (tags,) = [i["Tags"] for i in _instances(cloud)]
+    tag = next(one["Value"] for one in tags if one["Key"] == "ullage-tag")
+    remains = leftovers.find(tag)
+    assert "command" in {leftover.kind for leftover in remains}
+    assert leftovers.remove(remains) == []
+    assert cloud.left() == []
+    assert leftovers.find(tag) == []
+
+
+def _instances(cloud: Ec2Double) -> list[Any]:
+    reservations = cloud.client().describe_instances()["Reservations"]
+    return [instance for one in reservations for instance in one["Instances"]]
 
 
 def test_check_says_how_far_it_comes(cloud: Ec2Double, tmp_path: Path) -> None:
