@@ -65,7 +65,7 @@ def test_what_is_not_declared_is_named() -> None:
 
 
 def test_all_extras_are_the_extras() -> None:
-    """But for libvirt's, which is built against a library that few have, and the clouds' clients."""
+    """But for libvirt's, built against a library that few have, and those of clouds."""
     others = EXTRAS.keys() - {"all", "libvirt", "clouds"}
     assert set(EXTRAS["all"]) == {line for name in others for line in EXTRAS[name]}
 

@@ -52,6 +52,8 @@ class Ec2Double:
     """So many answers to RunInstances get lost after it has been done."""
     dead: bool = False
     """What is launched now never boots."""
+    on_launch: Callable[[], object] | None = None
+    """Called when an instance is there and nobody has been answered."""
     impostor: bool = False
     """What answers at an instance's address has another host key than the instance."""
     stillborn: bool = False
@@ -90,6 +92,8 @@ class Ec2Double:
                 if self.stillborn:
                     backend.terminate_instances([instance.id])
             self.tokens[token] = reservation
+            if self.on_launch is not None:
+                self.on_launch()
             return reservation
 
     def end(self, identifiers: list[str]) -> None:

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testing.clouds.ec2 import Ec2Double
 from tests.lab.runkit import finished
-from ullage.host import user_commands
+from ullage.host import leftovers, user_commands
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -86,26 +87,27 @@ def test_what_is_there_is_listed_and_removed_by_tag(cloud: Ec2Double) -> None:
     assert cloud.left() == []
 
 
-def test_check_says_how_far_it_comes(cloud: Ec2Double, tmp_path: Path) -> None:
-    price = {"price": {"per_hour": 3600, "currency": "EUR"}}
+def test_killed_between_request_and_answer(cloud: Ec2Double, tmp_path: Path) -> None:
+    """Nobody has learned the instance's id, and it is not forgotten."""
     file = tmp_path / "plan.yaml"
-    file.write_text(PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan(**price))))
-    done = _ullage("cloud", "check", str(file), "--json")
-    assert done.returncode == 0, done.stderr
-    (seen,) = json.loads(done.stdout)
-    assert [step["words"].partition(",")[0] for step in seen["steps"]] == [
-        "the cloud answers",
-        "asked for an instance",
-        "it runs",
-        "its agent answers",
-        "it is gone",
-    ]
-    assert seen["cost"] == pytest.approx(seen["lived_s"])
-    assert 0 < seen["rtt_ns"] // 2 <= seen["clock_bound_ns"]
+    file.write_text(PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan())))
+    argv = [sys.executable, "-m", "ullage", "run", str(file), "--runs", str(tmp_path / "runs")]
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as controller:
+        cloud.on_launch = controller.kill
+        assert controller.wait(200) == -9
+    assert len(cloud.left()) == 2, "the instance and its key"
+    (tags,) = [i["Tags"] for i in _instances(cloud)]
+    tag = next(one["Value"] for one in tags if one["Key"] == "ullage-tag")
+    remains = leftovers.find(tag)
+    assert "command" in {leftover.kind for leftover in remains}
+    assert leftovers.remove(remains) == []
     assert cloud.left() == []
-    file.write_text(file.read_text().replace("lab.host", "t3.micro"))
-    refused = _ullage("cloud", "check", str(file))
-    assert (refused.returncode, "cloud-flavor" in refused.stderr) == (2, True)
+    assert leftovers.find(tag) == []
+
+
+def _instances(cloud: Ec2Double) -> list[Any]:
+    reservations = cloud.client().describe_instances()["Reservations"]
+    return [instance for one in reservations for instance in one["Instances"]]
 
 
 def _ullage(*arguments: str) -> subprocess.CompletedProcess[str]:

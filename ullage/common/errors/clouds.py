@@ -23,7 +23,7 @@ CLOUD_LACKS: Final = ErrorKind(
 CLOUD_REFUSED: Final = ErrorKind(
     "cloud-refused",
     "{cloud} refuses {call}: {reason}",
-    "`ullage cloud check PLAN` makes one instance and says how far it comes",
+    "the words are the cloud's own",
     ExitCode.SOME_CELLS_FAILED,
 )
 CLOUD_NO_ANSWER: Final = ErrorKind(

@@ -101,7 +101,7 @@ class Ec2(CloudProvider):
     none of them stands in the plan or the run folder. `cloud` is a profile. The plan's image is
     sent there by ssh and unpacked on the instance's own disk, and workloads run in it: the same
     bytes as everywhere, on the kernel of `boot_image`. EC2 cannot pause, so what is idle runs on,
-    with nothing of ours in it. `ullage cloud check PLAN` tries it for the price of one instance.
+    with nothing of ours in it. `ullage cloud list ec2` shows what runs have there.
     Needs `pip install 'ullage[clouds]'`. Seen on moto's server with real processes behind it, never
     on Amazon's.
     """

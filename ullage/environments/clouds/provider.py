@@ -101,14 +101,14 @@ class CloudProvider(Provider):
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make one, and see that it is what was asked for. The errors of clouds."""
-        if spec.network is not None:
-            raise UllageError(CLOUD_NETWORK, name=spec.name, cloud=self.name)
-        if self._flavor is None:
-            await self.check()
-        self._check_flavor(spec)
         calls = Calls(await to_thread(self.driver), spec.name)
         deadline = Deadline(self._cloud.deadline_s)
         async with self._starting(spec) as undo:
+            if spec.network is not None:
+                raise UllageError(CLOUD_NETWORK, name=spec.name, cloud=self.name)
+            if self._flavor is None:
+                await self.check()
+            self._check_flavor(spec)
             own, host = await self._keys(spec)
             removal = self._removal(spec)
             await to_thread(user_commands.keep, removal)

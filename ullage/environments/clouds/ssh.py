@@ -72,8 +72,10 @@ class Shell:
                 return
             except ShellError as error:
                 last = error.reason
-            if any(words in last for words in _OTHER_KEY):
-                raise UllageError(CLOUD_HOST_KEY, address=self.address, name=self.name)
+                if error.other_key:
+                    raise UllageError(
+                        CLOUD_HOST_KEY, address=self.address, name=self.name
+                    ) from error
             await asyncio.sleep(POLL_S)
         last = f"ssh {self.user}@{self.address}: {last}"
         raise UllageError(CLOUD_NOT_UP, name=self.name, seconds=deadline.seconds, last=last)
@@ -96,9 +98,10 @@ class Shell:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            lines = err.decode(errors="replace").strip().splitlines()
-            text = " ".join(line.strip("@ \r") for line in lines[-12:]).strip()
-            raise ShellError(printable(text, 600) or f"exit status {process.returncode}")
+            text = err.decode(errors="replace").strip()
+            last = printable(" ".join(text.splitlines()[-3:]), 400)
+            other_key = any(words in text for words in _OTHER_KEY)
+            raise ShellError(last or f"exit status {process.returncode}", other_key=other_key)
         return out.decode(errors="replace")
 
     async def put(self, source: Path, target: str, what: str, deadline: Deadline) -> None:
@@ -122,6 +125,8 @@ class Shell:
 class ShellError(Exception):
     """What ran there failed, or could not be reached."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, other_key: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.other_key = other_key
+        """Whoever answered was refused by us, not we by them."""
