@@ -49,7 +49,7 @@ async def no_argument(self: Cloud) -> None:
 
 
 def test_the_list() -> None:
-    assert environments.names() == ("native", "oci", "lxc", "qemu", "libvirt", "command")
+    assert environments.names() == ("native", "oci", "lxc", "qemu", "libvirt", "command", "wine")
 
 
 def test_what_the_plan_keeps_for_itself() -> None:
