@@ -74,6 +74,7 @@ class TakenField(Parameters):
 def test_the_list() -> None:
     assert workloads.names() == (
         "b-eff-io",
+        "basics",
         "command",
         "connections",
         "dedup",

@@ -179,6 +179,10 @@ class Basics(Workload[BasicsParameters]):
             raise InvalidTrialError(
                 f"it says that it worked for {report.seconds:g} s, and ran for {output.seconds:g} s"
             )
+        if report.busy_s > 1.001 * report.seconds * report.threads:
+            raise InvalidTrialError(
+                f"its events took {report.busy_s:g} s, and all of it {report.seconds:g} s"
+            )
         _prove_limit(parameters, report)
         _prove_result(parameters, report)
 
