@@ -7,15 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage.environments import Instance, InstanceSpec, Provider, placement
 from ullage.environments.base import verify_data
 from ullage.host import facts, image, storage
 from ullage.host.image import Image
-from ullage.host.network import between, iproute
-from ullage.host.network.joined import Joined, reached_at
-from ullage.host.network.links import NetworkLink
 from ullage.host.paths import state_dir
 from ullage.meters import Scene, metered
 from ullage.nodes import wire
@@ -23,6 +20,10 @@ from ullage.nodes.answers import Offer
 from ullage.nodes.base import Node, Order
 from ullage.nodes.provider import inner
 from ullage.runs.records import Metered
+
+if TYPE_CHECKING:
+    from ullage.host.network import between
+    from ullage.host.network.joined import Joined
 
 
 class LocalNode(Node):
@@ -63,12 +64,19 @@ class LocalNode(Node):
 
     async def surroundings(self, address: str | None) -> wire.Place:
         """Of this machine."""
+        from ullage.host.network import between, iproute  # noqa: PLC0415
+        from ullage.host.network.joined import reached_at  # noqa: PLC0415
+
         own = await asyncio.to_thread(between.uplink, address or reached_at())
         routes = await iproute.routes()
         return wire.Place(address=own.address, mtu=own.mtu, routes=sorted(map(str, set(routes))))
 
     async def join(self, request: wire.Join) -> None:
         """By a bridge of the run's tag."""
+        from ullage.host.network import between  # noqa: PLC0415
+        from ullage.host.network.joined import Joined  # noqa: PLC0415
+        from ullage.host.network.links import NetworkLink  # noqa: PLC0415
+
         self._joined = await Joined.make(
             self._tag,
             _peer(request.own),
@@ -144,4 +152,6 @@ class LocalNode(Node):
 
 
 def _peer(member: wire.Member) -> between.Peer:
+    from ullage.host.network import between  # noqa: PLC0415
+
     return between.Peer(IPv4Network(member.subnet), member.address)
