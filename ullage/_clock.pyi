@@ -66,7 +66,7 @@ class Rules:
         spread_ns: int = 500,
         smallest: int = 20,
         messages: int = 200,
-        time_ns: int = 1_000_000,
+        time_ns: int = 0,
         patience_ns: int = 1_000_000_000,
         reply_ns: int = 1_000_000,
         worst_ppb: int = 100_000,

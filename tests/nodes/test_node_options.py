@@ -101,7 +101,11 @@ def test_where_it_stands_may_be_varied() -> None:
             "counts the CPUs of this machine",
         ),
         ('{name: command, argv: ["true"]}', "{name: provisioning}", "makes more instances"),
-        ('name: command, argv: ["true"]', "name: nas, peer: second", "the same files everywhere"),
+        (
+            'name: command, argv: ["true"]',
+            "name: mpi-pingpong, peer: second",
+            "the same files everywhere",
+        ),
         ("allow:", "meters: {m: {meter: rapl}}\nallow:", "energy meters are read on this machine"),
         ("nodes:\n  here: {local: true}\n  a: {ssh: root@a}\n", "", "no `nodes` to place it on"),
     ],

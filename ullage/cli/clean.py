@@ -85,9 +85,9 @@ def _clean_node(place: Target, *, dry_run: bool, yes: bool, as_json: bool) -> No
     import asyncio
 
     from ullage.common.quantities import many
-    from ullage.nodes import visit
+    from ullage.nodes import link
 
-    there = asyncio.run(visit.leavings(place, remove=False)).there
+    there = asyncio.run(link.leavings(place, remove=False)).there
     if as_json:
         print_json([one.model_dump() for one in there])
     else:
@@ -100,7 +100,7 @@ def _clean_node(place: Target, *, dry_run: bool, yes: bool, as_json: bool) -> No
         return
     if not (yes or _confirmed(number)):
         return
-    failed = asyncio.run(visit.leavings(place, remove=True)).failed
+    failed = asyncio.run(link.leavings(place, remove=True)).failed
     stderr.print(f"{many(number - len(failed), 'leftover')} removed on {escape(place.address)}")
     for text in failed:
         stderr.print(f"[yellow]still there:[/] {escape(text)}")

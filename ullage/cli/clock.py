@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 import typer
 
 from ullage.cli.options import Json
+from ullage.cli.options import seconds as duration
 from ullage.common.console import escape, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.common.files import put
@@ -126,6 +127,19 @@ def sync_command(
             callback=_seconds,
         ),
     ] = None,
+    messages: Annotated[
+        int,
+        typer.Option("--messages", min=2, max=1_000_000, help="Of one synchronisation, at most."),
+    ] = 200,
+    longest: Annotated[
+        str | None,
+        typer.Option(
+            "--time",
+            metavar="DURATION",
+            help="Of one synchronisation, at most: 5ms.",
+            show_default="1ms, or 64 least round trips where that is more",
+        ),
+    ] = None,
     quick: Quick = False,
     as_json: Json = False,
     html: Html = None,
@@ -136,9 +150,11 @@ def sync_command(
     """
     _ready(html)
     from ullage.experiments.clock import lab, peer, sync
+    from ullage.host.clock import Rules
 
     if seconds is None:
         seconds = 2.0 if quick else 10.0
+    time_ns = 0 if longest is None else max(1, round(1e9 * duration("--time", longest)))
     server, key = peer.resolve(address), peer.token(token_file)
     with _orderly(), lab.Bar() as bar:
         stage = bar.stage(f"synchronising with {server}", seconds)
@@ -147,6 +163,7 @@ def sync_command(
             key,
             seconds=seconds,
             tcp=tcp,
+            rules=Rules(messages=messages, time_ns=time_ns),
             advance=lambda done, of: stage(round(done * 1000), round(of * 1000)),
         )
     _conclude(report, sync.view, as_json=as_json, html=html)

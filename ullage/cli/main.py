@@ -182,9 +182,9 @@ def doctor_command(
     findings: Sequence[Finding]
     if node is not None:
         from ullage.cli.node import target
-        from ullage.nodes import visit
+        from ullage.nodes import link
 
-        diagnosis = asyncio.run(visit.diagnosis(target(node, config, sudo=sudo)))
+        diagnosis = asyncio.run(link.diagnosis(target(node, config, sudo=sudo)))
         findings, answer = diagnosis.findings, diagnosis.model_dump(mode="json")
     else:
         from ullage.nodes import doctor

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -237,3 +239,28 @@ def _reader(answer: type[T]) -> Callable[[Message], T]:
 def control_name(node: str) -> str:
     """Short, as the path of a socket must be, and another for each node."""
     return f"{hashlib.sha256(node.encode()).hexdigest()[:8]}.ctl"
+
+
+async def diagnosis(target: Target) -> wire.Diagnosis:
+    """The doctor's answer there. The errors of nodes."""
+    async with _visit(target) as link:
+        return await link.call("doctor", wire.Diagnosis)
+
+
+async def leavings(target: Target, *, remove: bool) -> wire.Leavings:
+    """What killed runs have left there, removed if that is wanted. The errors of nodes."""
+    async with _visit(target) as link:
+        return await link.call("clean", wire.Leavings, wire.Clean(remove=remove))
+
+
+@asynccontextmanager
+async def _visit(target: Target) -> AsyncIterator[NodeLink]:
+    directory = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="ullage-")
+    try:
+        link = await NodeLink.open(target, Path(directory.name) / control_name(target.node))
+        try:
+            yield link
+        finally:
+            await link.close()
+    finally:
+        await asyncio.to_thread(directory.cleanup)

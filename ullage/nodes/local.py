@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage.environments import Instance, InstanceSpec, Provider, placement
 from ullage.environments.base import verify_data
@@ -16,9 +18,12 @@ from ullage.meters import Scene, metered
 from ullage.nodes import wire
 from ullage.nodes.answers import Offer
 from ullage.nodes.base import Node, Order
-from ullage.nodes.joined import Joined, reached_at, surroundings
 from ullage.nodes.provider import inner
 from ullage.runs.records import Metered
+
+if TYPE_CHECKING:
+    from ullage.host.network import between
+    from ullage.host.network.joined import Joined
 
 
 class LocalNode(Node):
@@ -59,19 +64,35 @@ class LocalNode(Node):
 
     async def surroundings(self, address: str | None) -> wire.Place:
         """Of this machine."""
-        return await surroundings(address or reached_at())
+        from ullage.host.network import between, iproute  # noqa: PLC0415
+        from ullage.host.network.joined import reached_at  # noqa: PLC0415
+
+        own = await asyncio.to_thread(between.uplink, address or reached_at())
+        routes = await iproute.routes()
+        return wire.Place(address=own.address, mtu=own.mtu, routes=sorted(map(str, set(routes))))
 
     async def join(self, request: wire.Join) -> None:
         """By a bridge of the run's tag."""
-        self._joined = await Joined.make(self._tag, request)
+        from ullage.host.network import between  # noqa: PLC0415
+        from ullage.host.network.joined import Joined  # noqa: PLC0415
+        from ullage.host.network.links import NetworkLink  # noqa: PLC0415
+
+        self._joined = await Joined.make(
+            self._tag,
+            _peer(request.own),
+            [_peer(peer) for peer in request.peers],
+            between.Way(request.between, request.key, request.mtu),
+            None if request.link is None else NetworkLink.model_validate(request.link),
+        )
 
     async def listen(self) -> wire.Ear:
         """Here."""
-        return await self._network.listen()
+        address, port = await self._network.listen()
+        return wire.Ear(address=address, port=port)
 
     async def reach(self, ear: wire.Ear) -> None:
         """From here."""
-        await self._network.reach(ear)
+        await self._network.reach(ear.address, ear.port)
 
     async def hush(self) -> None:
         """Here."""
@@ -128,3 +149,9 @@ class LocalNode(Node):
             data_dir=data,
             network=self._network.network if order.joined else order.network,
         )
+
+
+def _peer(member: wire.Member) -> between.Peer:
+    from ullage.host.network import between  # noqa: PLC0415
+
+    return between.Peer(IPv4Network(member.subnet), member.address)

@@ -92,15 +92,15 @@ async def _try(nodes: Mapping[str, Node]) -> None:
     pairs: Sequence[tuple[str, str]] = list(itertools.combinations(names, 2))
     if len(names) > ALL_PAIRS:
         pairs = list(itertools.pairwise(names))
-    ears = dict(zip(names, await _each(nodes, lambda node: node.listen()), strict=True))
+    ears = dict(zip(names, await _on_all(nodes, lambda node: node.listen()), strict=True))
     try:
         for here, there in pairs:
             await _named(here, nodes[here].reach(ears[there]), f" (to {there})")
     finally:
-        await _each(nodes, lambda node: node.hush())
+        await _on_all(nodes, lambda node: node.hush())
 
 
-async def _each(nodes: Mapping[str, Node], do: Callable[[Node], Awaitable[T]]) -> list[T]:
+async def _on_all(nodes: Mapping[str, Node], do: Callable[[Node], Awaitable[T]]) -> list[T]:
     return list(await asyncio.gather(*(_named(name, do(node)) for name, node in nodes.items())))
 
 

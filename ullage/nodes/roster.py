@@ -13,7 +13,6 @@ from ullage.common.errors import UllageError
 from ullage.environments import Provider
 from ullage.host.image import Image
 from ullage.host.network.links import Between, NetworkLink
-from ullage.nodes import network
 from ullage.nodes.base import Node
 from ullage.nodes.local import LocalNode
 from ullage.nodes.openssh import Target
@@ -83,6 +82,8 @@ class Roster:
 
     async def join(self, link: NetworkLink | None, way: Between) -> None:
         """Join their networks, and see that what is sent arrives. NODE_NETWORK."""
+        from ullage.nodes import network  # noqa: PLC0415
+
         words = await network.join(self.nodes, self._addresses, self._tag, link, way)
         self.facts = {name: {**self.facts[name], **words[name]} for name in self.facts}
 

@@ -177,7 +177,7 @@ proptest! {
         spread_ns in prop_oneof![Just(0), 0..2_000_u64],
         smallest in 0..100_usize,
         messages in 0..400_u32,
-        time_ns in 0..10_000_000_u64,
+        time_ns in 1..10_000_000_u64,
         reply_ns in 0..2_000_000_u64,
     ) {
         let rules = Rules {

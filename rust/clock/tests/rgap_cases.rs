@@ -65,12 +65,49 @@ fn a_restless_network_ends_at_the_caps_with_a_bound() {
 
 /// Longer than the cap: the first exchange is waited for, and is all there is.
 #[test]
-fn a_slow_network_gives_one_exchange() {
-    let outcome = quiet(30_000_000, 20_000_000).synchronise(Rules::PUBLISHED);
+fn a_slow_network_gives_one_exchange_within_a_cap_on_time() {
+    let rules = Rules {
+        time_ns: Rules::LEAST_NS,
+        ..Rules::PUBLISHED
+    };
+    let outcome = quiet(30_000_000, 20_000_000).synchronise(rules);
     let outcome = outcome.expect("synchronised");
     assert_eq!((outcome.stop, outcome.counts.answers), (Stop::Time, 1));
     assert_eq!(outcome.counts.lost, outcome.counts.sent - 1);
     assert_eq!(outcome.fix.half_ns, 25_000_000 + 5_001 + 2);
+}
+
+/// The published network's round trip, and slower ones: 1 ms alone would end it after 12 exchanges
+/// there, and leave none from 125 us on the 8 that the statistical bound needs.
+#[test]
+fn the_cap_on_time_follows_the_round_trip() {
+    for rtt_ns in [89_000, 1_000_000, 10_000_000] {
+        let mut net = quiet(rtt_ns / 2, rtt_ns / 2);
+        let outcome = net.synchronise(Rules::PUBLISHED).expect("synchronised");
+        assert_eq!((outcome.stop, outcome.counts.answers), (Stop::Alike, 25));
+        assert!(outcome.fix.sure_ns < outcome.fix.half_ns / 8, "{outcome:?}");
+        let within = Rules {
+            time_ns: Rules::LEAST_NS,
+            ..Rules::PUBLISHED
+        };
+        let few = net.synchronise(within).expect("synchronised");
+        assert_eq!(few.stop, Stop::Time);
+        assert!(few.counts.answers <= 12);
+        let bounded = few.fix.sure_ns < few.fix.half_ns;
+        assert_eq!(bounded, rtt_ns < 125_000);
+    }
+    let restless = Path {
+        least_ns: 500_000,
+        jitter_ns: 400_000,
+        ..Path::default()
+    };
+    let outcome = Net::new([restless; 2], 0, 3).synchronise(Rules::PUBLISHED);
+    let outcome = outcome.expect("synchronised");
+    assert_eq!(outcome.stop, Stop::Time);
+    assert_eq!(
+        outcome.took_ns,
+        Rules::PUBLISHED.longest_ns(outcome.fix.rtt_ns)
+    );
 }
 
 /// Issue 3: 11.25 ppm, error at 10 s at most 100 ns after a rate estimate.

@@ -178,3 +178,45 @@ fn the_truth_is_inside_in_999_of_1000_and_the_bound_no_wider_than_that_takes() {
         }
     });
 }
+
+/// Machines 100 us to 10 ms apart, by the published rules: bounds, and how wrong the offset is.
+#[test]
+fn farther_apart() {
+    for rtt_ns in [100_000, 1_000_000, 10_000_000] {
+        for part in [2, 5] {
+            let mut count = Count::default();
+            let dice = &mut Dice::new(rtt_ns + part);
+            let path = |least_ns| Path {
+                least_ns,
+                jitter_ns: rtt_ns / 50,
+                shape: Shape::Exponential,
+                ..Path::default()
+            };
+            let many = if part == 2 {
+                SYNCHRONISATIONS
+            } else {
+                SYNCHRONISATIONS / 10
+            };
+            for _ in 0..many {
+                let ways = [path(rtt_ns / part), path(rtt_ns - rtt_ns / part)];
+                let mut net = Net::new(ways, dice.below(5_000), dice.any());
+                net.server().step(1 << 59);
+                net.server()
+                    .skew(25_000 - i64::try_from(dice.below(50_000)).expect("small"));
+                let fix = net.synchronise(Rules::PUBLISHED).expect("synchronised").fix;
+                let (local, truth) = net.clocks();
+                let reading = Global::once(&fix, &Drift::USUAL).at(local);
+                count.add(&reading, truth, true);
+            }
+            let case = format!("RTT {rtt_ns} ns, 1/{part} of it there");
+            assert_eq!(count.outside_hard, 0, "{case}");
+            let error = quantile(&mut count.errors, 999);
+            let outside = count.outside;
+            println!("{case}: 99.9 % of errors within {error} ns, {outside} outside the bound");
+            if part == 2 {
+                count.covers(&case);
+                assert!(error * 50 <= rtt_ns, "{case}: {error} ns");
+            }
+        }
+    }
+}

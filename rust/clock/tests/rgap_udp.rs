@@ -1,8 +1,9 @@
 //! RGAP over the loopback, with this machine's clock on both sides: the offset is 0.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use ullage_clock::Clock;
 use ullage_clock::rgap::udp::{Udp, serve};
@@ -32,6 +33,59 @@ fn beside_a_server<T>(socket: &UdpSocket, client: impl FnOnce() -> T) -> (T, Ser
         stop.store(true, Ordering::Relaxed);
         (result, serving.join().expect("served"))
     })
+}
+
+/// Stands between the two, and holds what comes back for so long.
+fn delaying(server: SocketAddr, ways: [Duration; 2], stop: &AtomicBool, socket: &UdpSocket) {
+    let mut bytes = [0; 128];
+    let beyond = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    for one in [socket, &beyond] {
+        let look = Some(Duration::from_millis(20));
+        one.set_read_timeout(look).expect("timeout");
+    }
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((length, client)) = socket.recv_from(&mut bytes) else {
+            continue;
+        };
+        thread::sleep(ways[0]);
+        beyond.send_to(&bytes[..length], server).expect("send");
+        if let Ok(length) = beyond.recv(&mut bytes) {
+            thread::sleep(ways[1]);
+            socket.send_to(&bytes[..length], client).expect("send");
+        }
+    }
+}
+
+/// The truth is 0, and inside of the hard bound however slow and unlike the two ways are.
+#[test]
+fn over_a_longer_way_the_bound_holds() {
+    let clock = Clock::get();
+    let apart = clock.promise().ordered_ns.unwrap_or(0);
+    for [there_us, back_us] in [[50, 50], [500, 500], [5_000, 5_000], [8_000, 2_000]] {
+        let ways = [there_us, back_us].map(Duration::from_micros);
+        let server = UdpSocket::bind("127.0.0.1:0").expect("bind");
+        let between = UdpSocket::bind("127.0.0.1:0").expect("bind");
+        let mut client = Udp::new(between.local_addr().expect("address")).expect("bind");
+        let target = server.local_addr().expect("address");
+        let stop = AtomicBool::new(false);
+        let (outcome, _) = beside_a_server(&server, || {
+            thread::scope(|scope| {
+                scope.spawn(|| delaying(target, ways, &stop, &between));
+                let outcome = synchronise(&mut client, TOKEN, Rules::PUBLISHED, || clock.ordered());
+                stop.store(true, Ordering::Relaxed);
+                outcome.expect("socket").expect("answered")
+            })
+        });
+        let fix = outcome.fix;
+        println!(
+            "{there_us} us there, {back_us} us back: {} ns off, within {} ns, {} answers, {:?}",
+            fix.offset_ns, fix.half_ns, outcome.counts.answers, outcome.stop
+        );
+        assert!(
+            fix.offset_ns.unsigned_abs() <= fix.half_ns + apart,
+            "{outcome:?}"
+        );
+    }
 }
 
 #[test]

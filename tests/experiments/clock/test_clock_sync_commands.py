@@ -50,6 +50,19 @@ def test_the_offset_of_another_process_is_inside_its_bounds(protocol: tuple[str,
     assert ServeReport.model_validate_json(server_report).answered >= 3
 
 
+def test_how_long_a_synchronisation_may_be() -> None:
+    with served() as (address, _):
+        done = ullage("sync", address, "--seconds", "0", "--messages", "6", "--json")
+        assert done.code == 0, done.stderr
+        (record,) = SyncReport.model_validate_json(done.stdout).synchronisations
+        assert (record.stop, record.messages) == ("messages", 6)
+        short = ullage("sync", address, "--seconds", "0", "--time", "0.001ms", "--json")
+        (record,) = SyncReport.model_validate_json(short.stdout).synchronisations
+        assert record.stop == "time"
+        wrong = ullage("sync", address, "--time", "soon")
+    assert wrong.code == 2 and "--time: a duration such as 500ms" in wrong.stderr
+
+
 def test_a_server_that_follows_hands_the_roots_time_on() -> None:
     with served(ULLAGE_CLOCK_DISTORT="0,5000000") as (root, _):
         with served("--follow", root, "--json") as (address, process):

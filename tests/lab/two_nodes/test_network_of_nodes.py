@@ -37,7 +37,7 @@ seed: 5
 IPERF3 = "  - {name: iperf3, vary: {peer: [host, second, away, {environment: near}]}}"
 MPI = """\
   - {name: mpi-pingpong, peer: away, max_size: 1KiB, repetitions: 20, warmups: 5}
-  - {name: netpipe, peer: away, max_size: 1KiB}"""
+  - {name: netpipe, peer: away, largest: 1KiB}"""
 
 
 def planned(place: Path, ours: Lab, workloads: str, **fields: str) -> Path:

@@ -21,7 +21,7 @@ STREAM_BYTES: Final = 1 << 20
 _HEADERS: Final = 28
 """Of IPv4 and UDP."""
 _SMALL: Final = 64
-_DATAGRAMS: Final = 10
+_DATAGRAMS: Final = 20
 _ANSWER_S: Final = 0.5
 _STREAM_S: Final = 10.0
 _LOOK_S: Final = 0.05
@@ -118,13 +118,16 @@ def _speak(endpoint: NamespaceEndpoint, other: tuple[str, int], size: int) -> No
 
 
 def _answered(ours: socket.socket, other: tuple[str, int], length: int) -> bool:
-    """A busy machine may lose one; what does not fit loses all."""
+    """A busy machine may lose one, and be late with another; what does not fit loses all."""
     ours.settimeout(_ANSWER_S)
+    sent: set[bytes] = set()
     for number in range(_DATAGRAMS):
         data = _pattern(length - _HEADERS, number)
         with contextlib.suppress(OSError):
             ours.sendto(data, other)
-            if ours.recvfrom(1 << 16) == (data, other):
+            sent.add(data)
+            answer, sender = ours.recvfrom(1 << 16)
+            if answer in sent and sender == other:
                 return True
     return False
 

@@ -17,7 +17,8 @@ pub struct Rules {
     pub smallest: usize,
     /// No more requests and answers together than this.
     pub messages: u32,
-    /// Once there is one exchange, no longer than this, in nanoseconds.
+    /// Once there is one exchange, no longer than this, in nanoseconds; 0: than [`Self::LEAST_NS`] or
+    /// [`Self::ROUND_TRIPS`] of the least round trips, whichever is more.
     pub time_ns: u64,
     /// For the first answer, no longer than this, in nanoseconds.
     pub patience_ns: u64,
@@ -29,18 +30,34 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// As published, within 200 messages and 1 ms; ρ is 100 ppm, two oscillators of ±50 ppm
-    /// (clocks.md §5).
+    /// Where there is no cap on time, so long may a synchronisation take on any path, in nanoseconds.
+    pub const LEAST_NS: u64 = 1_000_000;
+    /// And so many of its least round trips: some for the D, and enough for the N to be alike. Where a
+    /// round trip is 89 µs (S4.10), 1 ms is 11 exchanges; from 125 µs on it is fewer than the 8 that the
+    /// statistical bound needs.
+    pub const ROUND_TRIPS: u64 = 64;
+
+    /// As published, within 200 messages and the round trips' cap on time; ρ is 100 ppm, two
+    /// oscillators of ±50 ppm (clocks.md §5).
     pub const PUBLISHED: Self = Self {
         dropped: 5,
         spread_ns: 500,
         smallest: 20,
         messages: 200,
-        time_ns: 1_000_000,
+        time_ns: 0,
         patience_ns: 1_000_000_000,
         reply_ns: 1_000_000,
         worst_ppb: 100_000,
     };
+
+    /// The cap on time where the least round trip is this.
+    #[must_use]
+    pub fn longest_ns(&self, least_rtt_ns: u64) -> u64 {
+        if self.time_ns > 0 {
+            return self.time_ns;
+        }
+        Self::LEAST_NS.max(least_rtt_ns.saturating_mul(Self::ROUND_TRIPS))
+    }
 }
 
 impl Default for Rules {
@@ -253,13 +270,19 @@ impl Client {
         self.best.or(self.early)
     }
 
+    /// Of all exchanges, the first D included.
+    fn least_rtt_ns(&self) -> Option<u64> {
+        let exchanges = [self.best, self.early].into_iter().flatten();
+        exchanges.map(|exchange| exchange.rtt_ns()).min()
+    }
+
     /// When it is over at the latest.
     fn deadline(&self) -> u64 {
-        let most = if self.best().is_some() {
-            self.rules.time_ns
-        } else {
-            self.rules.patience_ns
-        };
+        let most = self
+            .least_rtt_ns()
+            .map_or(self.rules.patience_ns, |rtt_ns| {
+                self.rules.longest_ns(rtt_ns)
+            });
         self.started_ns.saturating_add(most)
     }
 
