@@ -97,9 +97,9 @@ async def run(
         # Also when we are cancelled: nobody else would ever wait for it.
         await processes.end(process)
     if process.returncode != 0:
-        said = (reason or tail)(err.decode(errors="replace"))
+        message = (reason or tail)(err.decode(errors="replace"))
         status = process.returncode
-        raise CommandError(program, status, said or f"exit status {status}")
+        raise CommandError(program, status, message or f"exit status {status}")
     return out.decode(errors="replace")
 
 

@@ -53,7 +53,10 @@ def test_a_domain_is_the_vm_of_the_plan() -> None:
             "format=raw,vdev=xvdf,access=rw,backendtype=qdisk,target=/d/vm-0, data",
         ],
         "vif": ["type=vif,mac=02:00:00:00:00:02,bridge=u0000000-br,script=/run/vif"],
-        "channel": ["connection=socket,path=/run/vm-0/agent.sock,name=ullage.agent"],
+        "channel": [
+            "connection=pty,name=ullage.nothing",
+            "connection=socket,path=/run/vm-0/agent.sock,name=ullage.agent",
+        ],
         "on_poweroff": "destroy",
         "on_reboot": "destroy",
         "on_crash": "destroy",

@@ -103,6 +103,6 @@ def test_cpus_as_xl_writes_them() -> None:
 
 def test_of_many_lines_the_first_error_is_the_reason() -> None:
     cascade = "\n".join(f"libxl: error: {number}" for number in range(9))
-    told = xl.first_lines(f"Parsing config from vm.cfg\n{ALWAYS}\n{cascade}\n")
-    assert told == "libxl: error: 0; libxl: error: 1; libxl: error: 2"
+    summary = xl.first_lines(f"Parsing config from vm.cfg\n{ALWAYS}\n{cascade}\n")
+    assert summary == "libxl: error: 0; libxl: error: 1; libxl: error: 2"
     assert xl.first_lines("no such domain\n") == "no such domain"

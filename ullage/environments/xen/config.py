@@ -20,6 +20,9 @@ DATA: Final = "/dev/xvdf"
 """Of the first four `hvm` would be given an emulated IDE disk each, too."""
 CHANNEL: Final = "/dev/hvc1"
 """The guest's second console: its first channel, by which the agent speaks."""
+_NO_CHANNEL: Final = "connection=pty,name=ullage.nothing"
+"""Xen 4.17 numbers channels from 0, which is the console's own number: it says so, and the guest
+has no device of the first one."""
 _MIB: Final = 1 << 20
 
 
@@ -87,7 +90,7 @@ def configuration(domain: Domain) -> str:
         "cmdline": " ".join(domain.words),
         "disk": [_disk(disk, name) for disk, name in zip(domain.disks, _names(), strict=False)],
         "vif": [_vif(domain.vif)] if domain.vif else [],
-        "channel": [f"connection=socket,path={domain.channel},name=ullage.agent"],
+        "channel": [_NO_CHANNEL, f"connection=socket,path={domain.channel},name=ullage.agent"],
         **({"cap": domain.cap} if domain.cap else {}),
         **({"vnc": 0, "usb": 0} if domain.mode == "hvm" else {}),
         **dict.fromkeys(("on_poweroff", "on_reboot", "on_crash"), "destroy"),

@@ -53,10 +53,10 @@ class Xen(Provider):
         xl.check_dom0()
         needed(xl.PROGRAM, xl.PACKAGE)
         needed(*MKFS[self._options.disk.file_system or "ext4"])
-        told = await xl.facts()
-        xl.check_mode(self._options.mode, told)
+        info = await xl.facts()
+        xl.check_mode(self._options.mode, info)
         await xl.check_pinned()
-        self._xen = told.get("xen_version", "of no version")
+        self._xen = info.get("xen_version", "of no version")
 
     async def check(self) -> None:
         """The same, and GUEST_KERNEL_UNUSABLE."""

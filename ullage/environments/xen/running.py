@@ -126,8 +126,8 @@ class XenDomain(RunningVm):
                     f"a cap of {self._domain.cap} %", "none" if cap is None else f"{cap} %"
                 )
 
-    def _refuse(self, asked: str, seen: str) -> None:
-        raise UllageError(LIMIT_NOT_APPLIED, instance=self.name, asked=asked, seen=seen)
+    def _refuse(self, required: str, actual: str) -> None:
+        raise UllageError(LIMIT_NOT_APPLIED, instance=self.name, asked=required, seen=actual)
 
     async def _listen(self) -> None:
         """To what xenconsoled hands on. A guest boots without that too."""

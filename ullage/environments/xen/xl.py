@@ -73,9 +73,9 @@ async def facts() -> dict[str, str]:
     return {name.strip(): value.strip() for name, colon, value in pairs if colon}
 
 
-def check_mode(mode: Mode, told: Mapping[str, str]) -> None:
+def check_mode(mode: Mode, info: Mapping[str, str]) -> None:
     """XEN_NO_MODE unless this machine has what the mode needs."""
-    able = told.get("virt_caps", "")
+    able = info.get("virt_caps", "")
     if _NEEDED[mode] not in able.split():
         raise UllageError(XEN_NO_MODE, mode=mode, able=able or "nothing")
 
