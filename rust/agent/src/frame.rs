@@ -319,7 +319,7 @@ mod tests {
     fn changed_frames_never_panic() {
         let one = encode(Kind::Json, b"{\"op\":\"bye\",\"id\":1}");
         let data = encode(Kind::Data, b"\0\0\0\x07hello");
-        ullage_mutate::each(&[&[&one[..], &data, &one].concat(), &data], |stream| {
+        ullage_mutate::inputs(&[&[&one[..], &data, &one].concat(), &data], |stream| {
             decode(stream, 1 + stream.len() % 50);
         });
     }

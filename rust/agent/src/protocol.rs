@@ -328,7 +328,7 @@ mod tests {
             br#"{"op":"get","id":3,"path":"/x","limit":100}"#,
             br#"{"op":"credit","bytes":1}"#,
         ];
-        ullage_mutate::each(&seeds, |body| {
+        ullage_mutate::inputs(&seeds, |body| {
             let _ = parse(body);
         });
     }

@@ -252,7 +252,7 @@ mod tests {
             b"{\"ready\":1,\"address\":\"10.0.0.2\",\"url\":\"http://10.0.0.2:80/x\"}\n{\"released\":1}\n",
             b"{\"failed\":3,\"reason\":\"x\"}\n",
         ];
-        ullage_mutate::each(&seeds, |bytes| {
+        ullage_mutate::inputs(&seeds, |bytes| {
             assert_eq!(heard(bytes).last(), Some(&Report::Gone));
         });
     }

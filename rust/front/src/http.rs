@@ -319,7 +319,7 @@ mod tests {
             b"POST /finished/7 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
             b"GET /state HTTP/1.0\r\nConnection: close\r\n\r\n",
         ];
-        ullage_mutate::each(&seeds, |bytes| {
+        ullage_mutate::inputs(&seeds, |bytes| {
             if let Parsed::Whole { length, .. } = parse(bytes) {
                 assert!(length <= bytes.len());
             }

@@ -129,7 +129,7 @@ mod tests {
         let mut reply = request(40);
         reply[0] = REPLY;
         let behind = [&[0x45; 20][..], &reply].concat();
-        ullage_mutate::each(&[&reply, &behind], |message| {
+        ullage_mutate::inputs(&[&reply, &behind], |message| {
             for kind in [Kind::Raw, Kind::Ping] {
                 if let Some(reply) = read(message, kind) {
                     assert!(message.ends_with(reply.payload));

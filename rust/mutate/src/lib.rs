@@ -57,7 +57,7 @@ impl Drop for Witness<'_> {
 }
 
 /// Have them all read, and say how many they were.
-pub fn each(seeds: &[&[u8]], mut read: impl FnMut(&[u8])) {
+pub fn inputs(seeds: &[&[u8]], mut read: impl FnMut(&[u8])) {
     let number = |name, default| {
         env::var(name).map_or(default, |text| text.parse().expect("a whole number"))
     };
@@ -115,12 +115,12 @@ fn change(input: &mut Vec<u8>, seeds: &[&[u8]], chance: &mut Chance) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chance, changed, each};
+    use super::{Chance, changed, inputs};
 
     #[test]
     fn most_inputs_are_others() {
         let mut others = 0;
-        each(&[b"right"], |input| {
+        inputs(&[b"right"], |input| {
             others += usize::from(input != b"right")
         });
         assert!(others > 1500, "{others}");

@@ -254,7 +254,7 @@ mod tests {
             b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1:8080/clip.mp4\r\nContent-Length: 0\r\n\r\n",
             b"bytes 0-99/200",
         ];
-        ullage_mutate::each(&seeds, |bytes| {
+        ullage_mutate::inputs(&seeds, |bytes| {
             let _ = head(bytes);
             let _ = range(&String::from_utf8_lossy(bytes));
         });

@@ -101,8 +101,8 @@ def _starved(attacked: Attacked, chance: random.Random) -> None:
             terminate(controller, signal.SIGTERM, 2 * GONE_S)
         attacked.see()
         check_words(controller)
-        told = (group / "memory.oom_control").read_text(encoding="ascii").split()
-        attacked.case.counts["oom_kills"] += int(told[told.index("oom_kill") + 1])
+        words = (group / "memory.oom_control").read_text(encoding="ascii").split()
+        attacked.case.counts["oom_kills"] += int(words[words.index("oom_kill") + 1])
     finally:
         for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
             _move(int(pid), _MEMORY)

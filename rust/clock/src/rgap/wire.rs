@@ -197,7 +197,7 @@ mod tests {
             body: Body::Request,
         }
         .encode();
-        ullage_mutate::each(&[&request], |bytes| {
+        ullage_mutate::inputs(&[&request], |bytes| {
             if let Ok(message) = Message::parse(bytes) {
                 assert_eq!(message.encode()[..], bytes[..]);
             }
