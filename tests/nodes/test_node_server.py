@@ -10,7 +10,7 @@ from ullage.nodes.serve import Server
 from ullage.nodes.wire import MAGIC, PROTOCOL, Nothing
 
 
-def asked(op: str, perform: Any) -> list[Frame]:
+def answers_of(op: str, perform: Any) -> list[Frame]:
     """What it answers to a request that is done so."""
     written = bytearray()
 
@@ -37,7 +37,7 @@ def test_a_fault_is_an_answer() -> None:
     async def fail(_: Nothing) -> Nothing:
         raise ExceptionGroup("several", [KeyError("x")])
 
-    answers = {a.fields["id"]: a for a in asked("doctor", fail) if isinstance(a, Message)}
+    answers = {a.fields["id"]: a for a in answers_of("doctor", fail) if isinstance(a, Message)}
     assert answers[1].fields["code"] == "fault"
     assert "ExceptionGroup: several" in answers[1].text("message")
     assert answers[2].op == "done"

@@ -315,6 +315,15 @@ mod tests {
         prop_oneof![Just(MARK[0]), Just(MARK[1]), Just(0), 0u8..5, any::<u8>()]
     }
 
+    #[test]
+    fn changed_frames_never_panic() {
+        let one = encode(Kind::Json, b"{\"op\":\"bye\",\"id\":1}");
+        let data = encode(Kind::Data, b"\0\0\0\x07hello");
+        ullage_mutate::inputs(&[&[&one[..], &data, &one].concat(), &data], |stream| {
+            decode(stream, 1 + stream.len() % 50);
+        });
+    }
+
     proptest! {
         #[test]
         fn random_bytes_never_panic(stream in bytes(any::<u8>(), 0..1000), piece in 1usize..300) {

@@ -322,6 +322,19 @@ mod tests {
         );
     }
 
+    #[test]
+    fn changed_requests_never_panic() {
+        let seeds: [&[u8]; 4] = [
+            br#"{"op":"spawn","id":1,"argv":["ls"],"env":{"A":"b"},"cwd":"/","stdin":"null","timeout_ns":5}"#,
+            br#"{"op":"put","id":2,"path":"/x","mode":420,"size":7}"#,
+            br#"{"op":"get","id":3,"path":"/x","limit":100}"#,
+            br#"{"op":"credit","bytes":1}"#,
+        ];
+        ullage_mutate::inputs(&seeds, |body| {
+            let _ = parse(body);
+        });
+    }
+
     proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,200}") {

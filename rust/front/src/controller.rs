@@ -246,6 +246,17 @@ mod tests {
         assert!(matches!(heard(b"\xff\n")[0], Report::Nonsense(_)));
     }
 
+    #[test]
+    fn changed_words_end_it_in_order() {
+        let seeds: [&[u8]; 2] = [
+            b"{\"ready\":1,\"address\":\"10.0.0.2\",\"url\":\"http://10.0.0.2:80/x\"}\n{\"released\":1}\n",
+            b"{\"failed\":3,\"reason\":\"x\"}\n",
+        ];
+        ullage_mutate::inputs(&seeds, |bytes| {
+            assert_eq!(heard(bytes).last(), Some(&Report::Gone));
+        });
+    }
+
     proptest! {
         #[test]
         fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {

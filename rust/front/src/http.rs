@@ -312,6 +312,20 @@ mod tests {
         assert_eq!(whole(&both[length..]).0, Ok(Request::Page(Page::State)));
     }
 
+    #[test]
+    fn changed_requests_do_not_break_it() {
+        let seeds: [&[u8]; 3] = [
+            b"GET /watch/7?patience_ms=1500 HTTP/1.1\r\nHost: 10.0.0.1:8080\r\n\r\n",
+            b"POST /finished/7 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+            b"GET /state HTTP/1.0\r\nConnection: close\r\n\r\n",
+        ];
+        ullage_mutate::inputs(&seeds, |bytes| {
+            if let Parsed::Whole { length, .. } = parse(bytes) {
+                assert!(length <= bytes.len());
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {

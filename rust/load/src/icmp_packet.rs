@@ -124,6 +124,20 @@ mod tests {
         assert_eq!(nearest(70_000, 65_535), Some(65_535));
     }
 
+    #[test]
+    fn changed_packets_are_survived() {
+        let mut reply = request(40);
+        reply[0] = REPLY;
+        let behind = [&[0x45; 20][..], &reply].concat();
+        ullage_mutate::inputs(&[&reply, &behind], |message| {
+            for kind in [Kind::Raw, Kind::Ping] {
+                if let Some(reply) = read(message, kind) {
+                    assert!(message.ends_with(reply.payload));
+                }
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn no_message_breaks_the_reader(message in proptest::collection::vec(any::<u8>(), 0..80)) {

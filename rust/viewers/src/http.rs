@@ -247,6 +247,19 @@ mod tests {
         assert!(text.starts_with(b"POST /finished/7 HTTP/1.1\r\n") && text.ends_with(b"\r\n\r\n"));
     }
 
+    #[test]
+    fn changed_words_are_survived() {
+        let seeds: [&[u8]; 3] = [
+            b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200\r\n\r\n",
+            b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1:8080/clip.mp4\r\nContent-Length: 0\r\n\r\n",
+            b"bytes 0-99/200",
+        ];
+        ullage_mutate::inputs(&seeds, |bytes| {
+            let _ = head(bytes);
+            let _ = range(&String::from_utf8_lossy(bytes));
+        });
+    }
+
     proptest! {
         /// Whatever comes, and wherever it is cut, is an answer, none yet, or refused.
         #[test]

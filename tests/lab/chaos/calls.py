@@ -18,6 +18,7 @@ from typing import Final
 
 from tests.lab.chaos.campaign import Campaign, Case
 from tests.lab.chaos.controller import CALLS, FOR_EVER, GONE_S, Call, Fault
+from tests.lab.chaos.studies import STUDY, AttackedStudy
 from tests.lab.chaos.subjects import RESUMED_S, SMALL, Attacked, check_words, terminate
 
 _FAULTS: Final[dict[Call, tuple[int, ...]]] = {
@@ -33,7 +34,7 @@ _FAULTS: Final[dict[Call, tuple[int, ...]]] = {
     "socket": (errno.EMFILE,),
     "pipe": (errno.EMFILE,),
 }
-_KINDS: Final = ("native", "oci", "lxc", "elastic")
+_KINDS: Final = ("native", "oci", "lxc", "elastic", "study")
 _LUMP: Final = 8
 """Numbers of calls in one case."""
 _OPENS: Final = 16
@@ -67,16 +68,21 @@ def _faults(case: Case) -> Iterable[Fault]:
 
 def play(case: Case) -> None:
     """A run for each number of call."""
-    subject = SMALL[case.name.partition("/")[0]]
+    kind = case.name.partition("/")[0]
     for number, fault in enumerate(_faults(case)):
         place = case.place / str(number)
         place.mkdir()
         one = Case(case.name, case.seed, case.campaign, place, case.counts)
         try:
-            _attack(Attacked(one, subject), fault)
+            _attack(_attacked(one, kind), fault)
         except Exception as error:
             raise AssertionError(f"{fault}: {error}") from error
         case.counts["faults"] += 1
+
+
+def _attacked(case: Case, kind: str) -> Attacked:
+    """A small run of that kind."""
+    return AttackedStudy(case, STUDY) if kind == STUDY.name else Attacked(case, SMALL[kind])
 
 
 def _attack(attacked: Attacked, fault: Fault) -> None:
@@ -102,7 +108,7 @@ def _counts(kind: str) -> dict[Call, int]:
     known: dict[str, dict[Call, int]] = json.loads(kept.read_bytes()) if kept.exists() else {}
     if kind not in known:
         with TemporaryDirectory(prefix="chaos-") as place:
-            attacked = Attacked(Case(kind, 0, "calls", Path(place)), SMALL[kind])
+            attacked = _attacked(Case(kind, 0, "calls", Path(place)), kind)
             counts = attacked.run_on().calls
         known[kind] = {call: counts[call] for call in CALLS}
         kept.write_text(json.dumps(known), encoding="utf-8")

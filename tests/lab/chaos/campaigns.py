@@ -7,7 +7,7 @@ from typing import Final
 from tests.lab.chaos import calls, dockers, kills, programs, strangers, surroundings
 from tests.lab.chaos.agents import lying
 from tests.lab.chaos.campaign import Campaign
-from tests.lab.chaos.fuzz import fuzzing
+from tests.lab.chaos.fuzz import fuzzing, rust_parsers
 
 CAMPAIGNS: Final[tuple[Campaign, ...]] = (
     kills.CAMPAIGN,
@@ -19,4 +19,5 @@ CAMPAIGNS: Final[tuple[Campaign, ...]] = (
     programs.FOLDERS,
     lying.CAMPAIGN,
     fuzzing.CAMPAIGN,
+    rust_parsers.CAMPAIGN,
 )

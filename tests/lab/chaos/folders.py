@@ -51,6 +51,11 @@ KINDS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("export", "{run}", "--format", "latex"),
         ("export", "{run}", "--energy"),
         ("list", "--runs", "{runs}"),
+        ("verify", "{run}"),
+        ("history", "--runs", "{runs}"),
+        ("compare", "{other}", "{run}"),
+        ("gate", "compare", "{other}", "{run}", "--worse-than", "5%"),
+        ("gate", "compare", "{run}", "{other}", "--worse-than", "5%", "--json"),
         ("query", "--runs", "{runs}", "select * from samples"),
         ("query", "--runs", "{runs}", "select * from events"),
         ("query", "--runs", "{runs}", "select * from meters"),
@@ -89,6 +94,8 @@ HANGS_S: Final = 900
 MOST_BYTES: Final = 1 << 30
 
 _ROUNDS: Final = 2
+_COLLECTED: Final = 25
+"""Changes after which garbage is collected: to do so all the time takes a sixth of it."""
 
 NUMBERS: Final = (
     0,
@@ -241,13 +248,14 @@ def called(argv: Sequence[str]) -> str | None:
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
     signal.alarm(HANGS_S)
+    out, err = _nowhere(), _nowhere()
     try:
-        with contextlib.redirect_stdout(_nowhere()), contextlib.redirect_stderr(_nowhere()):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             _command_line().main(list(argv), standalone_mode=False)
     except TooLong:
         return f"{argv[0]} takes longer than {PATIENCE_S} s of CPU time, or {HANGS_S} s"
     except (UllageError, OSError, SystemExit):
-        return None
+        return _escaped(out, err)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         ours = next((f for f in reversed(frames) if "/ullage/" in f.filename), frames[-1])
@@ -256,6 +264,17 @@ def called(argv: Sequence[str]) -> str | None:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
+    return _escaped(out, err)
+
+
+def _escaped(*streams: io.TextIOWrapper) -> str | None:
+    """What would have reached the terminal as a control sequence."""
+    for stream in streams:
+        stream.flush()
+        assert isinstance(stream.buffer, io.BytesIO)
+        before, mark, after = stream.buffer.getvalue().partition(b"\x1b")
+        if mark:
+            return f"an escape gets through: {before[-60:] + mark + after[:20]!r}"
     return None
 
 
@@ -263,15 +282,22 @@ def go(first: int, count: int, step: int = 1) -> list[Fault]:
     """Changes `first`, `first + step`, …; each is made by its number alone."""
     faults: list[Fault] = []
     gc.freeze()
+    gc.disable()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         work = Path(name)
         runs = {kind: make(kind, work) for kind in KINDS}
+        (work / "again").mkdir()
+        other = make("made", work / "again")
         for number in range(first, first + count * step, step):
+            if number % _COLLECTED == 0:
+                gc.collect()
             draw = random.Random(number)
             kind = draw.choice(OFTEN)
             run = runs[kind]
             command = draw.choice(KINDS[kind][: 1 if draw.random() < FIRST else None])
-            argv = [part.format(run=run, runs=run.parent, work=work) for part in command]
+            argv = [
+                part.format(run=run, runs=run.parent, work=work, other=other) for part in command
+            ]
             with one_change(run, draw) as change:
                 what = called(argv)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

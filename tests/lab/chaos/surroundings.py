@@ -42,13 +42,11 @@ def _terminated(attacked: Attacked, chance: random.Random) -> None:
 def _victim(attacked: Attacked, chance: random.Random) -> None:
     """A signal to something of the run's: an agent, its keeper, QEMU, a container, the front …"""
     controller = attacked.start()
-    if not _lived(controller, attacked, chance):
-        processes = attacked.processes()
-        if processes:
-            _send(chance.choice(processes), chance.choice(_SIGNALS))
-            attacked.case.counts["victims"] += 1
-        if not controller.gone(chance.uniform(0.0, 3.0)):
-            terminate(controller, signal.SIGTERM, 2 * GONE_S)
+    if processes := _processes(controller, attacked, chance):
+        _send(chance.choice(processes), chance.choice(_SIGNALS))
+        attacked.case.counts["victims"] += 1
+    if not controller.gone(chance.uniform(0.0, 3.0)):
+        terminate(controller, signal.SIGTERM, 2 * GONE_S)
     attacked.see()
     check_words(controller)
 
@@ -89,6 +87,28 @@ def _memory(attacked: Attacked, chance: random.Random) -> None:
         group.rmdir()
 
 
+def _starved(attacked: Attacked, chance: random.Random) -> None:
+    """An agent, a keeper, QEMU, the front … gets no more memory: the kernel kills it, or not."""
+    group = _MEMORY / f"chaos-{os.getpid()}"
+    group.mkdir()
+    limit = chance.choice((4096, 65_536, 1_000_000))
+    (group / "memory.limit_in_bytes").write_text(str(limit), encoding="ascii")
+    try:
+        controller = attacked.start()
+        if processes := _processes(controller, attacked, chance):
+            _move(chance.choice(processes), group)
+        if not controller.gone(chance.uniform(0.0, 3.0)):
+            terminate(controller, signal.SIGTERM, 2 * GONE_S)
+        attacked.see()
+        check_words(controller)
+        words = (group / "memory.oom_control").read_text(encoding="ascii").split()
+        attacked.case.counts["oom_kills"] += int(words[words.index("oom_kill") + 1])
+    finally:
+        for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
+            _move(int(pid), _MEMORY)
+        group.rmdir()
+
+
 def _full(attacked: Attacked, chance: random.Random) -> None:
     """State, data or the run's own folder lie on a file system that has no room, in our mounts."""
     name = chance.choice(("state", "data", "runs"))
@@ -123,6 +143,7 @@ _ATTACKS: Final[dict[str, tuple[Callable[[Attacked, random.Random], None], int]]
     "stopped": (_stopped, 8),
     "clock": (_clock, 16),
     "memory": (_memory, 10),
+    "starved": (_starved, 10),
     "full": (_full, 16),
     "bridge": (_bridge, 6),
 }
@@ -158,6 +179,15 @@ def _lived(controller: Controller, attacked: Attacked, chance: random.Random) ->
     return controller.gone(chance.uniform(0.0, attacked.subject.usual_s))
 
 
+def _processes(controller: Controller, attacked: Attacked, chance: random.Random) -> list[int]:
+    """What the run has started, a while after the first of it is there; none when all is over."""
+    while not attacked.processes():
+        if controller.gone(0.0):
+            return []
+    _lived(controller, attacked, chance)
+    return attacked.processes()
+
+
 def _ended(
     controller: Controller, attacked: Attacked, statuses: Iterable[int] = frozenset()
 ) -> None:
@@ -171,6 +201,14 @@ def _ended(
     check_words(controller)
     if controller.status not in range(128):
         raise FaultFoundError(f"it ended with {controller.status}: {controller.stderr[-300:]}")
+
+
+def _move(pid: int, group: Path) -> None:
+    """All of a process into a control group; nothing, when it has gone."""
+    try:
+        (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+    except ProcessLookupError:
+        return
 
 
 def _send(pid: int, number: int) -> None:

@@ -187,4 +187,20 @@ mod tests {
     fn the_token_is_not_shown() {
         assert_eq!(format!("{:?}", Token([65; 16])), "Token(…)");
     }
+
+    #[test]
+    fn changed_messages_are_refused_or_are_what_they_say() {
+        let request = Message {
+            token: Token([7; 16]),
+            sequence: 7,
+            t1: 5,
+            body: Body::Request,
+        }
+        .encode();
+        ullage_mutate::inputs(&[&request], |bytes| {
+            if let Ok(message) = Message::parse(bytes) {
+                assert_eq!(message.encode()[..], bytes[..]);
+            }
+        });
+    }
 }

@@ -26,6 +26,7 @@ from tests.lab.chaos.subjects import Attacked, Subject, check_words, terminate
 from tests.nodes.nodekit import other_machine
 from ullage.environments.agent import client
 from ullage.environments.agent.transport import Transport
+from ullage.nodes import link as links
 from ullage.nodes.install import install
 from ullage.nodes.openssh import Target
 from ullage.nodes.tree import tree_digest
@@ -108,6 +109,8 @@ def play(case: Case) -> None:
 def _node_with_liar(place: Path) -> Path:
     """The home of another machine; its ullage is put there once for all cases."""
     home = other_machine(place)
+    for name in ("GREETING_S", "SILENCE_S"):  # a lie is told by a node that is there
+        setattr(links, name, stretched_s(getattr(links, name)))
     os.environ["PATH"] = f"{place / 'bin'}:{os.environ['PATH']}"
     shared = Path(f"target/chaos/node-{tree_digest()}").resolve()
     if not shared.exists():
