@@ -98,11 +98,11 @@ def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTa
     for workload in dict.fromkeys(c.workload for c in comparisons):
         of = {(c.environment, c.metric): c for c in comparisons if c.workload == workload}
         first = next(iter(of.values()))
-        asked = _asked(run.parameters(first))
-        rows.append(_row(f"{first.baseline_label}, {asked}", of, first.environment, True))
+        request = _request(run.parameters(first))
+        rows.append(_row(f"{first.baseline_label}, {request}", of, first.environment, True))
         for environment in dict.fromkeys(key for key, _ in of):
             label = measured.name(of[environment, "allocation_time"])
-            rows.append(_row(f"{label}, {asked}", of, environment, False))
+            rows.append(_row(f"{label}, {request}", of, environment, False))
     return DerivedTable(
         key="allocation-fresh",
         caption="The parts of an allocation, TaR = TeF + TcI + TiI, and the release TlR",
@@ -121,7 +121,7 @@ def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTa
     )
 
 
-def _asked(parameters: Mapping[str, Any]) -> str:
+def _request(parameters: Mapping[str, Any]) -> str:
     """`4 at once, image copied, image cold`."""
     copied = ", image copied" if parameters["copy"] == "real" else ""
     cold = ", image cold" if parameters.get("cold") else ""
