@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage import workloads
+from ullage.common import errors
+from ullage.common.errors import UllageError
 from ullage.engine.figures import parse
+from ullage.environments.provisioning.node import Site
 from ullage.plan.matrix import Case
+from ullage.runs.allocations import Batch
 from ullage.workloads.base import Context, InvalidTrialError, Output
 from ullage.workloads.provisioning import Provisioning, ProvisioningParameters
 
@@ -162,6 +167,48 @@ def test_the_plan_says_copy() -> None:
     parameters = ProvisioningParameters.model_validate({"copy": "real", "count": 16})
     assert parameters.model_dump()["copy"] == "real"
     assert Provisioning().title(parameters) == "allocate 16, image copied"
+
+
+COLD_IMAGE = [5 << 20, 500 << 20]
+"""Bytes still in memory, and all."""
+
+
+def test_a_cold_image_is_told_by_its_trial() -> None:
+    batch = record() | {"image_held": COLD_IMAGE}
+    assert figures(batch, cold=True) == figures(record()), "the same figures, of other trials"
+    parameters = ProvisioningParameters(count=2, cold=True)
+    facts = Provisioning().facts(parameters, output(json.dumps(batch)))
+    assert facts["image still in memory"] == "1.0%"
+    assert Provisioning().title(parameters) == "allocate 2, image cold"
+
+
+@pytest.mark.parametrize(
+    ("held", "cold", "says"),
+    [
+        (None, True, "cold: asked for True"),
+        (COLD_IMAGE, False, "cold: asked for False"),
+        ([60, 500], True, "12% of the image stayed"),
+        ([501, 500], True, "cannot be in memory"),
+        ([0, 0], True, "cannot be in memory"),
+    ],
+)
+def test_an_image_that_was_not_cold(held: list[int] | None, cold: bool, says: str) -> None:
+    batch = record() | ({} if held is None else {"image_held": held})
+    with pytest.raises(InvalidTrialError, match=says):
+        figures(batch, cold=cold)
+
+
+def test_earlier_records_are_of_the_same_work() -> None:
+    """`cold` came later, and stands in no record of a trial without it."""
+    assert "cold" not in ProvisioningParameters().model_dump()
+    assert "image_held" not in Batch.model_validate(record()).model_dump()
+
+
+def test_the_host_s_own_userland_cannot_be_dropped() -> None:
+    place = SimpleNamespace(image=None, check_room=lambda _: None, provider=None)
+    with pytest.raises(UllageError) as raised:
+        Provisioning().feasible(ProvisioningParameters(cold=True), cast(Site, place))
+    assert raised.value.kind is errors.ALLOCATION_NOT_COLD
 
 
 def test_no_program_runs_inside() -> None:

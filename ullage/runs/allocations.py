@@ -46,4 +46,7 @@ class Batch(Record):
     copy_kind: Copy
     applied: bool
     """Did each run an application?"""
+    image_held: tuple[int, int] | None = Field(None, exclude_if=lambda given: given is None)
+    """Bytes of the image that were in this host's memory when all were asked for, after all that
+    could be had been dropped, and all bytes of it; None: nothing was dropped."""
     instances: tuple[InstanceSteps, ...]

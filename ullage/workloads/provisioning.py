@@ -8,7 +8,8 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from ullage.environments.provisioning import allocate, image_copy
+from ullage.common.errors import ALLOCATION_NOT_COLD, UllageError
+from ullage.environments.provisioning import allocate, image_copy, page_cache
 from ullage.environments.provisioning.allocate import Application, Site
 from ullage.host.image import require_on_host
 from ullage.runs.allocations import Batch, Copy, InstanceSteps, Step
@@ -19,6 +20,9 @@ from ullage.workloads.output import read
 
 MOST: Final = 200
 """Instances at once: the run's network has 253 places."""
+
+MOST_HELD: Final = 0.1
+"""Of a cold image: what the run's own instances have mapped of it."""
 
 PORT: Final = 8080
 LONGEST_RECORD: Final = 1 << 20
@@ -71,6 +75,12 @@ class ProvisioningParameters(Parameters):
         description="`backing`: all stand on one image that nobody writes; `real`: each has every "
         "byte of it copied first",
     )
+    cold: bool = Field(
+        False,
+        description="what this host's page cache holds of the image is dropped before the request, "
+        "so that it is read from the disk; left out: it is as the trials before left it",
+        exclude_if=lambda given: not given,
+    )
     application: Literal["nginx", "none"] = Field(
         "nginx", description="the server that is started in each instance once it is up"
     )
@@ -102,6 +112,11 @@ class Provisioning(Conducted[ProvisioningParameters]):
     listen, and that a control group has ended. They are looked for again when a tenth of the time
     has passed that was waited, or 1 ms (a group's end at first each 0.1 ms), and after at most 5
     and 10 ms: by so much these instants may be late.
+
+    With `cold: true` the contents of the image's files are dropped from this host's page cache
+    before the request; names and inodes stay, and so do pages that running programs have mapped,
+    such as those of the run's own instances. A trial in which more than a tenth of the image was
+    still in memory has no figures. A disk that keeps a cache of its own is not asked to forget.
 
     What was made is found by the run's tag: nothing stays after a failure, Ctrl-C or a limit that
     has passed; a trial in which one instance fails has no figures. Needs root.
@@ -216,9 +231,10 @@ class Provisioning(Conducted[ProvisioningParameters]):
     )
 
     def title(self, parameters: ProvisioningParameters) -> str:
-        """`allocate 4, image copied`."""
+        """`allocate 4, image copied, image cold`."""
         copied = ", image copied" if parameters.copy_ == "real" else ""
-        return f"allocate {parameters.count}{copied}"
+        cold = ", image cold" if parameters.cold else ""
+        return f"allocate {parameters.count}{copied}{cold}"
 
     def duration_s(self, parameters: ProvisioningParameters) -> float:
         """As of containers; what a VM takes is learnt from the first trials."""
@@ -232,6 +248,8 @@ class Provisioning(Conducted[ProvisioningParameters]):
         """ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY, HOST_MISSING, IMAGE_LACKS_PACKAGE."""
         node.check_room(parameters.count)
         image_copy.check(parameters.copy_, node.provider, node.image)
+        if parameters.cold and node.image is None:
+            raise UllageError(ALLOCATION_NOT_COLD)
         if parameters.application == "none":
             return
         if node.image is None:
@@ -244,6 +262,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         application = None
         if parameters.application == "nginx":
             application = Application(nginx.ARGV, PORT, files={"server.conf": _NGINX.encode()})
+        held = await page_cache.cooled(node) if parameters.cold else None
         batch = await allocate.together(
             node,
             [f"{label}-{number}" for number in range(parameters.count)],
@@ -251,7 +270,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
             allocate_limit_s=parameters.limit_s,
             release_limit_s=parameters.release_limit_s,
         )
-        return batch.model_dump_json() + "\n"
+        return batch.model_copy(update={"image_held": held}).model_dump_json() + "\n"
 
     def check(self, parameters: ProvisioningParameters, outputs: Outputs) -> None:
         """As many as were asked for, from what was asked for, each by all its steps in order."""
@@ -260,6 +279,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
         expected = (parameters.count, parameters.copy_, parameters.application != "none")
         if actual != expected:
             raise InvalidTrialError(f"made were {actual}, asked for {expected}")
+        _check_cold(batch, cold=parameters.cold)
         names = {instance.name for instance in batch.instances}
         if len(names) != parameters.count:
             raise InvalidTrialError("two instances have one name")
@@ -302,13 +322,33 @@ class Provisioning(Conducted[ProvisioningParameters]):
         return figures
 
     def facts(self, parameters: ProvisioningParameters, outputs: Outputs) -> dict[str, str]:
-        """How close together the requests were."""
-        requests = [instance.steps["asked"] for instance in _batch(outputs).instances]
-        return {"requests within": f"{(max(requests) - min(requests)) / 1e6:.3f} ms"}
+        """How close together the requests were, and how cold the image was."""
+        batch = _batch(outputs)
+        requests = [instance.steps["asked"] for instance in batch.instances]
+        facts = {"requests within": f"{(max(requests) - min(requests)) / 1e6:.3f} ms"}
+        if batch.image_held is not None:
+            held, whole = batch.image_held
+            facts["image still in memory"] = f"{held / whole:.1%}"
+        return facts
 
 
 def _batch(outputs: Outputs) -> Batch:
     return read(Batch, outputs["main"].stdout, "the batch", longest=LONGEST_RECORD)
+
+
+def _check_cold(batch: Batch, *, cold: bool) -> None:
+    """Dropped if and only if that was asked for, and really gone."""
+    if cold != (batch.image_held is not None):
+        raise InvalidTrialError(f"cold: asked for {cold}, and it was not so")
+    if batch.image_held is None:
+        return
+    held, whole = batch.image_held
+    if not 0 <= held <= whole or whole == 0:
+        raise InvalidTrialError(f"{held} of {whole} bytes of the image cannot be in memory")
+    if held > MOST_HELD * whole:
+        raise InvalidTrialError(
+            f"{held / whole:.0%} of the image stayed in this host's memory: it was not cold"
+        )
 
 
 def _check_steps(instance: InstanceSteps, applied: bool) -> None:

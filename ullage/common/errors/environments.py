@@ -18,6 +18,12 @@ ALLOCATION_NO_COPY: Final = ErrorKind(
     "write `copy: backing`, or make room on the disk",
     ExitCode.SOME_CELLS_FAILED,
 )
+ALLOCATION_NOT_COLD: Final = ErrorKind(
+    "allocation-not-cold",
+    "`cold: true` drops an image from this host's memory, and there is no image: `image: host`",
+    "leave out `cold`, or leave out `image: host`, so that an image is built",
+    ExitCode.SOME_CELLS_FAILED,
+)
 ALLOCATION_TOO_LATE: Final = ErrorKind(
     "allocation-too-late",
     "{name} was not ready within {seconds:g} s; the last that was seen of it: {last}",

@@ -30,6 +30,7 @@ pub enum Format {
 
 impl Format {
     /// Manifests of corpora of pixels say nothing of it.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // As serde asks it.
     pub(super) fn is_pixels(&self) -> bool {
         *self == Self::Pixels
     }

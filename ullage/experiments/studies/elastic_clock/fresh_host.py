@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ullage.analysis.comparison.model import Comparison
 from ullage.analysis.comparison.rounding import share
@@ -97,11 +98,11 @@ def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTa
     for workload in dict.fromkeys(c.workload for c in comparisons):
         of = {(c.environment, c.metric): c for c in comparisons if c.workload == workload}
         first = next(iter(of.values()))
-        count = run.parameters(first)["count"]
-        rows.append(_row(f"{first.baseline_label}, {count} at once", of, first.environment, True))
+        request = _request(run.parameters(first))
+        rows.append(_row(f"{first.baseline_label}, {request}", of, first.environment, True))
         for environment in dict.fromkeys(key for key, _ in of):
             label = measured.name(of[environment, "allocation_time"])
-            rows.append(_row(f"{label}, {count} at once", of, environment, False))
+            rows.append(_row(f"{label}, {request}", of, environment, False))
     return DerivedTable(
         key="allocation-fresh",
         caption="The parts of an allocation, TaR = TeF + TcI + TiI, and the release TlR",
@@ -118,6 +119,13 @@ def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTa
             "their own table.",
         ),
     )
+
+
+def _request(parameters: Mapping[str, Any]) -> str:
+    """`4 at once, image copied, image cold`."""
+    copied = ", image copied" if parameters["copy"] == "real" else ""
+    cold = ", image cold" if parameters.get("cold") else ""
+    return f"{parameters['count']} at once{copied}{cold}"
 
 
 def _row(
