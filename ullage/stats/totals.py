@@ -92,10 +92,10 @@ def ratio_of_independent_totals(
     """Ratio of the arithmetic means of two samples of values above 0 that are not paired.
 
     From the skew-covering interval of each mean by the method of variance estimates recovery, on
-    the log scale (Zou & Donner 2008, Statist. Med. 27:1693, eq. 4). Of 12 values a side it covers 92
-    to 99 % where one side or both are lognormal with σ = 1, or have a fifth of the values five
-    times as large. TooFewError under 2 values a
-    side, ValueError unless all are above 0. `n` is the size of the smaller sample.
+    the log scale (Zou & Donner 2008, Statist. Med. 27:1693, eq. 4). Of 12 values a side it covers
+    92 to 99 % where one side or both are lognormal with σ = 1, or have a fifth of the values five
+    times as large. TooFewError under 2 values a side, ValueError unless all are above 0.
+    `n` is the size of the smaller sample.
     """
     a, b = (total_interval(values, confidence) for values in (mine, theirs))
     (below_a, above_a), (below_b, above_b) = map(_log_lengths, (a, b))
