@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from ullage.common.console import CleanConsole, escape
-from ullage.common.linetable import LineTable
+from ullage.common.console import CleanConsole, LineTable, escape
 
 Justify = Literal["left", "right", "center"]
 cells = st.text(st.characters(codec="utf-8"), max_size=12).map(escape) | st.sampled_from(

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 import typer
 
 from ullage.cli.options import Json, OutOption, ReadOnly, RunArgument, RunsOption
-from ullage.common.console import escape, print_json, stderr, stdout
+from ullage.common.console import LineTable, escape, print_json, stderr, stdout
 from ullage.common.errors import EXPORT_NO_TABLE, ExitCode, UllageError
-from ullage.common.linetable import LineTable
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:

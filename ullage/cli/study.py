@@ -9,9 +9,8 @@ import typer
 
 from ullage.cli.guarded import reads_folder
 from ullage.cli.options import Json, RunsOption
-from ullage.common.console import escape, print_json, stderr, stdout
+from ullage.common.console import LineTable, escape, print_json, stderr, stdout
 from ullage.common.errors import ExitCode
-from ullage.common.linetable import LineTable
 from ullage.runs import RUNS
 
 if TYPE_CHECKING:

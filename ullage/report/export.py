@@ -19,9 +19,8 @@ from ullage.analysis.comparison.model import Analysis, Comparison, Cost
 from ullage.analysis.comparison.rounding import quantity, ratio
 from ullage.analysis.comparison.words import SIDE_BY_SIDE, briefly, correction, name, settles
 from ullage.analysis.details import details, run_facts
-from ullage.common.console import escape
+from ullage.common.console import LineTable, escape
 from ullage.common.errors import EXPORT_NO_PICTURE, EXPORT_UNKNOWN_FORMAT, UllageError
-from ullage.common.linetable import LineTable
 from ullage.common.text import inert, nearest, whole
 from ullage.report import views
 from ullage.report.views import tabulate

@@ -10,8 +10,7 @@ from markupsafe import Markup
 from rich.table import Table as RichTable
 
 from ullage.analysis.trialfacts import TrialFacts
-from ullage.common.console import escape
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape
 from ullage.report.charts import forest
 from ullage.report.charts.text import as_json
 

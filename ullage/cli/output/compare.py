@@ -20,9 +20,8 @@ from ullage.analysis.details import run_facts
 from ullage.analysis.runchanges import Change, Changes
 from ullage.analysis.sentences import asides, comparison_sentence, copies_differ
 from ullage.analysis.tables.answer import Answer
-from ullage.common.console import escape, stderr, stdout
+from ullage.common.console import LineTable, escape, stderr, stdout
 from ullage.common.files import put
-from ullage.common.linetable import LineTable
 from ullage.common.text import inert
 from ullage.report import export
 

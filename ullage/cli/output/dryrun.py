@@ -13,8 +13,7 @@ import yaml
 from rich.table import Table
 from scipy import special
 
-from ullage.common.console import escape, print_json, stdout
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape, print_json, stdout
 from ullage.common.quantities import format_bytes, format_seconds, many
 from ullage.engine import pilot as pilots
 from ullage.engine.estimate import TimeEstimate

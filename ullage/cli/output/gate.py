@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.gate import Gate, GateFigure
-from ullage.common.console import escape, stderr, stdout
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape, stderr, stdout
 from ullage.common.text import clean, one_line
 
 HEAD = ("environment", "workload", "metric", "ratio", "90 % interval", "")

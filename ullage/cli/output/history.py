@@ -8,9 +8,8 @@ from rich.table import Table
 
 from ullage.analysis.comparison import rounding
 from ullage.analysis.history import History, HistoryChange, HistoryPoint, HistorySeries
-from ullage.common.console import escape, stderr, stdout
+from ullage.common.console import LineTable, escape, stderr, stdout
 from ullage.common.files import put
-from ullage.common.linetable import LineTable
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.report.charts import history as chart

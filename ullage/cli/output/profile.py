@@ -8,8 +8,7 @@ from ullage.analysis.comparison import words as shared
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.profiles import words
 from ullage.analysis.profiles.model import Predicted, Prediction, Profile
-from ullage.common.console import escape, stdout
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape, stdout
 from ullage.common.text import clean
 from ullage.runs.reader import typed
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ullage.common.console import escape, stdout
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape, stdout
 from ullage.common.quantities import many
 from ullage.experiments.tuning import screening
 from ullage.experiments.tuning.outcome import TuneOutcome

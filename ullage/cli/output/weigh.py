@@ -19,8 +19,7 @@ from ullage.analysis.comparison.words import (
     name,
 )
 from ullage.analysis.weigh.weighing import Total, WeighedNode, WeighedPart, Weighing
-from ullage.common.console import escape, stdout
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape, stdout
 from ullage.common.text import clean
 from ullage.runs.records import Resource
 

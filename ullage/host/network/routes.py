@@ -27,7 +27,7 @@ _CONF: Final = Path("/proc/sys/net/ipv4/conf")
 _COMMAND_S: Final = 60.0
 
 
-class Changes(BaseModel):
+class RouteChanges(BaseModel):
     """Of one run: what it has changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,7 +49,9 @@ def add(tag: str, device: str, routes: tuple[str, ...]) -> None:
         switch = _CONF / device / "forwarding"
         others = {record.forwarding for name, record in _records() if name != tag}
         was_off = switch.read_text(encoding="ascii").strip() == "0"
-        record = Changes(forwarding=device if was_off or device in others else None, routes=routes)
+        record = RouteChanges(
+            forwarding=device if was_off or device in others else None, routes=routes
+        )
         put(paths.state_dir(tag) / RECORD, record.model_dump_json().encode())
         try:
             if was_off:
@@ -76,7 +78,7 @@ def tags() -> list[str]:
 def _undo(tag: str) -> None:
     file = paths.state_dir(tag) / RECORD
     known = dict(_records())
-    record = known.pop(tag, Changes())
+    record = known.pop(tag, RouteChanges())
     for route in record.routes:
         with contextlib.suppress(subprocess.SubprocessError):  # it went with its device
             _ip("delete", route)
@@ -86,11 +88,11 @@ def _undo(tag: str) -> None:
     file.unlink(missing_ok=True)
 
 
-def _records() -> Iterator[tuple[str, Changes]]:
+def _records() -> Iterator[tuple[str, RouteChanges]]:
     for file in paths.state_root().glob(f"*/{RECORD}"):
         if paths.TAG.fullmatch(file.parent.name) and not file.is_symlink():
             with contextlib.suppress(OSError, ValidationError):
-                yield file.parent.name, Changes.model_validate_json(file.read_bytes())
+                yield file.parent.name, RouteChanges.model_validate_json(file.read_bytes())
 
 
 @contextlib.contextmanager

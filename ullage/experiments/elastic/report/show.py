@@ -10,8 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from ullage.analysis.comparison.words import listed
-from ullage.common.console import escape, print_json, stderr, stdout
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape, print_json, stderr, stdout
 from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.experiments.elastic import folder

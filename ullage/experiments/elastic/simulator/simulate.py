@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ullage import _elastic
-from ullage.common.console import escape, print_json, stdout
-from ullage.common.linetable import LineTable
+from ullage.common.console import LineTable, escape, print_json, stdout
 from ullage.common.quantities import format_seconds, many
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec

@@ -24,10 +24,9 @@ from rich.table import Table
 from scipy.stats import bootstrap
 
 from ullage import _elastic
-from ullage.common.console import escape, print_json, stdout
+from ullage.common.console import LineTable, escape, print_json, stdout
 from ullage.common.errors import PLAN_BAD_FIELD, SIMULATION_NO_CLUSTER, UllageError
 from ullage.common.fields import checked, shown
-from ullage.common.linetable import LineTable
 from ullage.common.quantities import Fraction
 from ullage.common.yamlfile import YamlFile, read
 from ullage.experiments.clock.lab import Bar

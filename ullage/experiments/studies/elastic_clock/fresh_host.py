@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,8 @@ from ullage.experiments.studies.base import (
     Read,
     StudyFigure,
 )
-from ullage.experiments.studies.elastic_clock import limits
+from ullage.experiments.studies.within import environments, label, workloads
+from ullage.runs.records import WorkloadRecord
 
 STREAMS: Final = ("viewers", "rate", "server_cpu_per_stream")
 PARTS: Final = (
@@ -28,6 +30,8 @@ PARTS: Final = (
     ("release_time", "TlR"),
 )
 """Metric of `provisioning` → what the study calls it."""
+LIMIT: Final = "limit"
+"""Fact of a trial of `streaming`: `the link: 97% used`."""
 _THERE: Final = {"native": "native", "lxc": "lxc", "qemu": "kvm"}
 """Provider → technique of the published streams."""
 
@@ -53,7 +57,7 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
         "allocation-ratios-fresh",
         "Making an instance, and taking it away",
     )
-    return [streams, limits.table(run), _parts(run, of["provisioning"]), allocations]
+    return [streams, _limits_of_streams(run), _parts(run, of["provisioning"]), allocations]
 
 
 def _telling_metrics(run: measured.StudiedRun, c: Comparison) -> tuple[str, ...]:
@@ -139,3 +143,46 @@ def _row(
         for metric, _ in PARTS
     )
     return DerivedRow(label=label, cells=tuple(cells))
+
+
+def _limits_of_streams(run: measured.StudiedRun) -> DerivedTable | None:
+    """A row an environment and number: its limits, with the trials that had each; None of none."""
+    rows = [
+        DerivedRow(label=_label(run, environment, record), cells=(_limits(limits),))
+        for record in workloads(run.folder, "streaming")
+        for environment in environments(run.folder)
+        if (limits := _counted(run, environment, record))
+    ]
+    if not rows:
+        return None
+    return DerivedTable(
+        key="limits-fresh",
+        caption="What was the limit of the streams",
+        of="environment and work",
+        columns=(Column(title="limit, and trials that had it"),),
+        rows=tuple(rows),
+        notes=(
+            "Of the step that was no longer sustained: whatever was used up first of the viewers' "
+            "own CPU, the servers', this host's, and the link. Where it is the link, equal numbers "
+            "of streams say nothing of who could serve more.",
+        ),
+    )
+
+
+def _label(run: measured.StudiedRun, environment: str, record: WorkloadRecord) -> str:
+    return f"{label(run.folder, environment)}, {record.title}"
+
+
+def _counted(run: measured.StudiedRun, environment: str, record: WorkloadRecord) -> Counter[str]:
+    """Limit, without its share → trials with a figure."""
+    return Counter(
+        trial.facts[LIMIT].partition(":")[0]
+        for trial in run.folder.trials
+        if (trial.environment, trial.workload) == (environment, record.key)
+        and trial.status == "ok"
+        and LIMIT in trial.facts
+    )
+
+
+def _limits(limits: Counter[str]) -> str:
+    return "; ".join(f"{limit} ({number})" for limit, number in limits.most_common())
