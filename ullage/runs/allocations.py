@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ullage.runs.records import Nanoseconds, Record
+from ullage.runs.records import Count, Nanoseconds, Record
 
 Copy = Literal["real", "backing"]
 
@@ -46,7 +46,7 @@ class Batch(Record):
     copy_kind: Copy
     applied: bool
     """Did each run an application?"""
-    image_held: tuple[int, int] | None = Field(None, exclude_if=lambda given: given is None)
+    image_held: tuple[Count, Count] | None = Field(None, exclude_if=lambda given: given is None)
     """Bytes of the image that were in this host's memory when all were asked for, after all that
     could be had been dropped, and all bytes of it; None: nothing was dropped."""
     instances: tuple[InstanceSteps, ...]

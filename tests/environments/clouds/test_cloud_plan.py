@@ -96,7 +96,7 @@ def test_killed_between_request_and_answer(cloud: Ec2Double, tmp_path: Path) -> 
         cloud.on_launch = controller.kill
         assert controller.wait(200) == -9
     assert len(cloud.left()) == 2, "the instance and its key"
-    (tags,) = [i["Tags"] for i in _instances(cloud)]
+    (tags,) = [i["Tags"] for i in _instances(cloud) if i["State"]["Name"] == "running"]
     tag = next(one["Value"] for one in tags if one["Key"] == "ullage-tag")
     remains = leftovers.find(tag)
     assert "command" in {leftover.kind for leftover in remains}

@@ -18,7 +18,7 @@ from ullage.host.guest_kernel import FILE_SYSTEM_MODULES, XEN_MODULES, GuestKern
 
 
 class Xen(Provider):
-    """A virtual machine [under Xen](../guide/xen.md).
+    """A virtual machine [under Xen](../guide/xen.md), not seen yet to carry a trial.
 
     ullage runs in dom0 and has `xl` make domains from the image: paravirtualised (`mode: pv`), in
     hardware without an emulated machine (`pvh`), or with one (`hvm`). All stand on one disk that
