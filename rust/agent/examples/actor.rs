@@ -17,7 +17,7 @@ fn main() -> io::Result<()> {
         }
         ["exit", code] => exit(number(code)),
         ["sleep"] => loop {
-            thread::sleep(Duration::from_mins(1));
+            thread::sleep(Duration::from_secs(60));
         },
         ["flood", bytes] => flood(number(bytes)),
         ["directory"] => put(env::current_dir()?.display().to_string().as_bytes()),

@@ -15,8 +15,9 @@ use crate::locks::Choice;
 
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Files {
-    #[arg(long, default_value_t = 16)]
-    files: u32,
+    #[arg(long = "files", default_value_t = 16)]
+    #[serde(rename = "files")]
+    number: u32,
     /// Of all files together, in bytes.
     #[arg(long, default_value_t = 64 << 20)]
     total: u64,
@@ -91,16 +92,16 @@ mod at {
 }
 
 pub fn run(asked: &Files, seed: u64, threads: u32, limit: Limit) -> Result<Done, Failure> {
-    let blocks = asked.total / u64::from(asked.files.max(1)) / asked.block.max(1) as u64;
-    if asked.files == 0 || asked.block == 0 || blocks == 0 {
+    let blocks = asked.total / u64::from(asked.number.max(1)) / asked.block.max(1) as u64;
+    if asked.number == 0 || asked.block == 0 || blocks == 0 {
         return Err(Failure::input("fileio: not a block in a file".into()));
     }
     let all = prepare(asked, blocks).map_err(|error| Failure::new("fileio", error))?;
     let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
-    let count = blocks * u64::from(asked.files);
+    let count = blocks * u64::from(asked.number);
     let done = events::run(threads, limit, |number| {
         let mut choice = Choice::new(seed, number, count);
-        let mut buffer = vec![number as u8; asked.block];
+        let mut buffer = vec![number.to_le_bytes()[0]; asked.block];
         let (all, next, failed) = (all.as_slice(), &next, &failed);
         move || {
             let turn = next.fetch_add(1, Ordering::Relaxed);
@@ -109,12 +110,11 @@ pub fn run(asked: &Files, seed: u64, threads: u32, limit: Limit) -> Result<Done,
             } else {
                 turn % count
             };
-            match event(asked, all, blocks, block, turn, &mut buffer) {
-                Ok(()) => asked.block as u64,
-                Err(_) => {
-                    failed.fetch_add(1, Ordering::Relaxed);
-                    0
-                }
+            if event(asked, all, blocks, block, turn, &mut buffer).is_ok() {
+                asked.block as u64
+            } else {
+                failed.fetch_add(1, Ordering::Relaxed);
+                0
             }
         }
     });
@@ -166,7 +166,7 @@ fn prepare(asked: &Files, blocks: u64) -> io::Result<Vec<File>> {
         file.sync_all()?;
         Ok(file)
     };
-    (0..asked.files).map(create).collect()
+    (0..asked.number).map(create).collect()
 }
 
 fn finish(asked: &Files, all: &[File]) -> io::Result<()> {
@@ -179,7 +179,7 @@ fn finish(asked: &Files, all: &[File]) -> io::Result<()> {
 }
 
 fn remove(asked: &Files) {
-    for number in 0..asked.files {
+    for number in 0..asked.number {
         let _ = std::fs::remove_file(path(asked, number));
     }
 }
@@ -192,7 +192,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("mkdir");
         Files {
-            files: 3,
+            number: 3,
             total: 96 << 10,
             block: 4 << 10,
             mode,

@@ -19,9 +19,9 @@ pub fn run(block: usize, read: bool, threads: u32, limit: Limit) -> Result<Done,
         let mut words = vec![0_usize; block / size_of::<usize>()];
         move || {
             if read {
-                load(&words)
+                load(&words);
             } else {
-                store(&mut words)
+                store(&mut words);
             }
             block as u64
         }

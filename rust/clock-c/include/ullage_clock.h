@@ -123,8 +123,9 @@ int ullage_reason_meaning(const char *name, char *buffer, size_t size);
 
 /* When a client stops. */
 typedef struct ullage_rules {
-    uint64_t spread_ns;   /* K: the smallest round trips' standard deviation is under this */
-    uint64_t time_ns;     /* cap: no longer than this once there is one exchange; 0: 1 ms or 64 least round trips */
+    uint64_t spread_ns; /* K: the smallest round trips' standard deviation is under this */
+    uint64_t
+        time_ns; /* cap: no longer than this once there is one exchange; 0: 1 ms or 64 least round trips */
     uint64_t patience_ns; /* for the first answer, no longer than this */
     uint64_t reply_ns;    /* without an answer for so long, a request is lost; doubles each time */
     uint32_t dropped;     /* D: exchanges before anything counts */

@@ -24,7 +24,7 @@ const WORDS: [&[u8]; 14] = [
     b"\x80\0\0\0",
 ];
 
-/// SplitMix64.
+/// `SplitMix64`.
 struct Chance(u64);
 
 impl Chance {
@@ -57,6 +57,9 @@ impl Drop for Witness<'_> {
 }
 
 /// Have them all read, and say how many they were.
+///
+/// # Panics
+/// When a variable of the environment is no number, and as `read` does.
 pub fn inputs(seeds: &[&[u8]], mut read: impl FnMut(&[u8])) {
     let number = |name, default| {
         env::var(name).map_or(default, |text| text.parse().expect("a whole number"))
@@ -121,7 +124,7 @@ mod tests {
     fn most_inputs_are_others() {
         let mut others = 0;
         inputs(&[b"right"], |input| {
-            others += usize::from(input != b"right")
+            others += usize::from(input != b"right");
         });
         assert!(others > 1500, "{others}");
     }
