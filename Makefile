@@ -17,6 +17,8 @@ WINDOWS := x86_64-pc-windows-gnu
 WINDOWS_AGENT := ullage/bin/ullage-agent.exe
 MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
+# Rust's library for another system: not every Rust came by rustup, and it may be there already.
+NEED_TARGET = [ -d "$$(rustc --print sysroot)/lib/rustlib/$(1)/lib" ] || rustup target add $(1)
 C_SOURCES := $(shell find mpi rust tests testing benchmarks -name '*.[ch]')
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
@@ -197,7 +199,7 @@ wheel: build programs ## dist/ullage-*.whl: `pip install` of it needs no Rust, n
 wheel-arm: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
 wheel-arm: $(VENV)/.installed arm-packages ## The same for aarch64, cross-built and tried under qemu-user; without MPI's programs
 	@$(NEED_CARGO)
-	rustup target add $(ARM)
+	@$(call NEED_TARGET,$(ARM))
 	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(ARM)
 	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program \
 	  $(addprefix -p ,$(notdir $(PROGRAMS))) --target $(ARM)
@@ -276,7 +278,7 @@ $(AGENT): $(RUST_SOURCES) | build-packages
 # Windows 10 and later. Wine 8 lacks a library that Rust's own asks for: ours stands beside them.
 $(WINDOWS_AGENT): $(RUST_SOURCES) rust/agent/wine/bcryptprimitives.c | windows-packages
 	@$(NEED_CARGO)
-	rustup target add $(WINDOWS)
+	@$(call NEED_TARGET,$(WINDOWS))
 	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(WINDOWS)
 	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --profile program -p ullage-basics --target $(WINDOWS)
 	x86_64-w64-mingw32-gcc -O2 -s -shared -o target/bcryptprimitives.dll rust/agent/wine/bcryptprimitives.c -ladvapi32

@@ -3,14 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ullage_clock::Stamp;
+
 use crate::channel::Channel;
 use crate::protocol::{Code, Failure, KILL, Spawn};
-use crate::responses::Response;
-use crate::system::children::{Children, Ended, Ending, How};
+use crate::responses::{Response, Usage};
+use crate::system::children::{Children, Ending};
 use crate::system::spawn::{Forked, Prepared};
 use crate::system::sys;
 use crate::timer::Timer;
 use crate::{shutdown, time};
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    Exited(u32),
+    Killed(i32),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub how: How,
+    /// When, and what is to be said of the clock until then.
+    pub end: Stamp,
+    pub usage: Usage,
+}
 
 /// What children need of the agent.
 #[derive(Clone)]

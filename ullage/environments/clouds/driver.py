@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
-State = Literal["pending", "running", "paused", "failed", "gone"]
+State = Literal["pending", "running", "failed", "gone"]
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,6 @@ class NotAnAnswerError(Exception):
 class Driver(ABC):
     """One cloud. Its methods wait, and raise what its client raises; `fault` says what that is."""
 
-    pauses: ClassVar[bool] = False
-    """Can it stop the virtual CPUs of an instance?"""
-
     @property
     @abstractmethod
     def title(self) -> str:
@@ -110,11 +107,3 @@ class Driver(ABC):
     @abstractmethod
     def remove(self, name: str, tag: str) -> bool:
         """Ask that all of that name go, with their key; True once nothing is left of them."""
-
-    def pause(self, identifier: str) -> None:
-        """Stop its virtual CPUs."""
-        raise NotImplementedError
-
-    def resume(self, identifier: str) -> None:
-        """Let them run on."""
-        raise NotImplementedError

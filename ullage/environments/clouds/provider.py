@@ -90,14 +90,9 @@ class CloudProvider(Provider):
             "zone": options.zone,
             "flavor": options.flavor,
             "kernel of": options.boot_image,
-            "idle": "paused" if self.pauses else "not frozen",
+            "idle": "not frozen",
         }
         return {name: value for name, value in shown.items() if value is not None}
-
-    @property
-    def pauses(self) -> bool:
-        """Is an idle instance stopped?"""
-        return False
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make one, and see that it is what was asked for. The errors of clouds."""
@@ -123,12 +118,12 @@ class CloudProvider(Provider):
             hosts = spec.state_dir / "known_hosts"
             await to_thread(keys.known_hosts, hosts, address, known)
             user = self._cloud.user
-            shell = Shell(spec.name, address, user, own.private, hosts, self.pauses)
+            shell = Shell(spec.name, address, user, own.private, hosts)
             await shell.wait(deadline)
             agent = await self._agent(spec, shell, deadline)
             undo.push(agent.bye)
             verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
-            new = NewInstance(machine, address, agent, self.pauses)
+            new = NewInstance(machine, address, agent)
             return CloudInstance(spec, calls, new, undo)
         raise AssertionError  # what starts hides no exception
 
@@ -237,8 +232,6 @@ class NewInstance:
     address: str
     """By which we reach it."""
     agent: AgentClient
-    pauses: bool
-    """Is it paused while it is idle?"""
 
 
 class CloudInstance(Instance):
@@ -252,27 +245,16 @@ class CloudInstance(Instance):
         self.own_kernel = not new.agent.clock_claims.shared
         self.machine = new.machine
         self._calls = cloud
-        self._pauses = new.pauses
-        self._paused = False
         self._undo = undo
 
     async def freeze(self) -> None:
-        """Paused, where the cloud can; else it runs on, and nothing of ours runs in it."""
-        if self._pauses and not self._paused:
-            await self._calls.ask(self._calls.driver.pause, self.machine.id)
-            self._paused = True
+        """No cloud that is here can pause: it runs on, and nothing of ours runs in it."""
 
     async def thaw(self) -> None:
-        """Let it run on; it has lost the time meanwhile, so its clock is read anew."""
-        if self._paused:
-            await self._calls.ask(self._calls.driver.resume, self.machine.id)
-            self._paused = False
-            await self.agent.sync()
+        """It has never stood still."""
 
     async def destroy(self) -> None:
         """INSTANCE_NOT_REMOVED when the cloud still has it at the deadline."""
-        if self._paused:  # who stands still cannot say goodbye
-            await self.agent.close()
         await self._undo.aclose()
 
     async def why_gone(self) -> UllageError | None:

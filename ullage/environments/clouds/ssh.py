@@ -38,8 +38,6 @@ _OPTIONS: Final = (
     "LogLevel=ERROR",
 )
 _ALIVE: Final = ("ServerAliveInterval=5", "ServerAliveCountMax=6")
-_STILL: Final = ("ServerAliveInterval=0", "TCPKeepAlive=no")
-"""Where the instance is paused: who stands still answers nothing."""
 _OTHER_KEY: Final = ("HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 
 
@@ -52,13 +50,12 @@ class Shell:
     user: str
     key: Path
     known_hosts: Path
-    pauses: bool
 
     def argv(self, words: Sequence[str]) -> list[str]:
         """The command line that runs these words there, as root."""
         argv = [needed("ssh", "openssh-client"), "-T", "-F", "none", "-i", str(self.key)]
         hosts = f"UserKnownHostsFile={self.known_hosts}"
-        for option in (*_OPTIONS, hosts, *(_STILL if self.pauses else _ALIVE)):
+        for option in (*_OPTIONS, hosts, *_ALIVE):
             argv += ["-o", option]
         root = () if self.user == "root" else ("sudo", "-n")
         return [*argv, "-l", self.user, "--", self.address, shlex.join((*root, *words))]

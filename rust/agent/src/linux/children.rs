@@ -13,26 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use libc::{c_int, pid_t};
 use ullage_clock::Stamp;
 
+use crate::child::{Ended, How};
 use crate::protocol::{Code, Failure};
 use crate::responses::Usage;
 use crate::system::descendants::{self, Process};
 use crate::system::sys;
 use crate::time;
-
-/// How a program ended.
-#[derive(Clone, Copy, Debug)]
-pub enum How {
-    Exited(u32),
-    Killed(i32),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Ended {
-    pub how: How,
-    /// When, and what is to be said of the clock until then.
-    pub end: Stamp,
-    pub usage: Usage,
-}
 
 /// Where the waiter leaves the end of one child; `event` becomes readable then.
 pub struct Ending {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::channel::{Channel, Raw};
+use crate::child::Ended;
 use crate::frame::{ID, Kind};
-use crate::system::children::{Ended, Ending};
+use crate::system::children::Ending;
 use crate::system::sys;
 
 /// One frame holds what a pipe holds.

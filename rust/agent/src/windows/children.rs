@@ -6,35 +6,19 @@ use std::io;
 use std::os::windows::io::AsRawHandle;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use ullage_clock::Stamp;
 use windows_sys::Win32::System::Threading::{GetExitCodeProcess, INFINITE, WaitForSingleObject};
 
 use super::job::{Job, KILLED};
 use super::spawn::Running;
 use super::{sys, usage};
+use crate::child::{Ended, How};
 use crate::protocol::{Code, Failure, KILL};
-use crate::responses::Usage;
 use crate::time;
 
 /// Linux's numbers: what the controller asks for. None of them can be caught here.
 const TERM: i32 = 15;
 const CONTINUE: i32 = 18;
 const STOP: i32 = 19;
-
-/// How a program ended.
-#[derive(Clone, Copy, Debug)]
-pub enum How {
-    Exited(u32),
-    Killed(i32),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Ended {
-    pub how: How,
-    /// When, and what is to be said of the clock until then.
-    pub end: Stamp,
-    pub usage: Usage,
-}
 
 /// Where the waiter leaves the end of one program.
 #[derive(Default)]

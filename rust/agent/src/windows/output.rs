@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::children::{Ended, Ending};
+use super::children::Ending;
 use super::sys;
 use crate::channel::{Channel, Raw};
+use crate::child::Ended;
 use crate::frame::{ID, Kind};
 
 const CHUNK: usize = 64 << 10;
