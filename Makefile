@@ -276,7 +276,7 @@ $(AGENT): $(RUST_SOURCES) | build-packages
 	install -D target/$(TARGET)/release/ullage-agent $@
 
 # Windows 10 and later. Wine 8 lacks a library that Rust's own asks for: ours stands beside them.
-$(WINDOWS_AGENT): $(RUST_SOURCES) rust/agent/wine/bcryptprimitives.c | windows-packages
+$(WINDOWS_AGENT): $(RUST_SOURCES) rust/agent/wine/bcryptprimitives.c | build-packages windows-packages
 	@$(NEED_CARGO)
 	@$(call NEED_TARGET,$(WINDOWS))
 	+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --quiet --release -p ullage-agent --target $(WINDOWS)
