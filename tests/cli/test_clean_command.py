@@ -15,7 +15,7 @@ import pytest
 from tests.support import commandkit
 from tests.support.commandkit import Ullage
 from ullage.common import errors
-from ullage.host import claims, leftovers, paths
+from ullage.host import claims, leftovers, paths, user_commands
 
 clean = commandkit.in_this_process("clean")
 CLAIM = "import sys; from ullage.host import claims; claims.claim(sys.argv[1], '/runs/x')"
@@ -97,3 +97,17 @@ def test_a_link_that_is_called_as_a_run_is_no_run(tag: str, clean: Ullage, tmp_p
     assert (done.code, done.stdout, done.stderr) == (0, "", "0 leftovers removed\n")
     assert treasure.is_dir()
     assert (paths.state_root() / tag).is_symlink()
+
+
+def test_what_nobody_can_look_for_any_more_is_forgotten(tag: str, clean: Ullage) -> None:
+    removal = user_commands.Removal(
+        tag=tag, name=f"ullage-{tag}-x", listing=("false",), destroy=(("rm", "x"),), deadline_s=1
+    )
+    user_commands.keep(removal)
+    done = clean("--forget", removal.name)
+    assert (done.code, done.stdout) == (0, "")
+    assert f"{removal.name} is forgotten. If it is there after all: rm x" in done.stderr
+    assert tag not in {kept.tag for kept in user_commands.records()}
+    again = clean("--forget", removal.name)
+    assert again.code == 2
+    assert errors.CLEAN_NO_RECORD.code in again.stderr

@@ -14,7 +14,7 @@ from rich.markup import escape
 from ullage.cli.node import target
 from ullage.cli.options import Json, NodeConfigOption, NodeOption, NodeSudoOption
 from ullage.common.console import print_json, stderr, stdout
-from ullage.common.errors import CLEAN_UNCONFIRMED, ExitCode, UllageError
+from ullage.common.errors import CLEAN_NO_RECORD, CLEAN_UNCONFIRMED, ExitCode, UllageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +41,13 @@ def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove it without asking.")] = False,
     everybody: Annotated[bool, typer.Option("--all", help="That of other users too.")] = False,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Drop the record of an instance whose platform is gone. Nothing is removed there.",
+        ),
+    ] = None,
     as_json: Json = False,
     node: NodeOption = None,
     config: NodeConfigOption = None,
@@ -52,6 +59,10 @@ def clean_command(
     """
     if node is not None:
         _clean_node(target(node, config, sudo=sudo), dry_run=dry_run, yes=yes, as_json=as_json)
+        return
+    if forget:
+        for name in forget:
+            _forget(name)
         return
     from ullage.common.quantities import many
     from ullage.host import claims, leftovers
@@ -78,6 +89,19 @@ def clean_command(
         stderr.print(f"[yellow]still there:[/] {item.kind} {escape(item.name)}: {escape(reason)}")
     if failures:
         raise typer.Exit(ExitCode.GATE_FAILED)
+
+
+def _forget(name: str) -> None:
+    """Whatever it may still cost is named; CLEAN_NO_RECORD."""
+    from ullage.host import user_commands
+
+    records = [removal for removal in user_commands.records() if removal.name == name]
+    if not records:
+        raise UllageError(CLEAN_NO_RECORD, name=name)
+    for removal in records:
+        user_commands.forget(removal)
+        text = f"{escape(name)} is forgotten. If it is there after all: {escape(removal.by_hand)}"
+        stderr.print(text, soft_wrap=True)
 
 
 def _clean_node(place: Target, *, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -52,7 +52,8 @@ def test_the_offset_of_another_process_is_inside_its_bounds(protocol: tuple[str,
 
 def test_how_long_a_synchronisation_may_be() -> None:
     with served() as (address, _):
-        done = ullage("sync", address, "--seconds", "0", "--messages", "6", "--json")
+        six = ("--messages", "6", "--time", "60s")
+        done = ullage("sync", address, "--seconds", "0", *six, "--json")
         assert done.code == 0, done.stderr
         (record,) = SyncReport.model_validate_json(done.stdout).synchronisations
         assert (record.stop, record.messages) == ("messages", 6)

@@ -132,11 +132,12 @@ class Front:
             connection.close()
 
     def page(self, path: str) -> str:
-        """Asked on a connection of its own."""
+        """Asked on a connection of its own, which the front ends: it takes no place any more."""
         connection = Connection(self.port)
         try:
-            connection.get(path)
+            connection.get(path, "Connection: close")
             answer = connection.answer()
+            assert connection.ended()
         finally:
             connection.close()
         assert answer.status == 200, answer

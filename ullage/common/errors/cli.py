@@ -14,6 +14,11 @@ CLEAN_UNCONFIRMED: Final = ErrorKind(
     "nothing was removed: {count} found, and nobody at a terminal to ask",
     "say `ullage clean --yes` to remove them; `--dry-run` only lists",
 )
+CLEAN_NO_RECORD: Final = ErrorKind(
+    "clean-no-record",
+    "there is no record of an instance {name}",
+    "`ullage clean --dry-run` lists what is left; only what it calls `command` has a record",
+)
 SETUP_FAILED: Final = ErrorKind(
     "setup-failed",
     "`{command}` ended with status {status}",
