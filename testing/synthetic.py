@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -66,6 +67,7 @@ def make_run(
     blocks_each: int | None = None,
     between_sd: float = 0.0,
     network: dict[str, Any] | None = None,
+    resources: Mapping[str, float] = MappingProxyType({"cpus": 1, "memory": 1 << 30}),
 ) -> Path:
     """Write the run folder `path` and return it.
 
@@ -108,7 +110,7 @@ def make_run(
         design=design,
         correction=correction,
         network=network,
-        resources={"cpus": 1, "memory_bytes": 1073741824},
+        resources=dict(resources),
         blocks={
             "min": least,
             "max": max(blocks, least),

@@ -50,9 +50,10 @@ class Maker:
         slow += self.slowdowns.get((env, work.key), 0.0)
         values: dict[str, Scalar | Curve] = {}
         for metric in work.metrics:
-            level = LEVELS.get((work.workload, metric.name), 1000.0)
+            known = LEVELS.get((work.workload, metric.name))
+            level = 1000.0 if known is None else known
             sign = 1.0 if metric.better == "lower" else -1.0
-            if metric.unit == "1":
+            if metric.unit == "1" and not known:
                 values[metric.name] = float(self.rng.poisson(0.5))
             elif metric.coordinate is not None:
                 values[metric.name] = [

@@ -176,6 +176,7 @@ LEVELS: dict[tuple[str, str], float] = {
     ("iperf3", "throughput"): 41e9,
     ("iperf3", "retransmits"): 0.0,
     ("netpipe", "throughput"): 9e9,
+    ("streaming", "viewers"): 1000.0,
 }
 """Absolute values of the baseline, those of a small shared machine."""
 

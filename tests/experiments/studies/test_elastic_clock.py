@@ -220,7 +220,8 @@ def test_the_ocean_program_slows_down_from_twelve_processes_on() -> None:
 def test_the_full_elastic_plan_is_the_published_one() -> None:
     plan, _ = elastic_plan.load(STUDY.folder / MOVIE_FULL.file)
     arrivals, film = plan.arrivals, plan.video
-    assert (arrivals.viewers, arrivals.rate, plan.patience, plan.room) == (400, 0.2, 120, 100)
+    assert (arrivals.viewers, arrivals.rate, plan.patience) == (400, 0.2, 120)
+    assert plan.room.viewers == 100
     assert (film.length, film.bitrate) == (1800, 2_698_000)
     assert set(plan.environments) == {
         "lxc", "lxc-as-openstack-kvm", "lxc-as-openstack-xen", "static",

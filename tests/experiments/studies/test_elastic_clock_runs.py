@@ -214,13 +214,14 @@ def movie(
 ) -> Path:
     """A run with the viewers, patience, film and room of a full plan."""
     plan, _ = elastic_plan.load(STUDY.folder / cell.file)
+    assert plan.room.viewers is not None
     return elastic_made.make(
         tmp_path,
         SyntheticRun(
             name=cell.name,
             environments=environments,
             baseline="lxc",
-            room=plan.room,
+            room=plan.room.viewers,
             length_s=plan.video.length / plan.time_scale,
             time_scale=plan.time_scale,
             users_time=Scaled(plan).users_time(()),
@@ -247,7 +248,7 @@ def test_all_ten_published_cells_are_asked_again() -> None:
             assert own.deviation == pytest.approx(float(time["stddev_s"]))
             assert plan.arrivals.rate is not None
             cells.add((platform, hypervisor, f"{plan.patience:g}", str(plan.arrivals.viewers),
-                       f"{1 / plan.arrivals.rate:g}", str(plan.room)))  # fmt: skip
+                       f"{1 / plan.arrivals.rate:g}", str(plan.room.viewers)))  # fmt: skip
     names = ("platform", "hypervisor", "patience_s", "clients", "interarrival_s", "clients_per_vm")
     published = STUDY.published("elastic2015_blocking")
     assert len(published) == 10

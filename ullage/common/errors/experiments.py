@@ -46,6 +46,11 @@ ELASTIC_BAD_TRACE: Final = ErrorKind(
     "{file} is no trace of arrivals: {reason}",
     "write one instant a line, in seconds of the users' time",
 )
+ELASTIC_NO_CAPACITY: Final = ErrorKind(
+    "elastic-no-capacity",
+    "{run} does not say how many viewers a node of {environment} takes: {reason}",
+    "run a plan with `streaming` and these `resources` first, or write `room:` as a number",
+)
 ELASTIC_NO_CLIP: Final = ErrorKind(
     "elastic-no-clip",
     "the clip could not be made: {reason}",

@@ -85,6 +85,20 @@ class AllocationDraw(Record):
     deviation_s: Seconds
 
 
+class Capacity(Record):
+    """Where a room was measured: a run whose workload looked for the largest number of viewers."""
+
+    run: str
+    environment: str
+    """Of that run."""
+    viewers: Natural
+    """The median of its trials, rounded down."""
+    trials: Natural
+    """That had a figure."""
+    lowest: Natural
+    highest: Natural
+
+
 class Setting(Record):
     """What an environment has for itself."""
 
@@ -96,6 +110,10 @@ class Setting(Record):
     """`config` of the decisions, as the front was given it: room, bounds of nodes, allocation."""
     policy: dict[str, Any]
     """`policy` of the decisions, as the front was given it."""
+    room: Natural | None = None
+    """Viewers that a node takes; None: as many as the run's."""
+    capacity: Capacity | None = None
+    """Where that was measured; None: the plan says it."""
 
 
 class ElasticResolved(Record):
@@ -116,7 +134,7 @@ class ElasticResolved(Record):
     time_scale: Finite
     """The users' seconds in one real second."""
     room: Count
-    """Viewers that a node takes."""
+    """Viewers that a node takes, unless its environment has a number of its own."""
     arrivals: dict[str, Any]
     """As the viewers were given it, in real time, without the seed."""
     patience_s: Seconds
@@ -139,6 +157,10 @@ class ElasticResolved(Record):
     programs: dict[str, str] = Field(default_factory=dict)
     """Agent, front and viewers: name → `sha256:…`."""
     host: dict[str, Any] = Field(default_factory=dict)
+
+    def room_of(self, environment: str) -> int:
+        """Viewers that a node of it takes."""
+        return self.settings[environment].room or self.room
 
 
 class Requested(Record):

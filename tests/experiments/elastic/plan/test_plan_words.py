@@ -14,7 +14,7 @@ from tests.experiments.elastic.elastic_made import (
     resolved,
 )
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.folder import ElasticResolved
+from ullage.experiments.elastic.folder import Capacity, ElasticResolved
 from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import provenance
 
@@ -105,3 +105,15 @@ def test_the_provenance_of_the_page_tells_the_same(tmp_path: Path) -> None:
     assert facts["budgets"] == "allocate tries 3, allocate limit 120.0"
     (row,) = provenance.environments(run).rows
     assert row[4].text.startswith("max 4, min 0, allocation one_at_a_time")
+
+
+def test_rooms_that_differ_are_named_with_where_they_come_from() -> None:
+    two = resolved(SyntheticRun(), "r")
+    assert (words.rooms(two), words.capacities(two)) == ("5", "")
+    capacity = Capacity(run="s", environment="vm", viewers=3, trials=6, lowest=2, highest=4)
+    own = two.settings["qemu"].model_copy(update={"room": 3, "capacity": capacity})
+    settings = {**two.settings, "qemu": own}
+    measured = two.model_copy(update={"settings": settings})
+    assert words.rooms(measured) == "lxc 5, qemu 3"
+    assert words.capacities(measured) == "; qemu's is the median of 6 trials of vm in s, 2 to 4"
+    assert (measured.room_of("lxc"), measured.room_of("qemu")) == (5, 3)

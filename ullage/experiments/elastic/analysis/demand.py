@@ -62,7 +62,7 @@ def curves(repetition: Repetition, resolved: ElasticResolved) -> Curves | None:
     return Curves(
         over=Span(begin, max(s.due_ns for s in sessions) + length),
         offered=offered,
-        demanded=offered.over(resolved.room),
+        demanded=offered.over(resolved.room_of(repetition.environment)),
         present=StepCurve.counted((s.due_ns, s.ended_ns) for s in sessions),
         waiting=StepCurve.counted(
             (s.due_ns, s.ended_ns if s.answered_ns is None else s.answered_ns) for s in sessions

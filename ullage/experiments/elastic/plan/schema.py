@@ -39,6 +39,8 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.environments.placement import Resources
+from ullage.experiments.elastic.folder import Capacity
+from ullage.experiments.elastic.plan import room
 from ullage.plan.factors import AGAIN, refuse_twins
 from ullage.plan.schema import MeterPlan
 from ullage.runs.room import OUTPUTS
@@ -234,6 +236,36 @@ class Budgets(Fields):
     )
 
 
+class NodeRoom(Fields):
+    """How many viewers a node takes: a number, or what an earlier run has measured."""
+
+    viewers: int | None = Field(
+        None, ge=1, le=1_000_000, strict=True, description="`room: 40` is short for it"
+    )
+    capacity: Path | None = Field(
+        None,
+        description="folder of a run with the workload `streaming`, which looked for the largest "
+        "number of viewers of an instance: the median of its trials. A relative path is one from "
+        "where the command is started",
+    )
+    environment: str | None = Field(
+        None, description="of that run; left out: the one that is called as here"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _number(cls, data: Any) -> Any:
+        return data if isinstance(data, Mapping) else {"viewers": data}
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> NodeRoom:
+        if (self.viewers is None) == (self.capacity is None):
+            raise ValueError("a number of viewers, or `{capacity: RUN}`")
+        if self.capacity is None and self.environment is not None:
+            raise ValueError("`environment` is one of the run that `capacity` names")
+        return self
+
+
 class ProviderPlan(BaseModel):
     """Machines of one kind. Fields not named here belong to their provider."""
 
@@ -271,6 +303,7 @@ class ElasticEnvironment(ProviderPlan):
     )
     policy: Policy | None = Field(None, description="other than the plan's")
     nodes: Nodes | None = Field(None, description="other than the plan's")
+    room: NodeRoom | None = Field(None, description="other than the plan's")
 
     @model_validator(mode="after")
     def _held_in_one_way(self) -> ElasticEnvironment:
@@ -303,7 +336,9 @@ class ElasticPlan(Fields):
         description="of energy: label → `{meter: NAME, …}`; the figure is that of the first "
         "one present",
     )
-    room: int = Field(ge=1, le=1_000_000, strict=True, description="viewers that one node takes")
+    room: NodeRoom = Field(
+        description="viewers that one node takes: a number, or `{capacity: RUN}` of `streaming`"
+    )
     policy: Policy = Field(
         Policy(name="elastic-movie"), description="how many nodes to have: `{name: elastic-movie}`"
     )
@@ -349,6 +384,10 @@ class NodeEnvironment:
     allocation_time: AllocationTime | None
     policy: Policy
     nodes: Nodes
+    room: int
+    """Viewers that a node takes."""
+    capacity: Capacity | None
+    """Where the room was measured; None: the plan says it."""
     again_of: str | None = None
     """This is the baseline's second copy."""
 
@@ -425,15 +464,30 @@ def generators(plan: ElasticPlan, document: YamlFile) -> Generators | None:
 def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> NodeEnvironment:
     entry = plan.environments[name]
     path = ("environments", name)
+    viewers, capacity = _room(plan, name)
     return NodeEnvironment(
         key=name,
         provider=_made_by(plan, document, path, entry, ALLOCATABLE),
         resources=_resources(plan, entry),
+        room=viewers,
+        capacity=capacity,
         boot_delay=_boot_delay(plan, entry),
         allocation_time=entry.allocation_time,
         policy=entry.policy or plan.policy,
         nodes=entry.nodes or plan.nodes,
     )
+
+
+def _room(plan: ElasticPlan, name: str) -> tuple[int, Capacity | None]:
+    """Viewers that a node takes, and where that was measured, if that is what the plan says."""
+    entry = plan.environments[name]
+    own = entry.room or plan.room
+    if own.viewers is not None:
+        return own.viewers, None
+    assert own.capacity is not None
+    resources = _resources(plan, entry)
+    capacity = room.measured(own.capacity, own.environment or name, resources, plan.video.bitrate)
+    return capacity.viewers, capacity
 
 
 def _boot_delay(plan: ElasticPlan, entry: ElasticEnvironment) -> float:

@@ -90,7 +90,7 @@ class Scaled:
         """`config` of the decisions."""
         nodes = environment.nodes
         return {
-            "room": self.plan.room,
+            "room": environment.room,
             "max_nodes": nodes.max or self.most_nodes,
             "min_nodes": nodes.min,
             "allocation": nodes.allocation,
@@ -142,8 +142,9 @@ def said_before(plan: ElasticPlan, environments: Iterable[NodeEnvironment]) -> I
     together = _together(plan)
     if together * plan.video.bitrate > LINK_BPS:
         yield f"about {together:.0f} viewers watch together, {_rate(together, plan)}: {_LINK}"
-    if plan.room * plan.video.bitrate > LINK_BPS:
-        yield f"a full node streams {_rate(plan.room, plan)}: {_LINK} before nodes are full"
+    fullest = max((environment.room for environment in environments), default=0)
+    if fullest * plan.video.bitrate > LINK_BPS:
+        yield f"a full node streams {_rate(fullest, plan)}: {_LINK} before nodes are full"
     if plan.video.buffer >= scaled.length_s:
         yield (
             f"a viewer holds {plan.video.buffer:g} s of video and the film has "

@@ -114,3 +114,21 @@ def policy(settings: Mapping[str, Any]) -> str:
 def nodes(machine: Mapping[str, Any]) -> dict[str, str]:
     """The plan's field of `nodes:` → its value; the room is the plan's own."""
     return fields({_NODES.get(n, n): v for n, v in machine.items() if n != "room"})
+
+
+def rooms(r: ElasticResolved) -> str:
+    """`40`; `lxc 40, vm 12` where environments differ."""
+    numbers = {environment.key: r.room_of(environment.key) for environment in r.environments}
+    if len(set(numbers.values())) == 1:
+        return str(r.room)
+    return ", ".join(f"{key} {number}" for key, number in numbers.items())
+
+
+def capacities(r: ElasticResolved) -> str:
+    """Where the rooms were measured, to stand behind them; empty: the plan says them."""
+    return "".join(
+        f"; {key}'s is the median of {many(one.trials, 'trial')} of {one.environment} in {one.run}, "
+        f"{one.lowest} to {one.highest}"
+        for key, setting in r.settings.items()
+        if (one := setting.capacity) is not None
+    )

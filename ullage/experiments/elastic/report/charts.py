@@ -328,7 +328,7 @@ def field_picture(
         return None
     twin = content.twins.get((side.key, measured.repetition.number))
     supplied = twin.supplied if twin else None
-    room, scale = content.run.resolved.room, content.summary.time_scale
+    room, scale = content.run.resolved.room_of(side.key), content.summary.time_scale
     return field(measured.curves, room, scale, supplied)
 
 

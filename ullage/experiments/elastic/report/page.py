@@ -16,6 +16,7 @@ from ullage.experiments.elastic.analysis.doubts import ElasticDoubt
 from ullage.experiments.elastic.analysis.metrics import RepetitionFigures
 from ullage.experiments.elastic.analysis.summary import RunContrasts, Summary
 from ullage.experiments.elastic.analysis.words import counted
+from ullage.experiments.elastic.plan import words
 from ullage.experiments.elastic.report import answer, charts, provenance
 from ullage.experiments.elastic.report import tables as pagetables
 from ullage.experiments.elastic.report.charts import Report, Twins, pictures
@@ -85,7 +86,7 @@ def _facts(content: Report) -> list[Fact]:
     if summary.time_scale != 1:
         facts.append(Fact(f"the users' time ran ×{summary.time_scale:g}"))
     length = format_seconds(run.resolved.video.length_s * summary.time_scale)
-    facts.append(Fact(f"videos of {length}, {run.resolved.room} viewers to a node"))
+    facts.append(Fact(f"videos of {length}, {words.rooms(run.resolved)} viewers to a node"))
     if machine := report_answer.machine(run.resolved.host):
         facts.append(Fact(machine, wraps=True))
     return facts

@@ -38,7 +38,7 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("viewers come from", words.generators(r.generators)),
         ("patience", _patience(r)),
         ("video", _video(r)),
-        ("room", f"{r.room} viewers to a node"),
+        ("room", f"{words.rooms(r)} viewers to a node{words.capacities(r)}"),
         ("resources of a node", words.resources(r.resources)),
         ("budgets", _plain(r.budgets)),
         ("energy", reading.in_words(meter) if (meter := reading.meter(r)) else "no meter"),

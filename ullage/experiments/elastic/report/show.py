@@ -115,7 +115,7 @@ def _settings(run: ElasticResolved) -> dict[str, str]:
     film = words.video(run.video, run.time_scale)
     return {
         "time scale": f"×{run.time_scale:g}",
-        "room": str(run.room),
+        "room": words.rooms(run),
         "patience": words.patience(run),
         "buffer": words.duration(run.buffer_s),
         "arrivals": words.arrivals(run),

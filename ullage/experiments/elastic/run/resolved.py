@@ -43,7 +43,7 @@ def resolved(
         confidence=plan.confidence,
         repetitions=plan.repetitions,
         time_scale=plan.time_scale,
-        room=plan.room,
+        room=environments[0].room,
         arrivals=_arrivals(plan, run),
         patience_s=scaled.patience_s,
         buffer_s=plan.video.buffer,
@@ -64,6 +64,8 @@ def resolved(
                 allocation=_allocated(scaled, environment),
                 machine=scaled.machine(environment),
                 policy=environment.policy.model_dump(mode="json"),
+                room=None if environment.room == environments[0].room else environment.room,
+                capacity=environment.capacity,
             )
             for environment in environments
         },
