@@ -127,8 +127,8 @@ def rooms(r: ElasticResolved) -> str:
 def capacities(r: ElasticResolved) -> str:
     """Where the rooms were measured, to stand behind them; empty: the plan says them."""
     return "".join(
-        f"; {key}'s is the median of {many(one.trials, 'trial')} of {one.environment} in {one.run}, "
-        f"{one.lowest} to {one.highest}"
+        f"; {key}'s is the median of {many(one.trials, 'trial')} of {one.environment} "
+        f"in {one.run}, {one.lowest} to {one.highest}"
         for key, setting in r.settings.items()
         if (one := setting.capacity) is not None
     )
