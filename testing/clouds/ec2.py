@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import io
 import os
 import threading
@@ -125,29 +126,57 @@ class Ec2Double:
         ]
 
     def client(self) -> Any:
-        return boto3.client("ec2", endpoint_url=self.endpoint, region_name="us-east-1")
+        return _client(self.endpoint)
 
 
 class _Gate:
     """Stands before moto, as a WSGI application: answers in its place, or loses its answer."""
 
-    def __init__(self, application: Any, double: Ec2Double) -> None:
-        self._application, self._double = application, double
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self.double: Ec2Double | None = None
+        """Of the cloud that stands now."""
 
     def __call__(self, environ: Any, start: Any) -> Any:
+        double = self.double
+        if double is None:
+            start("503 No cloud", [])
+            return [b""]
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         action = parse_qs(body.decode()).get("Action", ["?"])[0]
-        self._double.calls.append(action)
-        if self._double.trouble and (answer := self._double.trouble(action)):
+        double.calls.append(action)
+        if double.trouble and (answer := double.trouble(action)):
             status, headers, text = answer
             start(f"{status} Trouble", list(headers.items()))
             return [text.encode()]
         answered = list(self._application(environ, start))
-        if action == "RunInstances" and self._double.lost:
-            self._double.lost -= 1
+        if action == "RunInstances" and double.lost:
+            double.lost -= 1
             return [b"".join(answered)[:40]]  # shorter than it says: the connection is cut
         return answered
+
+
+@functools.cache
+def _client(endpoint: str) -> Any:
+    return boto3.client("ec2", endpoint_url=endpoint, region_name="us-east-1")
+
+
+@functools.cache
+def _moto() -> tuple[_Gate, str]:
+    """The server and where it listens: one for all clouds, as its first answer takes a second."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    assert server._server is not None
+    gate = server._server.app = _Gate(server._server.app)
+    host, port = server.get_host_and_port()
+    return gate, f"http://{host}:{port}"
+
+
+@functools.cache
+def _image(endpoint: str) -> str:
+    """Any that moto has."""
+    return str(_client(endpoint).describe_images()["Images"][0]["ImageId"])
 
 
 @contextlib.contextmanager
@@ -179,13 +208,10 @@ def cloud() -> Iterator[Ec2Double]:
         stack.enter_context(mock.patch.object(EC2Backend, "run_instances", booting))
         stack.enter_context(mock.patch.object(EC2Backend, "terminate_instances", ended))
         stack.enter_context(mock.patch.object(EC2Response, "get_console_output", printed))
-        server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-        server.start()
-        stack.callback(server.stop)
         stack.callback(lambda: double.end(list(double.machines)))
-        assert server._server is not None
-        server._server.app = _Gate(server._server.app, double)
-        host, port = server.get_host_and_port()
-        double.endpoint = f"http://{host}:{port}"
-        double.image = double.client().describe_images()["Images"][0]["ImageId"]
+        gate, double.endpoint = _moto()
+        gate.double = double
+        stack.callback(lambda: setattr(gate, "double", None))
+        double.image = _image(double.endpoint)
+        double.calls.clear()
         yield double

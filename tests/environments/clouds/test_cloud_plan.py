@@ -15,7 +15,7 @@ from testing.clouds.ec2 import Ec2Double
 from tests.lab.runkit import finished
 from ullage.host import leftovers, user_commands
 
-pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
+pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
 PLAN = """
 name: cloud

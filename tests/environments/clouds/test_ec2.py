@@ -53,7 +53,7 @@ async def running(cloud: double.Ec2Double, **more: Any) -> AsyncIterator[tuple[k
     assert [r for r in user_commands.records() if r.tag == run.tag] == []
 
 
-@pytest.mark.parametrize("host_key", ["inject", "console"])
+@pytest.mark.parametrize("host_key", ["inject", pytest.param("console", marks=pytest.mark.lab)])
 @in_a_loop
 async def test_made_used_and_removed(cloud: double.Ec2Double, host_key: str) -> None:
     async with running(cloud, host_key=host_key) as (run, instance):
@@ -71,6 +71,7 @@ async def test_made_used_and_removed(cloud: double.Ec2Double, host_key: str) -> 
         assert cloud.left() == []
 
 
+@pytest.mark.lab
 @in_a_loop
 async def test_the_clock_over_ssh_holds_its_bound(cloud: double.Ec2Double) -> None:
     """It is this host's clock, only nobody says so: what is told of it must contain the truth."""
@@ -160,6 +161,7 @@ async def test_the_budget_ends(cloud: double.Ec2Double, monkeypatch: pytest.Monk
     assert "in 8 tries" in caught.value.message
 
 
+@pytest.mark.lab
 @in_a_loop
 async def test_a_lost_answer_makes_no_second_instance(cloud: double.Ec2Double) -> None:
     cloud.lost = 2
@@ -197,6 +199,7 @@ async def test_between_endpoints_it_is_refused(cloud: double.Ec2Double) -> None:
     assert caught.value.kind is errors.CLOUD_NETWORK
 
 
+@pytest.mark.lab
 @in_a_loop
 async def test_one_that_vanishes(cloud: double.Ec2Double) -> None:
     async with running(cloud) as (_, instance):
