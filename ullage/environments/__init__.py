@@ -33,6 +33,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "libvirt.provider.Libvirt",
     "xen.provider.Xen",
     "clouds.ec2.Ec2",
+    "clouds.opennebula.OpenNebula",
     "command.UserCommand",
     "wine.Wine",
 )
