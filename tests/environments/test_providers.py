@@ -57,6 +57,7 @@ def test_the_list() -> None:
         "libvirt",
         "xen",
         "ec2",
+        "opennebula",
         "command",
         "wine",
     )

@@ -105,14 +105,19 @@ def test_the_start_script_puts_the_key_where_sshd_reads_it(tmp_path: Path) -> No
     assert keys.boot_script("") == ""
 
 
-def test_one_that_was_only_slow_makes_no_double(cloud: OneFake) -> None:
+def test_one_that_was_only_slow_makes_no_double(
+    cloud: OneFake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An earlier try is done while a later one is under way: the older is kept."""
+    monkeypatch.setattr("testing.clouds.opennebula._UP", (("PENDING", 600.0),))
     ours = driver(cloud)
     first = ours._wanted(request())
-    cloud.on_launch = lambda: (
-        setattr(cloud, "on_launch", None)
-        or cloud._template_instantiate(0, request().name, False, first, False)
-    )
+
+    def again() -> None:
+        cloud.on_launch = None
+        cloud._template_instantiate(0, request().name, False, first, False)
+
+    cloud.on_launch = again
     assert ours.launch(request()).id == "1"
     assert cloud.left() == [request().name]
 
