@@ -58,6 +58,7 @@ def test_the_list() -> None:
         "xen",
         "ec2",
         "opennebula",
+        "cloudstack",
         "command",
         "wine",
     )

@@ -34,6 +34,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "xen.provider.Xen",
     "clouds.ec2.Ec2",
     "clouds.opennebula.OpenNebula",
+    "clouds.cloudstack.CloudStack",
     "command.UserCommand",
     "wine.Wine",
 )

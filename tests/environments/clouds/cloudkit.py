@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from testing.clouds.cloudstack import KEY, SECRET, CloudStackFake
 from testing.clouds.fake import CloudFake, standing
 from testing.clouds.opennebula import SESSION, OneFake
 from tests.environments import containerkit as kit
 from ullage.common.errors import UllageError
 from ullage.common.quantities import memory_bytes
 from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.clouds.cloudstack import CloudStack, CloudStackOptions
 from ullage.environments.clouds.opennebula import OpenNebula, OpenNebulaOptions
 from ullage.environments.clouds.options import CloudOptions
 from ullage.environments.clouds.provider import CloudProvider
@@ -40,7 +42,14 @@ def _one_credentials(directory: Path, session: str = SESSION) -> dict[str, str]:
     return {"ONE_AUTH": str(file)}
 
 
+def _cloudstack_credentials(directory: Path, secret: str = SECRET) -> dict[str, str]:
+    file = directory / "cloudstack.ini"
+    file.write_text(f"[cloudstack]\nendpoint = http://nowhere\nkey = {KEY}\nsecret = {secret}\n")
+    return {"CLOUDSTACK_CONFIG": str(file)}
+
+
 KINDS = {
+    "cloudstack": CloudKind(CloudStackFake, CloudStack, CloudStackOptions, _cloudstack_credentials),
     "opennebula": CloudKind(OneFake, OpenNebula, OpenNebulaOptions, _one_credentials),
 }
 
