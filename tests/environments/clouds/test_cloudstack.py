@@ -119,7 +119,7 @@ def test_names_that_are_not_there(cloud: CloudStackFake) -> None:
         (ours._zone, "three", "no zone 'three'"),
     ):
         with pytest.raises(UllageError, match=words) as caught:
-            ask(name)  # type: ignore[operator]
+            ask(name)  # type: ignore[arg-type]
         assert caught.value.kind is errors.CLOUD_LACKS
 
 

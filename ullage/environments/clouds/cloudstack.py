@@ -352,9 +352,8 @@ def _words_of(error: Any) -> tuple[int, str]:
     """CloudStack's own code and text."""
     about = error.error if isinstance(error.error, Mapping) else {}
     code, text = about.get("errorcode"), about.get("errortext") or str(error)
-    if not isinstance(code, int):
-        code = getattr(error.response, "status_code", 0)
-    return code, printable(str(text), 400)
+    status: int = getattr(error.response, "status_code", 0)
+    return code if isinstance(code, int) else status, printable(str(text), 400)
 
 
 def _titled(vm: Mapping[str, Any]) -> tuple[str, str]:
