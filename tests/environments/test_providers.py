@@ -57,6 +57,8 @@ def test_the_list() -> None:
         "libvirt",
         "xen",
         "ec2",
+        "opennebula",
+        "cloudstack",
         "command",
         "wine",
     )

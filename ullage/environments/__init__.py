@@ -33,6 +33,8 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "libvirt.provider.Libvirt",
     "xen.provider.Xen",
     "clouds.ec2.Ec2",
+    "clouds.opennebula.OpenNebula",
+    "clouds.cloudstack.CloudStack",
     "command.UserCommand",
     "wine.Wine",
 )

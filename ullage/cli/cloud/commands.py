@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 cloud_app = typer.Typer(no_args_is_help=True)
 
-ProviderArgument = Annotated[str, typer.Argument(help="ec2", show_default=False)]
+ProviderArgument = Annotated[
+    str, typer.Argument(help="ec2, opennebula, cloudstack …", show_default=False)
+]
 CloudOption = Annotated[
     str | None, typer.Option("--cloud", help="As in a plan: `cloud`.", show_default=False)
 ]

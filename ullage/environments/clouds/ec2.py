@@ -20,7 +20,7 @@ from ullage.environments.clouds.driver import (
     State,
     Trouble,
 )
-from ullage.environments.clouds.options import CloudOptions, Word
+from ullage.environments.clouds.options import CloudOptions, Endpoint, Word
 from ullage.environments.clouds.provider import CloudProvider
 
 _TAG: Final = "ullage-tag"
@@ -85,10 +85,8 @@ _ANSWER_S: Final = 60
 class Ec2Options(CloudOptions):
     """Fields of an `ec2` environment in the plan."""
 
-    endpoint: str | None = Field(
-        None,
-        pattern=r"^https?://[^\s@]{1,255}$",
-        description="of a cloud that is not Amazon's: `https://cloud.example:8788`",
+    endpoint: Endpoint | None = Field(
+        None, description="of a cloud that is not Amazon's: `https://cloud.example:8788`"
     )
     spot: bool = Field(False, strict=True, description="may be taken back at any time, for less")
     placement_group: Word | None = Field(None, description="a group that is there already")

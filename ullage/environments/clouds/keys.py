@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,25 @@ def cloud_init(host: KeyPair) -> str:
     # JSON is YAML, whatever stands in it.
     settings = {"ssh_deletekeys": True, "ssh_genkeytypes": [], "ssh_keys": keys}
     return f"#cloud-config\n{json.dumps(settings)}\n"
+
+
+def boot_script(user_data: str) -> str:
+    """The same for whoever has no cloud-init, and runs a script when it boots; empty: nothing."""
+    if not user_data:
+        return ""
+    host = json.loads(user_data.partition("\n")[2])["ssh_keys"]
+    key = "/etc/ssh/ssh_host_ed25519_key"
+    private, public = (shlex.quote(host[f"ed25519_{half}"]) for half in ("private", "public"))
+    lines = (
+        "#!/bin/sh",
+        "umask 077",
+        "rm -f /etc/ssh/ssh_host_*",
+        f"printf '%s' {private} > {key}",
+        f"printf '%s\\n' {public} > {key}.pub",
+        "systemctl restart ssh 2>/dev/null || systemctl restart sshd 2>/dev/null \\",
+        "  || service sshd restart",
+    )
+    return "\n".join(lines) + "\n"
 
 
 def printed(console: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from ullage.common.quantities import Seconds
 from ullage.environments.base import Options
 
+Endpoint = Annotated[str, StringConstraints(pattern=r"^https?://[^\s@]{1,255}$")]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,255}$")]
 
 
