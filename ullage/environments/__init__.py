@@ -35,6 +35,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "clouds.ec2.Ec2",
     "command.UserCommand",
     "wine.Wine",
+    "hyperv.provider.Hyperv",
 )
 
 _VM: Final = "write `provider: qemu`: VMs by QEMU, with KVM where the host has it"
