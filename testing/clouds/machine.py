@@ -47,10 +47,10 @@ class CloudMachine:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def boot(name: str, public_key: str, user_data: str) -> CloudMachine:
-    """Start one; nobody waits until it is up."""
+def boot(name: str, public_key: str, user_data: str, address: str = "") -> CloudMachine:
+    """Start one, at an address of its own or at this one; nobody waits until it is up."""
     number = next(_NUMBERS)
-    address = f"127.{_GROUP}.{number >> 8}.{number & 255}"
+    address = address or f"127.{_GROUP}.{number >> 8}.{number & 255}"
     directory = Path(tempfile.mkdtemp(prefix="ullage-machine-", dir="/var/tmp"))
     (directory / "disk").mkdir()
     (directory / "boot_id").write_text(f"{uuid.uuid4()}\n")

@@ -61,6 +61,7 @@ def test_the_list() -> None:
         "cloudstack",
         "command",
         "wine",
+        "hyperv",
     )
 
 

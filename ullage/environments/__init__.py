@@ -37,6 +37,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "clouds.cloudstack.CloudStack",
     "command.UserCommand",
     "wine.Wine",
+    "hyperv.provider.Hyperv",
 )
 
 _VM: Final = "write `provider: qemu`: VMs by QEMU, with KVM where the host has it"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import secrets
 import sys
 from abc import abstractmethod
@@ -31,9 +30,8 @@ from ullage.environments.clouds import keys
 from ullage.environments.clouds.calls import POLL_S, Calls, Deadline
 from ullage.environments.clouds.driver import Driver, Flavor, Machine, Request
 from ullage.environments.clouds.options import CloudOptions
-from ullage.environments.clouds.ssh import PLACE, Shell, ShellError
+from ullage.environments.clouds.ssh import Shell, ShellError, serving
 from ullage.host import disks, user_commands
-from ullage.host.image import Image
 
 
 class CloudProvider(Provider):
@@ -217,7 +215,7 @@ class CloudProvider(Provider):
         assert spec.image is not None  # `image: host` is refused before
         await shell.furnish(spec.agent, spec.image, deadline)
         return await AgentClient.launch(
-            shell.argv(_enter(spec, spec.image)),
+            shell.argv(serving(spec, spec.image)),
             deadline_s=max(10.0, deadline.left_s),
             stderr=spec.state_dir / "ssh.log",
             name=spec.name,
@@ -267,18 +265,6 @@ class CloudInstance(Instance):
             return None
         cloud = self._calls.driver.title
         return UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=machine.words)
-
-
-def _enter(spec: InstanceSpec, image: Image) -> list[str]:
-    """The command that serves from the image, inside."""
-    cpus = math.ceil(spec.cpu_quota or len(spec.cpu_ids))
-    argv = [f"{PLACE}/agent", "enter", "--cpus", ",".join(map(str, range(cpus)))]
-    argv += ["--root", f"{PLACE}/root", "--bind", f"{PLACE}/data:/data"]
-    argv += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--hostname", spec.name]  # noqa: S108
-    if image.writable:
-        layer = f"lowerdir={PLACE}/root,upperdir={PLACE}/upper,workdir={PLACE}/work"
-        argv += ["--overlay", layer]
-    return argv
 
 
 async def _printed(calls: Calls, machine: Machine, deadline: Deadline) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ The user's own ssh configuration has no say: a proxy or an agent of theirs is no
 from __future__ import annotations
 
 import asyncio
+import math
 import shlex
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from ullage.common.commands import needed
 from ullage.common.errors import CLOUD_HOST_KEY, CLOUD_IMAGE_CORRUPT, CLOUD_NOT_UP, UllageError
 from ullage.common.files import sha256_of
 from ullage.common.text import printable
+from ullage.environments.base import InstanceSpec
 from ullage.environments.clouds.calls import POLL_S, Deadline
 from ullage.host.image import Image
 
@@ -50,12 +52,14 @@ class Shell:
     user: str
     key: Path
     known_hosts: Path
+    pausable: bool = False
+    """May it stand still for long, with the connection kept?"""
 
     def argv(self, words: Sequence[str]) -> list[str]:
         """The command line that runs these words there, as root."""
         argv = [needed("ssh", "openssh-client"), "-T", "-F", "none", "-i", str(self.key)]
         hosts = f"UserKnownHostsFile={self.known_hosts}"
-        for option in (*_OPTIONS, hosts, *_ALIVE):
+        for option in (*_OPTIONS, hosts, *(() if self.pausable else _ALIVE)):
             argv += ["-o", option]
         root = () if self.user == "root" else ("sudo", "-n")
         return [*argv, "-l", self.user, "--", self.address, shlex.join((*root, *words))]
@@ -117,6 +121,18 @@ class Shell:
         unpack = "tar --numeric-owner --xattrs '--xattrs-include=*' -xp"
         unpack += f"f {PLACE}/image.tar -C {PLACE}/root"
         await self.run(["sh", "-c", f"{unpack} && rm {PLACE}/image.tar"], timeout_s=deadline.left_s)
+
+
+def serving(spec: InstanceSpec, image: Image) -> list[str]:
+    """The command that serves from the image, inside."""
+    cpus = math.ceil(spec.cpu_quota or len(spec.cpu_ids))
+    argv = [f"{PLACE}/agent", "enter", "--cpus", ",".join(map(str, range(cpus)))]
+    argv += ["--root", f"{PLACE}/root", "--bind", f"{PLACE}/data:/data"]
+    argv += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--hostname", spec.name]  # noqa: S108
+    if image.writable:
+        layer = f"lowerdir={PLACE}/root,upperdir={PLACE}/upper,workdir={PLACE}/work"
+        argv += ["--overlay", layer]
+    return argv
 
 
 class ShellError(Exception):

@@ -1,0 +1,34 @@
+"""What stands for `powershell` on the host: `-EncodedCommand`, as ullage calls it over ssh."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import sys
+from pathlib import Path
+
+from testing.hyperv.cmdlets import Host
+from testing.hyperv.powershell import Interpreter
+
+
+def main(folder: Path, arguments: list[str]) -> int:
+    """One call; one at a time, as the state is a file."""
+    switches = [word.lower() for word in arguments[:-1]]
+    if switches != ["-noprofile", "-noninteractive", "-encodedcommand"]:
+        sys.stderr.write(f"this stands for no {arguments}\n")
+        return 1
+    if (banner := folder / "banner").exists():
+        sys.stdout.write(banner.read_text())
+    if (instead := folder / "instead").exists():
+        sys.stdout.write(instead.read_text())
+        return 0
+    command = base64.b64decode(arguments[-1]).decode("utf-16-le")
+    lines = sys.stdin.read().splitlines()
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        Interpreter(Host(folder)).run(command, input=lines)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,229 @@
+"""Machines of a Hyper-V host: ullage's own script, with a real sshd on both sides of it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testing.hyperv import cmdlets
+from testing.hyperv.host import HypervDouble
+from tests.environments import containerkit as kit
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.common.quantities import memory_bytes
+from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.hyperv.options import HypervOptions
+from ullage.environments.hyperv.provider import Hyperv
+from ullage.host import user_commands
+
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+def provider(hyperv: HypervDouble, **more: Any) -> Hyperv:
+    fields = hyperv.plan(**more)
+    del fields["provider"]
+    return Hyperv(HypervOptions.model_validate(fields))
+
+
+def spec(run: kit.Run, hyperv: HypervDouble) -> InstanceSpec:
+    """A machine of the whole host."""
+    cpu_ids = tuple(range(hyperv.state["cpus"]))
+    return replace(run.spec(), cpu_ids=cpu_ids, memory_bytes=memory_bytes(), network=None)
+
+
+@asynccontextmanager
+async def running(hyperv: HypervDouble, **more: Any) -> AsyncIterator[tuple[kit.Run, Instance]]:
+    async with kit.running(provider(hyperv, **more)) as run:
+        yield run, await run.create(spec(run, hyperv))
+    assert hyperv.left() == []
+    assert [r for r in user_commands.records() if r.tag == run.tag] == []
+
+
+@in_a_loop
+async def test_made_used_suspended_and_removed(hyperv: HypervDouble) -> None:
+    async with running(hyperv, secure_boot="linux") as (run, instance):
+        (vm,) = hyperv.state["vms"].values()
+        assert vm["Name"] == f"ullage-{run.tag}-c-0"
+        assert vm["Notes"] == f"ullage {run.tag}"
+        assert vm["percent"] == 100
+        assert vm["secure"] == ["On", "MicrosoftUEFICertificateAuthority"]
+        assert (await kit.sh(instance, "cat /etc/debian_version"))[1].startswith("12")
+        await instance.freeze()
+        assert next(iter(hyperv.state["vms"].values()))["State"] == "Paused"
+        assert all(_state(pid) == "T" for pid in cmdlets.inside(vm))
+        await instance.thaw()
+        assert (await kit.sh(instance, "echo x > /data/file; cat /data/file"))[1] == "x"
+        await instance.destroy()
+        assert hyperv.left() == []
+
+
+@pytest.mark.lab
+@in_a_loop
+async def test_a_suspended_one_is_removed(hyperv: HypervDouble) -> None:
+    async with running(hyperv) as (_, instance):
+        await instance.freeze()
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.lab
+@in_a_loop
+async def test_one_that_was_taken_away(hyperv: HypervDouble) -> None:
+    async with running(hyperv) as (_, instance):
+        assert await instance.why_gone() is None
+        (vm,) = hyperv.state["vms"].values()
+        cmdlets.end(vm)
+        hyperv.change(vms={vm["Id"]: {**vm, "State": "Off"}})
+        error = await instance.why_gone()
+        assert error is not None and error.kind is errors.HYPERV_STATE
+        assert "Off" in error.message
+
+
+async def refused(hyperv: HypervDouble, **more: Any) -> UllageError:
+    """Why none could be made; nothing is left of it."""
+    with pytest.raises(UllageError) as caught:
+        async with running(hyperv, **more):
+            pass
+    assert hyperv.left() == []
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("cmdlet", "identifier", "category", "words", "kind"),
+    [
+        (
+            "Start-VM",
+            "OperationFailed,Microsoft.HyperV.PowerShell.Commands.StartVM",
+            "NotSpecified",
+            "Nicht genügend Arbeitsspeicher (0x800705AA).",
+            errors.HYPERV_NO_ROOM,
+        ),
+        (
+            "New-VM",
+            "AccessDenied,Microsoft.HyperV.PowerShell.Commands.NewVM",
+            "PermissionDenied",
+            "You do not have the required permission to complete this task.",
+            errors.HYPERV_CREDENTIALS,
+        ),
+        (
+            "Set-VMProcessor",
+            "InvalidParameter,Microsoft.HyperV.PowerShell.Commands.SetVMProcessor",
+            "InvalidArgument",
+            "The value of Count is out of range\x1b[31m",
+            errors.HYPERV_REFUSED,
+        ),
+        (
+            "Import-Module",
+            "Modules_ModuleNotFound,Microsoft.PowerShell.Commands.ImportModuleCommand",
+            "ResourceUnavailable",
+            "The specified module 'Hyper-V' was not loaded",
+            errors.HYPERV_LACKS,
+        ),
+    ],
+)
+@in_a_loop
+async def test_a_refusal_in_the_hosts_own_words(
+    hyperv: HypervDouble,
+    cmdlet: str,
+    identifier: str,
+    category: str,
+    words: str,
+    kind: errors.ErrorKind,
+) -> None:
+    hyperv.change(trouble={cmdlet: {"id": identifier, "category": category, "words": words}})
+    error = await refused(hyperv)
+    assert error.kind is kind
+    assert words.partition("\x1b")[0] in error.message
+    assert "\x1b" not in error.message
+
+
+@in_a_loop
+async def test_what_the_host_lacks(hyperv: HypervDouble) -> None:
+    error = await refused(hyperv, switch="nowhere")
+    assert error.kind is errors.HYPERV_LACKS
+    assert "the switch nowhere; it has Default Switch, lab" in error.message
+    error = await refused(hyperv, parent="C:\\images\\none.vhdx")
+    assert error.kind is errors.HYPERV_LACKS
+    assert "the parent disk C:\\images\\none.vhdx" in error.message
+    error = await refused(hyperv, key="/no/such/key")
+    assert error.kind is errors.HOST_MISSING
+
+
+@in_a_loop
+async def test_a_guest_without_integration_services(hyperv: HypervDouble) -> None:
+    hyperv.change(no_integration=True)
+    error = await refused(hyperv, deadline_s=1)
+    assert error.kind is errors.HYPERV_NO_HEARTBEAT
+    assert "its state is Disabled" in error.message
+
+
+@in_a_loop
+async def test_a_guest_that_answers_nobody(hyperv: HypervDouble) -> None:
+    hyperv.change(dead=True)
+    error = await refused(hyperv, deadline_s=3)
+    assert error.kind is errors.HYPERV_NOT_UP
+    assert "Connection refused" in error.message
+
+
+@in_a_loop
+async def test_another_host_key(hyperv: HypervDouble) -> None:
+    other = (hyperv.folder / "user.pub").read_text().strip()
+    assert (await refused(hyperv, host_key=other)).kind is errors.HYPERV_GUEST_KEY
+
+
+@in_a_loop
+async def test_fewer_processors_than_were_asked_for(hyperv: HypervDouble) -> None:
+    hyperv.change(stingy=1)
+    assert (await refused(hyperv)).kind is errors.LIMIT_NOT_APPLIED
+
+
+@pytest.mark.lab
+@in_a_loop
+async def test_one_that_does_not_stand_still(hyperv: HypervDouble) -> None:
+    hyperv.change(suspended="Saved")
+    async with running(hyperv) as (_, instance):
+        with pytest.raises(UllageError) as caught:
+            await instance.freeze()
+        assert caught.value.kind is errors.HYPERV_STATE
+        assert "is Saved" in caught.value.message
+
+
+@in_a_loop
+async def test_a_network_of_this_hosts(hyperv: HypervDouble) -> None:
+    async with kit.running(provider(hyperv)) as run:
+        with pytest.raises(UllageError) as caught:
+            await run.create(replace(spec(run, hyperv), network=run.network))
+        assert caught.value.kind is errors.HYPERV_NETWORK
+    assert "New-VM" not in hyperv.state["calls"]
+
+
+@pytest.mark.lab
+@in_a_loop
+async def test_removal_without_the_run(hyperv: HypervDouble) -> None:
+    """As `ullage clean` does it: by the record, in a process of its own."""
+    async with running(hyperv) as (run, _):
+        (record,) = [r for r in user_commands.records() if r.tag == run.tag]
+        listed = subprocess.run(record.listing, capture_output=True, text=True, check=True)
+        assert set(listed.stdout.split()) == {record.name}
+        await asyncio.to_thread(user_commands.remove, record)
+        assert hyperv.left() == []
+        assert record.destroy[0][0] == sys.executable

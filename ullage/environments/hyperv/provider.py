@@ -1,0 +1,168 @@
+"""The `hyperv` provider: virtual machines of a Hyper-V host."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from typing import ClassVar, Final
+
+from ullage.common.cleanup import Undo
+from ullage.common.errors import (
+    HOST_MISSING,
+    HYPERV_LACKS,
+    HYPERV_NETWORK,
+    INSTANCE_NOT_STARTED,
+    UllageError,
+)
+from ullage.common.text import printable
+from ullage.environments.agent.client import AgentClient
+from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
+from ullage.environments.clouds.calls import Deadline
+from ullage.environments.clouds.ssh import ShellError
+from ullage.environments.containers.base import starting
+from ullage.environments.hyperv.answers import Facts
+from ullage.environments.hyperv.guest import ParentGuest
+from ullage.environments.hyperv.host import HypervHost
+from ullage.environments.hyperv.machine import HypervMachine
+from ullage.environments.hyperv.options import HypervOptions
+
+_CALL_S: Final = 120.0
+
+
+class Hyperv(Provider):
+    """Virtual machines of [a Hyper-V host](../guide/hyper-v.md), never seen on a real one.
+
+    The host is reached by your own ssh; its Windows PowerShell makes a differencing disk of
+    `parent`, a machine with the plan's CPUs and memory (static), and starts it. Once the guest's
+    heartbeat and an address are there, ullage logs in by ssh, unpacks the plan's image on the
+    guest's own disk, and workloads run in it: the same bytes as everywhere, on the guest's kernel.
+    What is idle is suspended. Machines are called `ullage-TAG-NAME`, and bear the run's tag in
+    their notes; `ullage clean` removes what killed runs left.
+
+    The guest is a Debian or another Linux with sshd, tar and Hyper-V's integration services. Where
+    its CPUs run the host decides, so a plan must say `allow: [pinning]`.
+    """
+
+    name: ClassVar[str] = "hyperv"
+    options_model: ClassVar[type[Options]] = HypervOptions
+    elsewhere: ClassVar[bool] = True
+    optional: ClassVar[bool] = True
+    keeps_memory: ClassVar[bool] = True
+    provision_s: ClassVar[float] = 60.0
+
+    def __init__(self, options: Options) -> None:
+        assert isinstance(options, HypervOptions)
+        super().__init__(options)
+        self._options = options
+        self._facts: Facts | None = None
+
+    async def check(self) -> None:
+        """HOST_MISSING without the guest's key; HYPERV_LACKS, and what reaching the host raises."""
+        options = self._options
+        if not options.key.is_file():
+            raise UllageError(
+                HOST_MISSING, what=f"the key {options.key}", command="name the right file as `key`"
+            )
+        host = HypervHost(options.host, options.ssh_config)
+        facts = await host.ask("facts", Facts, _CALL_S, parent=options.parent)
+        if options.switch not in facts.switches:
+            known = printable(", ".join(filter(None, facts.switches)) or "none", 200)
+            self._lacks(f"the switch {options.switch}; it has {known}", "New-VMSwitch")
+        if facts.parent is None:
+            self._lacks(f"the parent disk {options.parent}", "Get-ChildItem, to see what is there")
+        self._facts = facts
+
+    def _lacks(self, what: str, command: str) -> None:
+        raise UllageError(HYPERV_LACKS, host=self._options.host, what=what, command=command)
+
+    @property
+    def on_network(self) -> bool:
+        """It is on a switch of its host's."""
+        return False
+
+    def pinning(self) -> str:
+        """Hyper-V's root scheduler decides."""
+        return "by Hyper-V"
+
+    def label(self) -> str:
+        """`hyperv`; of generation 1 it says so."""
+        return "hyperv" if self._options.generation == 2 else "hyperv generation 1"
+
+    def treatments(self) -> dict[str, str]:
+        """The host's system, and what the machine is made of."""
+        options, facts = self._options, self._facts
+        system = f"{facts.system} {facts.version}" if facts else "Hyper-V"
+        return {
+            "hypervisor": printable(system, 120),
+            "host": options.host,
+            "generation": str(options.generation),
+            "secure boot": options.secure_boot,
+            "disk": f"differencing disk of {options.parent}",
+            "kernel of": options.parent,
+            "switch": options.switch,
+        }
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Make one, and see that it is what was asked for. The errors of Hyper-V."""
+        options, deadline = self._options, Deadline(self._options.deadline_s)
+        async with starting(self.label(), spec) as undo:
+            if spec.network is not None:
+                raise UllageError(HYPERV_NETWORK, name=spec.name, host=options.host)
+            machine = HypervMachine(options, spec)
+            spec.on_stage("booting", "")
+            undo.push(machine.remove)
+            await machine.make()
+            address = await machine.addressed(deadline)
+            spec.on_stage("addressed", address)
+            agent = await self._agent(spec, address, deadline)
+            undo.push(agent.close)
+            verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
+            return HypervInstance(spec, machine, agent, address, undo.pop_all())
+
+    async def _agent(self, spec: InstanceSpec, address: str, deadline: Deadline) -> AgentClient:
+        guest = await to_thread(ParentGuest, self._options, spec, address)
+        try:
+            return await guest.serve(deadline)
+        except ShellError as error:
+            raise UllageError(
+                INSTANCE_NOT_STARTED, provider=self.label(), name=spec.name, reason=error.reason
+            ) from error
+
+
+class HypervInstance(Instance):
+    """One machine. What `undo` holds is all that it will leave."""
+
+    def __init__(
+        self,
+        spec: InstanceSpec,
+        machine: HypervMachine,
+        agent: AgentClient,
+        address: str,
+        undo: Undo,
+    ) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self.agent = agent
+        self.address = address
+        self.own_kernel = not agent.clock_claims.shared
+        self._machine = machine
+        self._undo = undo
+
+    async def freeze(self) -> None:
+        """Suspend it: its virtual processors stand still, its memory stays."""
+        await self._machine.suspend()
+
+    async def thaw(self) -> None:
+        """Let it run on, and read its clock anew."""
+        await self._machine.resume()
+        await self.agent.sync()
+
+    async def destroy(self) -> None:
+        """INSTANCE_NOT_REMOVED when the host still has it at the deadline."""
+        await self._undo.aclose()
+
+    async def why_gone(self) -> UllageError | None:
+        """HYPERV_STATE when the host does not run it any more."""
+        try:
+            return self._machine.wrong(await self._machine.state())
+        except UllageError:
+            return None
