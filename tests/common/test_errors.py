@@ -24,7 +24,7 @@ PASSED_ON = {
     "common/fields.py: kind",
     "common/fields.py: wrong",
     "nodes/link.py: kind",
-    "nodes/openssh.py: kind",
+    "nodes/reach/openssh.py: kind",
 }
 """Calls that pass on a kind: of an error they caught, or one of several that they are given."""
 

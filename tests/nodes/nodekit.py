@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ullage.host import claims
-from ullage.nodes.install import install
-from ullage.nodes.openssh import Target
+from ullage.nodes.reach.install import install
+from ullage.nodes.reach.openssh import Target
 from ullage.nodes.ssh import SshNode
 
 DOUBLE = """#!/bin/sh

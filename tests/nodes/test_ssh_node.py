@@ -26,9 +26,9 @@ from ullage.host.image import Image
 from ullage.meters import Scene
 from ullage.nodes import link as links
 from ullage.nodes.base import Order
-from ullage.nodes.install import install
+from ullage.nodes.reach.install import install
+from ullage.nodes.reach.tree import HOME, runner
 from ullage.nodes.ssh import SshNode, of_node
-from ullage.nodes.tree import HOME, runner
 
 __all__ = ["double"]
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]

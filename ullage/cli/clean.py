@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ullage.host.leftovers import Leftover
-    from ullage.nodes.openssh import Target
+    from ullage.nodes.reach.openssh import Target
 
 
 @dataclass(frozen=True)

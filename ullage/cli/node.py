@@ -11,7 +11,7 @@ from ullage.cli.options import Json, NodeConfigOption, NodeSudoOption
 from ullage.common.console import escape, print_json, stdout
 
 if TYPE_CHECKING:
-    from ullage.nodes.openssh import Target
+    from ullage.nodes.reach.openssh import Target
 
 node_app = typer.Typer(no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def install_command(
     import asyncio
 
     from ullage.common.quantities import format_bytes
-    from ullage.nodes.install import install
+    from ullage.nodes.reach.install import install
 
     installed = asyncio.run(install(target(host, config, sudo=sudo)))
     if as_json:
@@ -52,8 +52,8 @@ def target(host: str, config: Path | None, *, sudo: bool) -> Target:
     import re
 
     from ullage.common.errors import NODE_UNKNOWN_HOST, UllageError
-    from ullage.nodes.openssh import Target
     from ullage.nodes.options import ADDRESS
+    from ullage.nodes.reach.openssh import Target
 
     if not re.fullmatch(ADDRESS, host):
         raise UllageError(NODE_UNKNOWN_HOST, node=host, address=host)

@@ -54,6 +54,7 @@ def event(environment: str, instance: str, look: Look) -> Synchronised:
         messages=look.messages,
         took_ns=look.took_ns,
         reasons=look.reasons,
+        way="udp" if look.aside else None,
     )
 
 

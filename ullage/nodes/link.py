@@ -20,8 +20,8 @@ from ullage.environments.agent.channel import AgentChannel, AgentError, PendingC
 from ullage.environments.agent.frames import FrameError, FrameReader, Message
 from ullage.environments.agent.transport import Transport
 from ullage.nodes import wire
-from ullage.nodes.openssh import FAILED, Target, last_words
-from ullage.nodes.tree import HOME, runner
+from ullage.nodes.reach.openssh import FAILED, Target, last_words
+from ullage.nodes.reach.tree import HOME, runner
 from ullage.nodes.wire import BEAT_S, HINT, Nothing, Payload
 
 GREETING_S: Final = 30.0

@@ -15,9 +15,9 @@ from ullage.host.image import Image
 from ullage.host.network.links import Between, NetworkLink
 from ullage.nodes.base import Node
 from ullage.nodes.local import LocalNode
-from ullage.nodes.openssh import Target
 from ullage.nodes.options import NodePlan
 from ullage.nodes.provider import OnNodes
+from ullage.nodes.reach.openssh import Target
 from ullage.nodes.ssh import SshNode
 
 T = TypeVar("T")
@@ -41,7 +41,14 @@ class Roster:
         self.nodes: dict[str, Node] = {
             name: LocalNode(name, tag, agent)
             if plan.ssh is None
-            else SshNode(name, Target(name, plan.ssh, plan.config, plan.sudo), tag, run, earlier)
+            else SshNode(
+                name,
+                Target(name, plan.ssh, plan.config, plan.sudo),
+                tag,
+                run,
+                earlier,
+                address=plan.address,
+            )
             for name, plan in plans.items()
         }
         self.facts: dict[str, Mapping[str, Any]] = {}

@@ -36,9 +36,10 @@ from ullage.environments.agent.frames import (
     encode_message,
 )
 from ullage.host import claims, facts, image, leftovers, paths
+from ullage.host.clock import UdpServer
 from ullage.host.image import Image
 from ullage.meters import Scene
-from ullage.nodes import wire
+from ullage.nodes import clock, wire
 from ullage.nodes.answers import LONGEST
 from ullage.nodes.base import Order
 from ullage.nodes.handover import offer
@@ -93,6 +94,7 @@ class Server:
         self._offers: list[asyncio.Task[None]] = []
         self._meters: AsyncExitStack | None = None
         self._readings: dict[str, dict[str, float]] = {}
+        self._clock: UdpServer | None = None
         self._over = asyncio.Event()
         self._operations: dict[str, tuple[type[Payload], Callable[[Any], Awaitable[Payload]]]] = {
             "hello": (wire.Hello, self._hello),
@@ -105,6 +107,7 @@ class Server:
             "listen": (Nothing, self._listen),
             "reach": (wire.Ear, self._reach),
             "hush": (Nothing, self._hush),
+            "clock": (wire.ClockRequest, self._tell_time),
             "create": (wire.Create, self._create),
             "freeze": (wire.Named, self._freeze),
             "thaw": (wire.Named, self._thaw),
@@ -280,6 +283,13 @@ class Server:
         await self._node.hush()
         return Nothing()
 
+    async def _tell_time(self, request: wire.ClockRequest) -> Payload:
+        if self._clock is not None:
+            raise RefusedError("clock", "the time is told already")
+        own = await self._node.surroundings(request.address)
+        self._clock = await asyncio.to_thread(clock.listen, own.address, request.token)
+        return clock.where(self._clock)
+
     def _require_network(self) -> None:
         if not self._node.joined:
             raise RefusedError("no-network", "there is no network of the run")
@@ -307,6 +317,7 @@ class Server:
             )
         )
         self._instances[request.name] = instance
+        known = instance.agent.clock
         socket = instance.spec.state_dir / "attach"
         self._offers.append(await offer(socket, await instance.agent.hand_over()))
         return wire.Created(
@@ -316,6 +327,7 @@ class Server:
             data=instance.data,
             own_kernel=instance.own_kernel,
             address=instance.address,
+            apart_ns=known.apart_ns if known.shared else None,
         )
 
     def _instance(self, name: str) -> Instance:
@@ -384,6 +396,8 @@ class Server:
         for task in [*self._requests, *self._offers]:
             task.cancel()
         await asyncio.gather(*self._requests, *self._offers, return_exceptions=True)
+        if self._clock is not None:
+            await asyncio.to_thread(self._clock.stop)
         await self._empty()
 
     async def _empty(self) -> None:

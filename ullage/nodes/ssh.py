@@ -20,9 +20,10 @@ from ullage.nodes import link as links
 from ullage.nodes import wire
 from ullage.nodes.answers import Offer
 from ullage.nodes.base import Node, Order
+from ullage.nodes.clock import NodeAside, NodeClock
 from ullage.nodes.link import NodeLink, control_name
-from ullage.nodes.openssh import Target
-from ullage.nodes.tree import runner
+from ullage.nodes.reach.openssh import Target
+from ullage.nodes.reach.tree import runner
 from ullage.nodes.wire import Nothing
 from ullage.runs.records import Metered
 
@@ -35,10 +36,19 @@ class SshNode(Node):
     """Another machine."""
 
     def __init__(
-        self, name: str, target: Target, tag: str, run: str, earlier: Sequence[str]
+        self,
+        name: str,
+        target: Target,
+        tag: str,
+        run: str,
+        earlier: Sequence[str],
+        *,
+        address: str | None = None,
     ) -> None:
-        """tag: the run's; earlier: those of its earlier sessions."""
+        """tag: the run's; earlier: those of its earlier sessions; address: as the plan has it."""
         self.name = name
+        self._address = address
+        self._clock: NodeClock | None = None
         self.target = target
         self.not_removed: tuple[str, ...] = ()
         """What an earlier session has left there, and stays."""
@@ -152,6 +162,7 @@ class SshNode(Node):
             deadline_s=_ATTACH_S,
             stderr=log / "ssh.log",
             name=order.name,
+            aside=self._aside(created),
         )
         spec = InstanceSpec(
             tag=self._tag,
@@ -166,6 +177,12 @@ class SshNode(Node):
             network=None,
         )
         return RemoteInstance(spec, agent, created, link)
+
+    def _aside(self, created: wire.Created) -> NodeAside | None:
+        """The node's clock, where the instance shows that."""
+        if self._clock is None or created.apart_ns is None:
+            return None
+        return NodeAside(self._clock, created.apart_ns)
 
     @asynccontextmanager
     async def metered(self, scene: Scene) -> AsyncIterator[Metered]:
@@ -213,13 +230,31 @@ class SshNode(Node):
             greeting = await link.call("hello", wire.Greeting, hello)
             if self._join is not None:
                 await link.call("join", Nothing, self._join)
+            way = await self._open_clock(link)
         except BaseException:
             await link.close()
             raise
         self._earlier = [tag, *self._earlier][: wire.MOST_EARLIER]
         self._session += 1
-        self._facts, self.not_removed = greeting.facts, tuple(greeting.not_removed)
+        self._facts = {**greeting.facts, "clock": way}
+        self.not_removed = tuple(greeting.not_removed)
         return link
+
+    async def _open_clock(self, link: NodeLink) -> str:
+        """The way to its clock, in words."""
+        node = NodeClock()
+        self._clock = None
+        request = wire.ClockRequest(address=self._address, token=node.token.hex())
+        try:
+            ear = await link.call("clock", wire.Ear, request, within_s=links.TRIAL_S)
+        except UllageError as error:
+            if error.kind is NODE_LOST:
+                raise
+            return f"over ssh: {error.facts.get('reason', error.message)}"
+        if not await node.open(ear):
+            return f"over ssh: no datagram comes back from {ear.address}, UDP port {ear.port}"
+        self._clock = node
+        return f"datagrams to {ear.address}, UDP port {ear.port}"
 
 
 class RemoteInstance(Instance):

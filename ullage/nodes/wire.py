@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from ullage.environments.agent.clock import UNPROMISED_NS
 from ullage.environments.placement import Resources
 from ullage.host.network.links import Between
 from ullage.host.paths import TAG
@@ -144,6 +145,15 @@ class Ear(Payload):
     port: Annotated[int, Field(ge=1, le=65_535)]
 
 
+class ClockRequest(Payload):
+    """Tell your time by RGAP over UDP."""
+
+    address: Address | None
+    """Where to listen; None: where ssh reached you."""
+    token: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+    """Who does not have it gets no answer."""
+
+
 class Create(Payload):
     """Make an instance."""
 
@@ -167,6 +177,8 @@ class Created(Payload):
     data: Annotated[str, StringConstraints(pattern=r"^/[^\x00]{1,1000}$")]
     own_kernel: bool
     address: Annotated[str, StringConstraints(pattern=r"^[0-9.]{7,15}$")] | None = None
+    apart_ns: Annotated[int, Field(ge=0, le=UNPROMISED_NS)] | None = None
+    """Its clock is the node's, give or take this; None: it is another."""
 
 
 class Named(Payload):

@@ -216,6 +216,8 @@ class Synchronised(Record):
     messages: Count
     took_ns: Nanoseconds
     reasons: tuple[str, ...]
+    way: Literal["udp"] | None = Field(None, exclude_if=lambda way: way is None)
+    """By datagrams to the instance's machine, whose clock it shows; None: over its channel."""
 
 
 class Idle(Record):

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +74,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab() -> Iterator[Lab]:
+def lab(names: Sequence[str] = NAMES) -> Iterator[Lab]:
     """Up, and gone at the end whatever happens."""
     directory = Path(tempfile.mkdtemp(prefix="ullage-nodes-", dir="/var/tmp"))
     with contextlib.ExitStack() as stack:
@@ -86,7 +86,7 @@ def lab() -> Iterator[Lab]:
         _ip("address", "add", f"10.213.{number}.1/24", "dev", bridge)
         _ip("link", "set", bridge, "up")
         machines = {}
-        for index, name in enumerate(NAMES):
+        for index, name in enumerate(names):
             address = f"10.213.{number}.{index + 2}"
             machine = _machine(name, address, directory, bridge)
             stack.callback(machine.kill)
@@ -96,6 +96,11 @@ def lab() -> Iterator[Lab]:
         for machine in machines.values():
             _wait_for(machine)
         yield ours
+
+
+def many(count: int) -> tuple[str, ...]:
+    """Names of so many."""
+    return NAMES if count == len(NAMES) else tuple(f"node-n{i}" for i in range(count))
 
 
 def _machine(name: str, address: str, directory: Path, bridge: str) -> Machine:
@@ -204,8 +209,11 @@ def _wait_for(machine: Machine) -> None:
 
 
 def _bridge() -> int:
-    """Make one; its number, which no other lab has."""
+    """Make one; its number, which no other lab has, and no run's network."""
+    routes = subprocess.run(["ip", "route"], check=True, capture_output=True, text=True).stdout
     for number in range(1, 250):
+        if f"10.213.{number}." in routes:
+            continue
         argv = ["ip", "link", "add", f"lab{number}", "type", "bridge"]
         if subprocess.run(argv, check=False, stderr=subprocess.DEVNULL).returncode == 0:
             return number
@@ -213,7 +221,8 @@ def _bridge() -> int:
 
 
 def _veth(bridge: str, name: str) -> str:
-    return f"{bridge}{name[-1]}"
+    """`lab1a`, `lab1n17`: no longer than a device's name may be."""
+    return f"{bridge}{name.rpartition('-')[2]}"
 
 
 def _key(file: Path) -> None:

@@ -23,7 +23,14 @@ from ullage.common.text import printable
 from ullage.environments.agent import clock as agent_clock
 from ullage.environments.agent import files
 from ullage.environments.agent.channel import AgentChannel, AgentError
-from ullage.environments.agent.clock import ClockClaims, ClockLooks, ClockMap, Look, LookReason
+from ullage.environments.agent.clock import (
+    Aside,
+    ClockClaims,
+    ClockLooks,
+    ClockMap,
+    Look,
+    LookReason,
+)
 from ullage.environments.agent.frames import VERSION, FrameError, Message
 from ullage.environments.agent.process import KEEP_BYTES, Command, OutputStream, Process, ProgramEnd
 from ullage.environments.agent.transport import Transport, quoted
@@ -111,8 +118,10 @@ def windows_binary() -> Path:
 class AgentClient:
     """One agent, ready: it has said hello and its clock is known. Made by `connect` or `launch`."""
 
-    def __init__(self, channel: AgentChannel, boot_id: str | None = None) -> None:
-        """boot_id: see `launch`."""
+    def __init__(
+        self, channel: AgentChannel, boot_id: str | None = None, aside: Aside | None = None
+    ) -> None:
+        """boot_id, aside: see `launch`."""
         self.facts: dict[str, Any] = {}
         self.clock_claims: ClockClaims
         self.line: dict[str, str] | None
@@ -128,6 +137,7 @@ class AgentClient:
         self._boot_id = boot_id or claims.boot_id()
         self._offered = b""
         self._apart_ns = 0
+        self._aside = aside
         self._series = ClockLooks()
         self._count = 0
         self._turn = asyncio.Lock()
@@ -143,13 +153,14 @@ class AgentClient:
         deadline_s: float = 10,
         name: str = "instance",
         boot_id: str | None = None,
+        aside: Aside | None = None,
     ) -> AgentClient:
         """Skip banners, say hello, exchange clocks.
 
         `name` is the instance's, for messages. AGENT_NOT_STARTED when that takes longer than
         `deadline_s` or goes wrong; the streams are closed then.
         """
-        client = cls(AgentChannel(reader, writer, name), boot_id)
+        client = cls(AgentChannel(reader, writer, name), boot_id, aside)
         reason = "cancelled"
         try:
             async with asyncio.timeout(deadline_s):
@@ -175,13 +186,14 @@ class AgentClient:
         env: Mapping[str, str] | None = None,
         name: str = "instance",
         boot_id: str | None = None,
+        aside: Aside | None = None,
     ) -> AgentClient:
         """Start a transport program with pipes and connect to the agent at its other end.
 
         `boot_id` is this kernel's as it is seen inside, where that is another than here: by it the
-        agent knows that its clock can be ours. `stderr` gets what the transport says there, up to
-        1 MiB. On failure the transport is killed and the error (AGENT_NOT_STARTED) holds the end of
-        what it said.
+        agent knows that its clock can be ours. `aside` is another way to its clock. `stderr` gets
+        what the transport says there, up to 1 MiB. On failure the transport is killed and the error
+        (AGENT_NOT_STARTED) holds the end of what it said.
         """
         transport = await Transport.start(argv, stderr, env, name)
         try:
@@ -191,6 +203,7 @@ class AgentClient:
                 deadline_s=deadline_s,
                 name=name,
                 boot_id=boot_id,
+                aside=aside,
             )
         except BaseException as error:
             await transport.end()
@@ -361,15 +374,13 @@ class AgentClient:
         )
 
     async def _look(self, why: LookReason) -> Look:
-        """Exchange clocks; where nothing good came of it on a busy host, once more for longer."""
-        if self.clock_claims.shared:
-            exchanges = [await self._exchange(agent_clock.one_exchange())]
-        else:
-            exchanges = [await self._exchange(agent_clock.usual_rules())]
-            if exchanges[0].fix.half_ns > agent_clock.WIDE_NS:
-                exchanges.append(await self._exchange(agent_clock.patient_rules()))
-        best = min((exchange.fix for exchange in exchanges), key=lambda fix: fix.half_ns)
-        if not all(agent_clock.agree(best, exchange.fix) for exchange in exchanges):
+        """Exchange clocks; what was found out must all be true of the same two."""
+        exchanges, aside = await self._exchanges()
+        fixes = [exchange.fix for exchange in exchanges]
+        if self._aside is not None and aside:
+            fixes[-1] = agent_clock.widened(fixes[-1], self._aside.apart_ns)
+        best = min(fixes, key=lambda fix: fix.half_ns)
+        if not all(agent_clock.agree(best, fix) for fix in fixes):
             raise self._unknown("what it answers cannot be true of two clocks")
         self._count += 1
         return Look(
@@ -379,8 +390,29 @@ class AgentClient:
             fix=best,
             messages=sum(exchange.counts.sent + exchange.counts.answers for exchange in exchanges),
             took_ns=sum(exchange.took_ns for exchange in exchanges),
-            reasons=tuple(exchanges[-1].reasons),
+            reasons=tuple(dict.fromkeys(name for it in exchanges for name in it.reasons)),
+            aside=aside,
         )
+
+    async def _exchanges(self) -> tuple[list[clock.Outcome], bool]:
+        """Over the channel, and by the other way last, if there is one: True.
+
+        Where nothing good came of the channel on a busy host, once more for longer.
+        """
+        if self.clock_claims.shared:
+            return [await self._exchange(agent_clock.one_exchange())], False
+        if self._aside is not None:
+            once = await self._exchange(agent_clock.one_exchange())
+            try:
+                other = await self._aside.exchange()
+            except clock.ContradictionError:
+                raise self._unknown("what its machine answers cannot be true of a clock") from None
+            if other is not None:
+                return [once, self._known(other)], True
+        exchanges = [await self._exchange(agent_clock.usual_rules())]
+        if exchanges[0].fix.half_ns > agent_clock.WIDE_NS:
+            exchanges.append(await self._exchange(agent_clock.patient_rules()))
+        return exchanges, False
 
     async def _exchange(self, rules: clock.Rules) -> clock.Outcome:
         outcome = await self._channel.synchronise(self._token, rules)
@@ -388,6 +420,9 @@ class AgentClient:
             if outcome == "contradiction":
                 raise self._unknown("what it answers cannot be true of two clocks")
             raise self._unknown("it does not answer for it")
+        return self._known(outcome)
+
+    def _known(self, outcome: clock.Outcome) -> clock.Outcome:
         if agent_clock.knows_nothing(outcome):
             raise self._unknown("it does not know the time itself")
         return outcome

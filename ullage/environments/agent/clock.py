@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -81,6 +81,21 @@ def _drift() -> clock.Drift:
 UNPROMISED_NS: Final = 100_000
 """How far threads on two cores may see the time apart where nobody has compared the cores: a thread
 that is off the kernel's clock by so much says `stepped`."""
+
+
+class Aside(Protocol):
+    """Another way to an instance's clock than its channel: to one that shows the same time."""
+
+    @property
+    def apart_ns(self) -> int:
+        """The two may see the time so far apart."""
+
+    async def exchange(self) -> clock.Outcome | None:
+        """Exchange clocks, from now on; None where nothing comes back any more.
+
+        ContradictionError where what is answered cannot be.
+        """
+
 
 BREAKS: Final = frozenset({"stepped", "suspended", "moved", "adrift"})
 """What has happened to a clock for which this is said anew: instants from before and after do not
@@ -165,6 +180,8 @@ class Look:
     took_ns: int
     reasons: tuple[str, ...]
     """What the instance says of its clock."""
+    aside: bool = False
+    """By the other way, and by one exchange over the channel, which agrees with that."""
 
     def mirrored(self) -> clock.Fix:
         """The same, seen from the instance: for the way from its instants to the controller's."""
@@ -287,6 +304,18 @@ def knows_nothing(outcome: clock.Outcome) -> bool:
     ways_ns = fix.rtt_ns // 2 + outcome.took_ns * WORST_PPB // 1_000_000_000
     most_ns = ways_ns + UNPROMISED_NS + 1_000
     return fix.half_ns > most_ns or abs(fix.offset_ns) >= LATEST_NS
+
+
+def widened(fix: clock.Fix, apart_ns: int) -> clock.Fix:
+    """The same of a clock that may see the time so far apart from the one that was asked."""
+    return clock.Fix(
+        local_ns=fix.local_ns,
+        offset_ns=fix.offset_ns,
+        half_ns=fix.half_ns + apart_ns,
+        sure_ns=fix.sure_ns + apart_ns,
+        noise_ns=fix.noise_ns + apart_ns,
+        rtt_ns=fix.rtt_ns,
+    )
 
 
 def agree(first: clock.Fix, second: clock.Fix) -> bool:

@@ -27,9 +27,9 @@ from tests.nodes.nodekit import other_machine
 from ullage.environments.agent import client
 from ullage.environments.agent.transport import Transport
 from ullage.nodes import link as links
-from ullage.nodes.install import install
-from ullage.nodes.openssh import Target
-from ullage.nodes.tree import tree_digest
+from ullage.nodes.reach.install import install
+from ullage.nodes.reach.openssh import Target
+from ullage.nodes.reach.tree import tree_digest
 from ullage.nodes.wire import LEASE_S
 
 DEADLINE_S: Final = 180.0

@@ -8,8 +8,8 @@ from typing import Final
 
 from ullage.common import commands, processes
 from ullage.common.errors import NODE_INSTALL_FAILED, UllageError
-from ullage.nodes.openssh import FAILED, Target, last_words
-from ullage.nodes.tree import HOME, packed, tree_digest
+from ullage.nodes.reach.openssh import FAILED, Target, last_words
+from ullage.nodes.reach.tree import HOME, packed, tree_digest
 
 _SCRIPT: Final = """set -e
 umask 022

@@ -25,7 +25,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.text import printable
-from ullage.nodes.tree import PYTHON
+from ullage.nodes.reach.tree import PYTHON
 
 CONNECT_S: Final = 10
 FAILED: Final = 255

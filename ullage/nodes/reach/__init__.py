@@ -1,0 +1,1 @@
+"""How another machine is reached, and how ullage gets there."""
