@@ -34,6 +34,7 @@ PARAMETERS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "listZones": (frozenset(), frozenset({"available", "id", "name"})),
     "listNetworks": (frozenset(), frozenset({"id", "keyword", "zoneid"})),
     "listVirtualMachines": (frozenset(), frozenset({"id", "keyword", "name", "state"})),
+    "listResourceLimits": (frozenset(), frozenset({"resourcetype"})),
     "registerSSHKeyPair": (frozenset({"name", "publickey"}), frozenset()),
     "deleteSSHKeyPair": (frozenset({"name"}), frozenset()),
     "queryAsyncJobResult": (frozenset({"jobid"}), frozenset()),
@@ -122,6 +123,7 @@ class CloudStackFake(CloudFake):
             "listServiceOfferings": self._list_service_offerings,
             "listTemplates": self._list_templates,
             "listZones": self._list_zones,
+            "listResourceLimits": self._list_resource_limits,
             "listNetworks": self._list_networks,
             "listVirtualMachines": self._list_machines,
             "registerSSHKeyPair": self._register_ssh_key_pair,
@@ -172,6 +174,10 @@ class CloudStackFake(CloudFake):
 
     def _list_networks(self, given: dict[str, str]) -> dict[str, Any]:
         return _listed("network", [{"id": _id("lab-network"), "name": "lab-network"}])
+
+    def _list_resource_limits(self, given: dict[str, str]) -> dict[str, Any]:
+        most = -1 if self.room is None else self.room
+        return _listed("resourcelimit", [{"resourcetype": "0", "max": most}])
 
     def _list_machines(self, given: dict[str, str]) -> dict[str, Any]:
         if "id" in given and given["id"] not in self.instances:

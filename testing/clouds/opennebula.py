@@ -158,6 +158,11 @@ class OneFake(CloudFake):
         there = [vm for vm in self.vms.values() if state == -2 or self._state(vm) != "DONE"]
         return f"<VM_POOL>{''.join(self._vm(vm) for vm in there)}</VM_POOL>"
 
+    def _user_info(self, who: int) -> str:
+        most = -2 if self.room is None else self.room
+        quota = f"<VMS>{most}</VMS><VMS_USED>{len(self.left())}</VMS_USED>"
+        return f"<USER><ID>2</ID><NAME>oneuser</NAME><VM_QUOTA><VM>{quota}</VM></VM_QUOTA></USER>"
+
     def _vm_info(self, identifier: int) -> str:
         return self._vm(self._known(identifier))
 

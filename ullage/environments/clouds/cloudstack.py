@@ -55,6 +55,8 @@ _CODES: Final[Mapping[int, Trouble]] = {
 _NO_SUCH: Final = ("does not exist", "unable to find", "can't find", "cannot find")
 _PARAMETER, _PERMISSION = 431, 531
 _JOB_FAILED: Final = 2
+_INSTANCES: Final = 0
+"""The resource type."""
 _SETTINGS: Final = ("endpoint", "key", "secret", "verify", "cert", "cert_key", "expiration")
 _ANSWER_S: Final = 60
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -184,6 +186,11 @@ class CloudStackDriver(Driver):
         if template.get("isready") is False:
             raise self._lacks("listTemplates", f"template {name!r} is not ready")
         return str(template["id"])
+
+    def limits(self) -> str:
+        every = self._list("listResourceLimits", "resourcelimit", resourcetype=_INSTANCES)
+        most = [limit["max"] for limit in every if isinstance(limit.get("max"), int)]
+        return ", ".join(f"at most {number} instances" for number in most if number >= 0)
 
     def launch(self, request: Request) -> Machine:
         vms = self._with_token(request)

@@ -164,6 +164,15 @@ class OpenNebulaDriver(Driver):
             raise self._lacks("find_image", f"image {name!r} is {words}")
         return str(image.ID)
 
+    def limits(self) -> str:
+        quota = getattr(self._call("user.info", -1), "VM_QUOTA", None)
+        every = getattr(quota, "VM", None) or []
+        first = every[0] if isinstance(every, list) else every
+        most, used = getattr(first, "VMS", None), getattr(first, "VMS_USED", None)
+        if most is None or int(most) < 0:  # -1: the default's; -2: no limit
+            return ""
+        return f"at most {most} VMs, {used} are used"
+
     def launch(self, request: Request) -> Machine:
         vms = self._with_token(request)
         if not vms:
