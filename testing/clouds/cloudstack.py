@@ -101,7 +101,7 @@ class CloudStackFake(CloudFake):
             "boot_image": IMAGE,
             "network": "lab-network",
             "user": "root",
-            "deadline_s": 120,
+            "deadline_s": 600,
         }
         return ours | more
 
@@ -222,6 +222,7 @@ class CloudStackFake(CloudFake):
         one = OneInstance(str(uuid.uuid4()), str(uuid.uuid4()), given, key, now, stages)
         one.failure = "Unable to create a deployment for VM" if self.stillborn else ""
         self.instances[one.id] = one
+        self.requests.append(given["displayname"])
         if self.on_launch is not None:
             self.on_launch()
         return {"id": one.id, "jobid": one.job}

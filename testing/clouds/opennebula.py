@@ -95,7 +95,7 @@ class OneFake(CloudFake):
             "boot_image": IMAGE,
             "network": "lab-network",
             "user": "root",
-            "deadline_s": 120,
+            "deadline_s": 600,
         }
         return ours | more
 
@@ -182,6 +182,7 @@ class OneFake(CloudFake):
         vm = OneVm(number, name, template, Since(_UP, last))
         vm.failure = "Error booting VM: no such device" if self.stillborn else ""
         self.vms[number] = vm
+        self.requests.append(template.findtext("ULLAGE_TOKEN", ""))
         if self.on_launch is not None:
             self.on_launch()
         return number

@@ -131,6 +131,8 @@ class CloudStackDriver(Driver):
         self._client: Any = cs.CloudStack(**settings, timeout=answer_s, method="post", trace=False)
         self._jobs: dict[str, str] = {}
         """Instance → the job that makes it."""
+        self._tokens: set[str] = set()
+        """Of requests that were sent: what a later try looks for first."""
         self._ends: dict[str, str] = {}
         """Instance → the job that ends it."""
 
@@ -193,12 +195,16 @@ class CloudStackDriver(Driver):
         return ", ".join(f"at most {number} instances" for number in most if number >= 0)
 
     def launch(self, request: Request) -> Machine:
-        vms = self._with_token(request)
+        again = request.token in self._tokens
+        self._tokens.add(request.token)
+        vms = self._with_token(request) if again else []
         if not vms:
             self._import_key(request)
             answer = self._client.deployVirtualMachine(**self._wanted(request))
             identifier = str(self._part(answer, "id"))
             self._jobs[identifier] = str(self._part(answer, "jobid"))
+            if not again:
+                return self.machine(identifier)
             vms = self._with_token(request)
         if not vms:
             raise NotAnAnswerError("it has made no instance")
