@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks import figures, records
 from benchmarks.clock.__main__ import BENCHMARKS as CLOCK
+from benchmarks.clouds.__main__ import BENCHMARKS as CLOUDS
 from benchmarks.elastic import allocation
 from benchmarks.elastic.__main__ import BENCHMARKS as ELASTIC
 from benchmarks.energy.__main__ import BENCHMARKS as ENERGY
@@ -26,6 +27,7 @@ SUBJECTS: Mapping[str, Mapping[str, Measure]] = {
     "engine": ENGINE,
     "environments": ENVIRONMENTS,
     "clock": CLOCK,
+    "clouds": CLOUDS,
     "mpi": MPI,
     "statistics": {
         "aims": aims.measure,

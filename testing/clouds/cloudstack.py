@@ -34,6 +34,7 @@ PARAMETERS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "listZones": (frozenset(), frozenset({"available", "id", "name"})),
     "listNetworks": (frozenset(), frozenset({"id", "keyword", "zoneid"})),
     "listVirtualMachines": (frozenset(), frozenset({"id", "keyword", "name", "state"})),
+    "listResourceLimits": (frozenset(), frozenset({"resourcetype"})),
     "registerSSHKeyPair": (frozenset({"name", "publickey"}), frozenset()),
     "deleteSSHKeyPair": (frozenset({"name"}), frozenset()),
     "queryAsyncJobResult": (frozenset({"jobid"}), frozenset()),
@@ -100,7 +101,7 @@ class CloudStackFake(CloudFake):
             "boot_image": IMAGE,
             "network": "lab-network",
             "user": "root",
-            "deadline_s": 120,
+            "deadline_s": 600,
         }
         return ours | more
 
@@ -122,6 +123,7 @@ class CloudStackFake(CloudFake):
             "listServiceOfferings": self._list_service_offerings,
             "listTemplates": self._list_templates,
             "listZones": self._list_zones,
+            "listResourceLimits": self._list_resource_limits,
             "listNetworks": self._list_networks,
             "listVirtualMachines": self._list_machines,
             "registerSSHKeyPair": self._register_ssh_key_pair,
@@ -173,6 +175,10 @@ class CloudStackFake(CloudFake):
     def _list_networks(self, given: dict[str, str]) -> dict[str, Any]:
         return _listed("network", [{"id": _id("lab-network"), "name": "lab-network"}])
 
+    def _list_resource_limits(self, given: dict[str, str]) -> dict[str, Any]:
+        most = -1 if self.room is None else self.room
+        return _listed("resourcelimit", [{"resourcetype": "0", "max": most}])
+
     def _list_machines(self, given: dict[str, str]) -> dict[str, Any]:
         if "id" in given and given["id"] not in self.instances:
             raise _RefusedError(431, _no_such("id", given["id"]))
@@ -216,6 +222,7 @@ class CloudStackFake(CloudFake):
         one = OneInstance(str(uuid.uuid4()), str(uuid.uuid4()), given, key, now, stages)
         one.failure = "Unable to create a deployment for VM" if self.stillborn else ""
         self.instances[one.id] = one
+        self.requests.append(given["displayname"])
         if self.on_launch is not None:
             self.on_launch()
         return {"id": one.id, "jobid": one.job}

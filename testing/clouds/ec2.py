@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from unittest import mock
 from urllib.parse import parse_qs
 
@@ -27,19 +27,23 @@ from moto.ec2.responses import EC2Response
 from moto.server import ThreadedMotoServer
 
 from testing.clouds import machine
+from testing.clouds.fake import FLAVOR, Answer, Refusal, Trouble
 from ullage.common.quantities import memory_bytes
 
-FLAVOR: Final = "lab.host"
-"""A size of instance that has all that this host has."""
-
-Answer = tuple[int, dict[str, str], str]
-Trouble = Callable[[str], Answer | None]
-"""Action → what is answered in place of moto's answer; None: moto answers."""
+_REFUSALS: Final = {
+    "credentials": ("AuthFailure", 401),
+    "quota": ("VcpuLimitExceeded", 400),
+    "lacks": ("InvalidAMIID.NotFound", 400),
+    "refused": ("InvalidParameterCombination", 400),
+}
 
 
 @dataclass
 class Ec2Double:
     """A cloud, while it stands."""
+
+    LAUNCH: ClassVar[str] = "RunInstances"
+    SIZES: ClassVar[str] = "DescribeInstanceTypes"
 
     endpoint: str
     image: str
@@ -114,6 +118,13 @@ class Ec2Double:
         """All instances are taken back by the cloud, as spot instances are."""
         client = self.client()
         client.terminate_instances(InstanceIds=list(self.machines))
+
+    def refusal(self, why: Refusal) -> Answer:
+        """How this cloud says that."""
+        code, status = _REFUSALS[why]
+        body = f"<Response><Errors><Error><Code>{code}</Code><Message>as it says</Message></Error>"
+        body += "</Errors><RequestID>1</RequestID></Response>"
+        return status, {"Content-Type": "text/xml", "Content-Length": str(len(body))}, body
 
     def left(self) -> list[str]:
         """Instances and key pairs that are still there."""

@@ -67,6 +67,8 @@ class CloudFake(ABC):
         """Instances have no machine behind them: only the cloud's own work is looked at."""
         self.room: int | None = None
         """So many instances may be there at once."""
+        self.requests: list[str] = []
+        """Of instances that have been made, what each was asked for by: twice is once too often."""
         self.lock = threading.RLock()
         self.closed = threading.Event()
 

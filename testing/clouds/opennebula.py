@@ -95,7 +95,7 @@ class OneFake(CloudFake):
             "boot_image": IMAGE,
             "network": "lab-network",
             "user": "root",
-            "deadline_s": 120,
+            "deadline_s": 600,
         }
         return ours | more
 
@@ -158,6 +158,11 @@ class OneFake(CloudFake):
         there = [vm for vm in self.vms.values() if state == -2 or self._state(vm) != "DONE"]
         return f"<VM_POOL>{''.join(self._vm(vm) for vm in there)}</VM_POOL>"
 
+    def _user_info(self, who: int) -> str:
+        most = -2 if self.room is None else self.room
+        quota = f"<VMS>{most}</VMS><VMS_USED>{len(self.left())}</VMS_USED>"
+        return f"<USER><ID>2</ID><NAME>oneuser</NAME><VM_QUOTA><VM>{quota}</VM></VM_QUOTA></USER>"
+
     def _vm_info(self, identifier: int) -> str:
         return self._vm(self._known(identifier))
 
@@ -177,6 +182,7 @@ class OneFake(CloudFake):
         vm = OneVm(number, name, template, Since(_UP, last))
         vm.failure = "Error booting VM: no such device" if self.stillborn else ""
         self.vms[number] = vm
+        self.requests.append(template.findtext("ULLAGE_TOKEN", ""))
         if self.on_launch is not None:
             self.on_launch()
         return number

@@ -9,6 +9,7 @@ controller's clock, which is the run's global one (`ullage.host.clock`), unless 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
@@ -203,11 +204,31 @@ class WorkloadRecord(Record):
         return data
 
 
+_BILLED_S: Final = {"second": 1, "minute": 60, "hour": 3600}
+
+
 class Price(Record):
     """What somebody pays for one instance."""
 
     per_hour: float = Field(gt=0, lt=1e12, allow_inf_nan=False, description="for one hour of it")
     currency: str = Field(pattern=r"^[A-Z]{3}$", description="by ISO 4217: `EUR`, `USD`")
+    billed: Literal["second", "minute", "hour"] = Field(
+        "second",
+        exclude_if=lambda given: bool(given == "second"),
+        description="what begins is paid whole",
+    )
+    least_s: float = Field(
+        0.0,
+        ge=0,
+        le=86400,
+        exclude_if=lambda given: not given,
+        description="so many seconds are paid at least, however short it lived",
+    )
+
+    def bill(self, lived_s: float) -> float:
+        """What one instance costs that lived so long."""
+        step = _BILLED_S[self.billed]
+        return self.per_hour / 3600 * step * math.ceil(max(lived_s, self.least_s) / step)
 
 
 class EnvironmentRecord(Record):

@@ -286,3 +286,23 @@ def test_the_export_has_them_and_the_report_too(folder: RunFolder, analysis: Ana
     assert "What the work costs" in html
     assert "billion units" in html
     assert len(list(export.money_table(analysis).rows)) == len(analysis.money)
+
+
+@pytest.mark.parametrize(
+    ("billed", "least_s", "lived_s", "seconds"),
+    [
+        ("second", 0, 59.2, 60),
+        ("second", 60, 12, 60),
+        ("minute", 0, 61, 120),
+        ("hour", 0, 1, 3600),
+        ("hour", 0, 3601, 7200),
+        ("minute", 600, 1, 600),
+        ("second", 0, 0, 0),
+    ],
+)
+def test_what_begins_is_paid_whole(
+    billed: Any, least_s: float, lived_s: float, seconds: float
+) -> None:
+    price = Price(per_hour=3600, currency="EUR", billed=billed, least_s=least_s)
+    assert price.bill(lived_s) == pytest.approx(seconds)
+    assert Price(per_hour=1, currency="EUR").model_dump() == {"per_hour": 1, "currency": "EUR"}

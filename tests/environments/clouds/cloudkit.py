@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from testing.clouds.cloudstack import KEY, SECRET, CloudStackFake
+from testing.clouds.ec2 import Ec2Double
 from testing.clouds.fake import CloudFake, standing
 from testing.clouds.opennebula import SESSION, OneFake
 from tests.environments import containerkit as kit
@@ -19,10 +20,15 @@ from ullage.common.errors import UllageError
 from ullage.common.quantities import memory_bytes
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.clouds.cloudstack import CloudStack, CloudStackOptions
+from ullage.environments.clouds.ec2 import Ec2, Ec2Options
 from ullage.environments.clouds.opennebula import OpenNebula, OpenNebulaOptions
 from ullage.environments.clouds.options import CloudOptions
 from ullage.environments.clouds.provider import CloudProvider
 from ullage.host import user_commands
+
+PUBLIC_KEY: Final = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGIlc0TGf5Gr4h9F2mrCjbFqBHnnwuySMvFeOJBZdBZL"
+)
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,8 @@ class CloudKind:
     fake: Callable[[], CloudFake]
     provider: type[CloudProvider]
     options: type[CloudOptions]
-    credentials: Callable[[Path], dict[str, str]]
-    """Written below that directory; the environment that leads there."""
+    credentials: Callable[..., dict[str, str]]
+    """Written below that directory, with another secret too; the environment that leads there."""
 
 
 def _one_credentials(directory: Path, session: str = SESSION) -> dict[str, str]:
@@ -65,10 +71,12 @@ def standing_cloud(
         yield fake
 
 
-def provider(cloud: CloudFake, **more: Any) -> CloudProvider:
+def provider(cloud: CloudFake | Ec2Double, **more: Any) -> CloudProvider:
     fields = cloud.plan(**more)
-    kind = KINDS[fields.pop("provider")]
-    return kind.provider(kind.options.model_validate(fields))
+    name = fields.pop("provider")
+    if name == "ec2":
+        return Ec2(Ec2Options.model_validate(fields))
+    return KINDS[name].provider(KINDS[name].options.model_validate(fields))
 
 
 def spec(run: kit.Run, cloud: CloudFake) -> InstanceSpec:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from testing.clouds import ec2 as double
+from testing.clouds.fake import Answer
 from tests.environments import containerkit as kit
 from ullage.common import errors
 from ullage.common.errors import UllageError
@@ -92,7 +93,7 @@ async def refused(cloud: double.Ec2Double, **more: Any) -> UllageError:
     return caught.value
 
 
-def an_error(code: str, status: int, message: str = "as it says") -> double.Answer:
+def an_error(code: str, status: int, message: str = "as it says") -> Answer:
     body = f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error>"
     body += "</Errors><RequestID>1</RequestID></Response>"
     return status, {"Content-Type": "text/xml", "Content-Length": str(len(body))}, body
@@ -137,12 +138,10 @@ HTML = "<html><body>502 Bad Gateway</body></html>"
     ids=["limit", "429", "502", "page", "half", "nothing"],
 )
 @in_a_loop
-async def test_what_is_no_answer_is_asked_again(
-    cloud: double.Ec2Double, answer: double.Answer
-) -> None:
+async def test_what_is_no_answer_is_asked_again(cloud: double.Ec2Double, answer: Answer) -> None:
     bad = {"DescribeImages": 2, "DescribeInstanceTypes": 2}
 
-    def trouble(action: str) -> double.Answer | None:
+    def trouble(action: str) -> Answer | None:
         bad[action] = bad.get(action, 0) - 1
         return answer if bad[action] >= 0 else None
 

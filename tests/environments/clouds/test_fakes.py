@@ -11,7 +11,6 @@ import pytest
 from testing.clouds.fake import CloudFake
 from tests.environments import containerkit as kit
 from tests.environments.clouds import cloudkit
-from ullage.common import errors
 from ullage.host import paths, user_commands
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
@@ -36,30 +35,6 @@ def test_made_used_and_removed(cloud: CloudFake) -> None:
             assert not any(secret in record.model_dump_json() for secret in cloud.SIGNED)
             await instance.destroy()
             assert cloud.left() == []
-
-    cloudkit.done(work())
-
-
-def test_a_lost_answer_makes_no_second_instance(cloud: CloudFake) -> None:
-    async def work() -> None:
-        cloud.lost = 2
-        async with cloudkit.running(cloud):
-            assert len(cloud.machines) == 1
-        assert cloud.calls.count(cloud.LAUNCH) == 1, "it was found by its token"
-
-    cloudkit.done(work())
-
-
-def test_one_that_vanishes(cloud: CloudFake) -> None:
-    async def work() -> None:
-        async with cloudkit.running(cloud) as (_, instance):
-            cloud.vanish()
-            async with asyncio.timeout(60):
-                while instance.alive:
-                    await asyncio.sleep(0.05)
-            error = await instance.why_gone()
-            assert error is not None
-            assert error.kind is errors.CLOUD_VANISHED
 
     cloudkit.done(work())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +13,7 @@ from ullage.common.console import escape, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from ullage.environments.clouds.driver import Driver, Machine
+    from ullage.experiments.cloud_check import Step
 
 cloud_app = typer.Typer(no_args_is_help=True)
 
@@ -77,6 +80,49 @@ def remove_command(
     for one in gone:
         _remove(driver, one, tag)
         stderr.print(f"{escape(one)} is gone", highlight=False)
+
+
+@cloud_app.command("check")
+def check_command(
+    plan: Annotated[Path, typer.Argument(help="A plan with a cloud in it.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Argument(help="That environment only.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make one instance in each cloud of a plan, and remove it: what works, how long it takes.
+
+    It says when the cloud answered, ran the instance, let us in and had removed it; how well its
+    clock is known, and what it cost.
+    """
+    import asyncio
+
+    from ullage.experiments import cloud_check
+    from ullage.plan import matrix, schema
+    from ullage.plan.image import planned_image
+
+    read, document = schema.load(plan)
+    cells = matrix.resolve(read, document)
+    environments = [e for e in cloud_check.in_clouds(cells) if name in {None, e.key, e.name}]
+    if not environments:
+        raise typer.BadParameter(
+            f"{plan} has no environment in a cloud{(name and f': {name}') or ''}"
+        )
+    image = asyncio.run(planned_image(read, cells, lambda _: None))
+    seen = [(one, asyncio.run(cloud_check.check(one, image, _show_step))) for one in environments]
+    if as_json:
+        print_json([{**asdict(of), "cost": of.cost(one.price)} for one, of in seen])
+    for one, of in () if as_json else seen:
+        bound_us, rtt_us = (of.clock_bound_ns or 0) / 1e3, (of.rtt_ns or 0) / 1e3
+        cost = of.cost(one.price)
+        paid = f"; it cost {cost:.2g} {one.price.currency}" if cost and one.price else ""
+        text = f"{one.key}, {of.label}: clock known to ± {bound_us:,.0f} µs"
+        text += f" (round trip {rtt_us:,.0f} µs); lived {of.lived_s:.1f} s{paid}"
+        stdout.print(escape(text), soft_wrap=True, highlight=False)
+
+
+def _show_step(step: Step) -> None:
+    stderr.print(f"{step.seconds:7.1f} s  {escape(step.words)}", soft_wrap=True, highlight=False)
 
 
 def _remove(driver: Driver, name: str, tag: str) -> None:

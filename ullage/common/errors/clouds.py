@@ -7,7 +7,7 @@ from ullage.common.errors.kind import ErrorKind, ExitCode
 CLOUD_CREDENTIALS: Final = ErrorKind(
     "cloud-credentials",
     "{cloud} does not take our credentials: {reason}",
-    "`ullage cloud list` tries them; they are read by the cloud's own client, never from the plan",
+    "`ullage cloud check PLAN` tries them; the cloud's own client reads them, never from the plan",
 )
 CLOUD_QUOTA: Final = ErrorKind(
     "cloud-quota",

@@ -55,6 +55,8 @@ _CODES: Final[Mapping[int, Trouble]] = {
 _NO_SUCH: Final = ("does not exist", "unable to find", "can't find", "cannot find")
 _PARAMETER, _PERMISSION = 431, 531
 _JOB_FAILED: Final = 2
+_INSTANCES: Final = 0
+"""The resource type."""
 _SETTINGS: Final = ("endpoint", "key", "secret", "verify", "cert", "cert_key", "expiration")
 _ANSWER_S: Final = 60
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -129,6 +131,8 @@ class CloudStackDriver(Driver):
         self._client: Any = cs.CloudStack(**settings, timeout=answer_s, method="post", trace=False)
         self._jobs: dict[str, str] = {}
         """Instance → the job that makes it."""
+        self._tokens: set[str] = set()
+        """Of requests that were sent: what a later try looks for first."""
         self._ends: dict[str, str] = {}
         """Instance → the job that ends it."""
 
@@ -185,13 +189,22 @@ class CloudStackDriver(Driver):
             raise self._lacks("listTemplates", f"template {name!r} is not ready")
         return str(template["id"])
 
+    def limits(self) -> str:
+        every = self._list("listResourceLimits", "resourcelimit", resourcetype=_INSTANCES)
+        most = [limit["max"] for limit in every if isinstance(limit.get("max"), int)]
+        return ", ".join(f"at most {number} instances" for number in most if number >= 0)
+
     def launch(self, request: Request) -> Machine:
-        vms = self._with_token(request)
+        again = request.token in self._tokens
+        self._tokens.add(request.token)
+        vms = self._with_token(request) if again else []
         if not vms:
             self._import_key(request)
             answer = self._client.deployVirtualMachine(**self._wanted(request))
             identifier = str(self._part(answer, "id"))
             self._jobs[identifier] = str(self._part(answer, "jobid"))
+            if not again:
+                return self.machine(identifier)
             vms = self._with_token(request)
         if not vms:
             raise NotAnAnswerError("it has made no instance")

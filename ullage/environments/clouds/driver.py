@@ -88,6 +88,10 @@ class Driver(ABC):
     def find_image(self, name: str) -> str:
         """The image's id."""
 
+    def limits(self) -> str:
+        """How many instances we may have, in the cloud's words; empty: it does not tell."""
+        return ""
+
     @abstractmethod
     def launch(self, request: Request) -> Machine:
         """Ask for an instance. Called twice with the same request it makes one."""

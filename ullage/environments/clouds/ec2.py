@@ -200,6 +200,13 @@ class Ec2Driver(Driver):
         newest = max(images, key=lambda image: str(image.get("CreationDate", "")))
         return str(newest["ImageId"])
 
+    def limits(self) -> str:
+        answer = self._client.describe_account_attributes(AttributeNames=["max-instances"])
+        values = [
+            v for a in _part(answer, "AccountAttributes") for v in _part(a, "AttributeValues")
+        ]
+        return ", ".join(f"at most {value.get('AttributeValue')} instances" for value in values)
+
     def launch(self, request: Request) -> Machine:
         self._import_key(request)
         answer = self._client.run_instances(**self._wanted(request))

@@ -120,6 +120,8 @@ class OpenNebulaDriver(Driver):
         self._endpoint = options.endpoint or _configured_endpoint()
         self._one: Any = pyone.OneServer(self._endpoint, _session(), protocol="xmlrpc")
         self._one._ServerProxy__transport = _transport(self._endpoint, answer_s)
+        self._tokens: set[str] = set()
+        """Of requests that were sent: what a later try looks for first."""
 
     @property
     def title(self) -> str:
@@ -164,14 +166,27 @@ class OpenNebulaDriver(Driver):
             raise self._lacks("find_image", f"image {name!r} is {words}")
         return str(image.ID)
 
+    def limits(self) -> str:
+        quota = getattr(self._call("user.info", -1), "VM_QUOTA", None)
+        every = getattr(quota, "VM", None) or []
+        first = every[0] if isinstance(every, list) else every
+        most, used = getattr(first, "VMS", None), getattr(first, "VMS_USED", None)
+        if most is None or int(most) < 0:  # -1: the default's; -2: no limit
+            return ""
+        return f"at most {most} VMs, {used} are used"
+
     def launch(self, request: Request) -> Machine:
-        vms = self._with_token(request)
+        again = request.token in self._tokens
+        self._tokens.add(request.token)
+        vms = self._with_token(request) if again else []
         if not vms:
             pool = self._ask("templatepool.info", "VMTEMPLATE", _WHAT_I_MAY_USE, *_ALL)
             template = self._named(pool, request.flavor, "launch", "VM template")
             wanted = self._wanted(request)
-            self._call("template.instantiate", int(template.ID), request.name, False, wanted, False)
-            vms = self._with_token(request)
+            number = self._call(
+                "template.instantiate", int(template.ID), request.name, False, wanted, False
+            )
+            vms = self._with_token(request) if again else [self._call("vm.info", number)]
         if not vms:
             raise NotAnAnswerError("it has made no instance")
         for double in vms[1:]:  # an earlier try that was slow, and not lost

@@ -62,6 +62,11 @@ class CloudProvider(Provider):
         self._flavor = await calls.ask(calls.driver.flavor, self._cloud.flavor)
         self._image = await calls.ask(calls.driver.find_image, self._cloud.boot_image)
 
+    async def limits(self) -> str:
+        """How many instances we may have, in the cloud's words. CLOUD_CREDENTIALS …"""
+        calls = Calls(await to_thread(self.driver), self.name)
+        return await calls.ask(calls.driver.limits)
+
     async def check_at_once(self) -> None:
         """HOST_MISSING without the cloud's client."""
         await to_thread(self.driver)
