@@ -14,8 +14,8 @@ from testing.synthetic_parts import ENVIRONMENTS
 from ullage.analysis.comparison import systems
 from ullage.analysis.overhead import analyse
 from ullage.analysis.sentences import answer
-from ullage.report import export
 from ullage.report import answer as first_screen
+from ullage.report import export
 from ullage.report.page import write
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import EnvironmentRecord

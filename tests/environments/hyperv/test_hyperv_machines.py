@@ -165,7 +165,7 @@ async def test_what_the_host_lacks(hyperv: HypervDouble) -> None:
     assert error.kind is errors.HYPERV_LACKS
     assert "the parent disk C:\\images\\none.vhdx" in error.message
     error = await refused(hyperv, key="/no/such/key")
-    assert error.kind is errors.HOST_MISSING
+    assert error.kind is errors.HYPERV_NO_KEY
 
 
 @in_a_loop
@@ -179,7 +179,7 @@ async def test_a_guest_without_integration_services(hyperv: HypervDouble) -> Non
 @in_a_loop
 async def test_a_guest_that_answers_nobody(hyperv: HypervDouble) -> None:
     hyperv.change(dead=True)
-    error = await refused(hyperv, deadline_s=3)
+    error = await refused(hyperv, deadline_s=5)
     assert error.kind is errors.HYPERV_NOT_UP
     assert "Connection refused" in error.message
 

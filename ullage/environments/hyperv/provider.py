@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 
 from ullage.common.cleanup import Undo
 from ullage.common.errors import (
-    HOST_MISSING,
     HYPERV_LACKS,
     HYPERV_NETWORK,
+    HYPERV_NO_KEY,
     INSTANCE_NOT_STARTED,
     UllageError,
 )
@@ -56,12 +56,10 @@ class Hyperv(Provider):
         self._facts: Facts | None = None
 
     async def check(self) -> None:
-        """HOST_MISSING without the guest's key; HYPERV_LACKS, and what reaching the host raises."""
+        """HYPERV_NO_KEY, HYPERV_LACKS, and what reaching the host raises."""
         options = self._options
         if not options.key.is_file():
-            raise UllageError(
-                HOST_MISSING, what=f"the key {options.key}", command="name the right file as `key`"
-            )
+            raise UllageError(HYPERV_NO_KEY, key=options.key, host=options.host)
         host = HypervHost(options.host, options.ssh_config)
         facts = await host.ask("facts", Facts, _CALL_S, parent=options.parent)
         if options.switch not in facts.switches:
