@@ -47,8 +47,13 @@ class CloudMachine:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def boot(name: str, public_key: str, user_data: str, address: str = "") -> CloudMachine:
-    """Start one, at an address of its own or at this one; nobody waits until it is up."""
+def boot(
+    name: str, public_key: str, user_data: str, address: str = "", more: str = ""
+) -> CloudMachine:
+    """Start one, at an address of its own or at this one; nobody waits until it is up.
+
+    more: lines of its sshd's configuration.
+    """
     number = next(_NUMBERS)
     address = address or f"127.{_GROUP}.{number >> 8}.{number & 255}"
     directory = Path(tempfile.mkdtemp(prefix="ullage-machine-", dir="/var/tmp"))
@@ -59,7 +64,7 @@ def boot(name: str, public_key: str, user_data: str, address: str = "") -> Cloud
     (directory / "sshd_config").write_text(
         f"ListenAddress {address}\nHostKey {directory}/host\n"
         f"AuthorizedKeysFile {directory}/authorized\nPidFile none\nUsePAM no\nStrictModes no\n"
-        "PermitRootLogin prohibit-password\nPasswordAuthentication no\nPrintMotd no\n"
+        "PermitRootLogin prohibit-password\nPasswordAuthentication no\nPrintMotd no\n" + more
     )
     argv = [*_NAMESPACES, "bash", str(SCRIPT), str(directory), name]
     with (directory / "log").open("wb") as log:

@@ -24,6 +24,10 @@ from testing.clouds import machine
 from testing.hyperv.powershell import PsError
 from testing.hyperv.published import PARAMETERS
 
+_SSHD: Final = (
+    f"ForceCommand sh {Path(__file__).with_name('windows.sh')}\n"
+    "Subsystem sftp /usr/lib/openssh/sftp-server\n"
+)
 _VM: Final = "Microsoft.HyperV.PowerShell.Commands."
 
 
@@ -182,7 +186,8 @@ class Host:
         settings = {"ssh_keys": {"ed25519_private": disk["host"], "ed25519_public": disk["shown"]}}
         text = f"#cloud-config\n{json.dumps(settings)}"
         if not self.state["dead"]:
-            booted = machine.boot(own["Name"], disk["authorized"], text, own["address"])
+            more = _SSHD if disk.get("windows") else ""
+            booted = machine.boot(own["Name"], disk["authorized"], text, own["address"], more)
             own.update(pid=booted.process.pid, dir=str(booted.dir))
         own["State"] = "Running"
         return []

@@ -5,6 +5,8 @@ import pytest
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine import resolved
+from ullage.experiments import preflight
+from ullage.plan import matrix, schema
 from ullage.plan.schema import NUISANCES
 
 
@@ -33,3 +35,26 @@ def test_what_the_plan_allows_is_labelled() -> None:
     allowed = [row for row in rows if row.allowed]
     assert [row.nuisance for row in allowed] == ["memory"]
     assert allowed[0].values == {"native": "1", "vm": "2GiB"}
+
+
+def test_another_system_is_refused_before_anything_is_made() -> None:
+    """Wine's userland beside Debian's: the plan itself says so, and must allow it."""
+    text = """
+name: two-systems
+baseline: native
+image: host
+environments:
+  native: {provider: native}
+  wine: {provider: wine}
+workloads: [{name: basics}]
+"""
+    with pytest.raises(UllageError) as caught:
+        check(text)
+    assert caught.value.kind is errors.PARITY_UNEQUAL
+    assert "not Windows" in caught.value.message
+    check(text + "allow: [userland]\n")
+
+
+def check(text: str) -> None:
+    plan, document = schema.loads(text)
+    preflight.check_parity(plan, matrix.resolve(plan, document))

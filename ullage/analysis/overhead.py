@@ -10,7 +10,15 @@ from typing import Literal
 from ullage.analysis import doubts, racing
 from ullage.analysis.causes import causes
 from ullage.analysis.causes.symbols import SymbolTables
-from ullage.analysis.comparison import judging, losses, money, pairing, systematic, totals
+from ullage.analysis.comparison import (
+    judging,
+    losses,
+    money,
+    pairing,
+    systematic,
+    systems,
+    totals,
+)
 from ullage.analysis.comparison.estimates import Interval
 from ullage.analysis.comparison.judging import Decided, Family, JudgedComparison
 from ullage.analysis.comparison.model import (
@@ -174,7 +182,7 @@ def analyse(folder: RunFolder) -> Analysis:
     primary_nulls = [c for c in nulls if c.primary and c.interval]
     primary_floors = [c.floor for c in comparisons if c.primary and c.floor is not None]
     baseline = _environment(resolved, resolved.baseline)
-    energies = energy.of(folder, TrialSource(Cells(folder.trials), resolved.parity, settings))
+    energies = energy.of(folder, _source(folder, folder.trials, settings))
     bills = money.bills(folder, comparisons)
     return Analysis(
         run=resolved.run,
@@ -245,6 +253,14 @@ def _settings(resolved: Resolved) -> ComparisonSettings:
     )
 
 
+def _source(
+    folder: RunFolder, trials: Sequence[Trial], settings: ComparisonSettings
+) -> TrialSource:
+    resolved = folder.resolved
+    known = systems.by_environment(resolved.environments)
+    return TrialSource(Cells(trials), resolved.parity, settings, known)
+
+
 def _judge_run(folder: RunFolder, settings: ComparisonSettings, rules: int = RULES) -> Judgements:
     """All comparisons, judged: at once, or where the plan races look by look."""
     resolved = folder.resolved
@@ -252,7 +268,7 @@ def _judge_run(folder: RunFolder, settings: ComparisonSettings, rules: int = RUL
     def judge_all(
         trials: Sequence[Trial], settings: ComparisonSettings, decided: Decided
     ) -> Judgements:
-        source = TrialSource(Cells(trials), resolved.parity, settings)
+        source = _source(folder, trials, settings)
         again, drafts = _drafts(resolved, source)
         again, drafts = (judging.with_memory(of, rules) for of in (again, drafts))
         family = Family(resolved.correction, decided, rules)

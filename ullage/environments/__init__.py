@@ -58,6 +58,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
     **dict.fromkeys(("ssh", "gcp", "azure"), _THIS_HOST),
     "aws": "write `provider: ec2`",
+    "hyper-v": "write `provider: hyperv`; docs/guide/hyper-v.md has it whole",
 }
 """What people call it that another provider does → how to have it."""
 

@@ -55,11 +55,13 @@ def refuse(plan: Plan, cells: Matrix) -> None:
 
 def check_parity(plan: Plan, cells: Matrix) -> None:
     """PARITY_UNEQUAL for what the plan itself makes unequal and does not allow."""
+    userland = "the host's" if plan.image == "host" else "the image"
     nuisances = {
         environment.key: {
             **dict.fromkeys(NUISANCES, ""),
             "cpus": f"{environment.resources.cpus:g}",
             "memory": format_bytes(environment.resources.memory),
+            "userland": environment.provider.userland() or userland,
             "instances": str(environment.instances),
         }
         for environment in cells.environments

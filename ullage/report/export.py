@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 
 from ullage.analysis.causes import causes
-from ullage.analysis.comparison import money
+from ullage.analysis.comparison import money, systems
 from ullage.analysis.comparison.model import Analysis, Comparison, Cost
 from ullage.analysis.comparison.rounding import quantity, ratio
 from ullage.analysis.comparison.words import SIDE_BY_SIDE, briefly, correction, name, settles
@@ -187,7 +187,7 @@ def _row(analysis: Analysis, c: Comparison) -> dict[str, Any]:
         "environment": c.environment,
         "environment_label": c.environment_label,
         "emulated": c.emulated,
-        "unequal": " ".join(c.unequal),
+        "unequal": " ".join(map(systems.plain, c.unequal)),
         "baseline": c.baseline,
         "workload": c.workload,
         "workload_title": c.workload_title,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -20,6 +21,7 @@ from tests.environments import containerkit as kit
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import memory_bytes
+from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.hyperv.options import HypervOptions
 from ullage.environments.hyperv.provider import Hyperv
@@ -165,7 +167,7 @@ async def test_what_the_host_lacks(hyperv: HypervDouble) -> None:
     assert error.kind is errors.HYPERV_LACKS
     assert "the parent disk C:\\images\\none.vhdx" in error.message
     error = await refused(hyperv, key="/no/such/key")
-    assert error.kind is errors.HOST_MISSING
+    assert error.kind is errors.HYPERV_NO_KEY
 
 
 @in_a_loop
@@ -179,7 +181,7 @@ async def test_a_guest_without_integration_services(hyperv: HypervDouble) -> Non
 @in_a_loop
 async def test_a_guest_that_answers_nobody(hyperv: HypervDouble) -> None:
     hyperv.change(dead=True)
-    error = await refused(hyperv, deadline_s=3)
+    error = await refused(hyperv, deadline_s=5)
     assert error.kind is errors.HYPERV_NOT_UP
     assert "Connection refused" in error.message
 
@@ -227,3 +229,21 @@ async def test_removal_without_the_run(hyperv: HypervDouble) -> None:
         await asyncio.to_thread(user_commands.remove, record)
         assert hyperv.left() == []
         assert record.destroy[0][0] == sys.executable
+
+
+@pytest.mark.lab
+@in_a_loop
+async def test_a_guest_with_windows(hyperv: HypervDouble) -> None:
+    """The agent for Windows, put there and started as in a Windows; here Wine runs it."""
+    parent = hyperv.folder / "c/images/debian.vhdx"
+    parent.write_text(json.dumps({**json.loads(parent.read_text()), "windows": True}))
+    async with running(hyperv, guest="windows") as (run, instance):
+        assert run.provider.label() == "hyperv (Windows)"
+        assert "Windows of" in (run.provider.userland() or "")
+        assert str(instance.agent.facts["os"]).endswith("(not Windows)")
+        command = Command(("cmd", "/c", "echo", "hi"), cwd="C:/")
+        done, out, _ = await instance.agent.run(command)
+        assert (done.status, out) == (0, b"hi\r\n")
+        await instance.freeze()
+        await instance.thaw()
+        assert (await instance.agent.run(command))[1] == b"hi\r\n"

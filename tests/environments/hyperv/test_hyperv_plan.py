@@ -12,6 +12,8 @@ import pytest
 
 from testing.hyperv.host import HypervDouble
 from tests.lab.runkit import finished
+from ullage.analysis.overhead import analyse
+from ullage.analysis.sentences import answer
 from ullage.host import leftovers, user_commands
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
@@ -70,3 +72,31 @@ def test_a_killed_run_is_cleaned(hyperv: HypervDouble, tmp_path: Path) -> None:
     assert leftovers.remove(remains) == []
     assert hyperv.left() == []
     assert leftovers.find(tag) == []
+
+
+WINDOWS = """
+name: windows-on-hyper-v
+baseline: native
+resources: {{cpus: {cpus}, memory: host}}
+allow: [pinning, userland]
+environments:
+  native: {{provider: native}}
+  windows: {vm}
+workloads:
+  - {{name: basics, test: cpu, events: 20}}
+blocks: {{min: 3, max: 3}}
+"""
+
+
+def test_a_plan_with_a_windows_guest(hyperv: HypervDouble, tmp_path: Path) -> None:
+    """The way is a Windows' own; what stands at its end is Wine, and every sentence says so."""
+    parent = hyperv.folder / "c/images/debian.vhdx"
+    parent.write_text(json.dumps({**json.loads(parent.read_text()), "windows": True}))
+    vm = json.dumps(hyperv.plan(guest="windows"))
+    status, folder = finished(tmp_path, WINDOWS.format(cpus=hyperv.state["cpus"], vm=vm))
+    assert status == 0
+    trials = [trial for trial in folder.trials if trial.environment == "windows"]
+    assert [trial.status for trial in trials] == ["ok"] * 3
+    (sentence,) = [line for line in answer(analyse(folder)) if "hyperv (Windows)" in line]
+    assert "(not Windows) against Debian 12, as the plan allows" in sentence
+    assert hyperv.left() == []

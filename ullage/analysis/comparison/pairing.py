@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ullage.analysis.comparison import systems
 from ullage.analysis.comparison.estimates import Absolute, Interval, Precision
 from ullage.analysis.comparison.model import Cell, CurvePoint, Point
 from ullage.runs.events import Trial
@@ -66,11 +67,15 @@ class TrialSource:
     cells: Cells
     parity: Sequence[Parity]
     settings: ComparisonSettings
+    systems: Mapping[str, str] = field(default_factory=dict)
+    """Environment → its operating system, as far as it is known."""
 
     def unequal(self, environment: str, baseline: str) -> tuple[str, ...]:
-        """Nuisances in which the two differ."""
+        """Nuisances in which the two differ; of userlands also which systems they are."""
+        crossing = systems.crossing(self.systems, environment, baseline)
+        words = {"userland": f"userland: {crossing}"} if crossing else {}
         return tuple(
-            row.nuisance
+            words.get(row.nuisance, row.nuisance)
             for row in self.parity
             if row.values.get(environment) != row.values.get(baseline)
         )

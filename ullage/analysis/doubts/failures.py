@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.analysis.comparison import losses, pairing
+from ullage.analysis.comparison import losses, pairing, systems
 from ullage.analysis.comparison.model import Doubt
 from ullage.analysis.comparison.pairing import Draft
 from ullage.analysis.comparison.words import if_extreme, pairs
@@ -47,7 +47,7 @@ def _unequal(d: Draft) -> list[Doubt]:
             code="nuisance-unequal",
             message=f"{d.environment.label} and {d.baseline.label} differ in {nuisance}; "
             "the plan allows it.",
-            advice=f"Make {nuisance} equal to compare the environments alone.",
+            advice=f"Make {systems.plain(nuisance)} equal to compare the environments alone.",
         )
         for nuisance in d.unequal
     ]

@@ -66,3 +66,8 @@ HYPERV_NETWORK: Final = ErrorKind(
     "a workload between endpoints cannot reach {name}: it is on a switch of {host}",
     "leave network workloads out, or the environment on {host}",
 )
+HYPERV_NO_KEY: Final = ErrorKind(
+    "hyperv-no-key",
+    "{key} is no file: the key that lets us into guests of {host}",
+    "`key` names the private half of what the parent disk has in its authorized_keys",
+)

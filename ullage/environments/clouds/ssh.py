@@ -55,14 +55,26 @@ class Shell:
     pausable: bool = False
     """May it stand still for long, with the connection kept?"""
 
+    windows: bool = False
+    """There is no sudo, and no shell of ours."""
+
     def argv(self, words: Sequence[str]) -> list[str]:
         """The command line that runs these words there, as root."""
-        argv = [needed("ssh", "openssh-client"), "-T", "-F", "none", "-i", str(self.key)]
+        root = () if self.windows or self.user == "root" else ("sudo", "-n")
+        argv = [needed("ssh", "openssh-client"), "-T", *self._options(), "-l", self.user]
+        return [*argv, "--", self.address, shlex.join((*root, *words))]
+
+    def copy_argv(self, source: Path, target: str) -> list[str]:
+        """The command line that puts a file there, below the user's home."""
+        argv = [needed("scp", "openssh-client"), "-q", *self._options()]
+        return [*argv, "--", str(source), f"{self.user}@{self.address}:{target}"]
+
+    def _options(self) -> list[str]:
+        argv = ["-F", "none", "-i", str(self.key)]
         hosts = f"UserKnownHostsFile={self.known_hosts}"
         for option in (*_OPTIONS, hosts, *(() if self.pausable else _ALIVE)):
             argv += ["-o", option]
-        root = () if self.user == "root" else ("sudo", "-n")
-        return [*argv, "-l", self.user, "--", self.address, shlex.join((*root, *words))]
+        return argv
 
     async def wait(self, deadline: Deadline) -> None:
         """Until somebody lets us in who has the key. CLOUD_HOST_KEY, CLOUD_NOT_UP."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from ullage.common.commands import run
 from ullage.common.errors import HYPERV_GUEST_KEY, HYPERV_NOT_UP, UllageError
-from ullage.environments.agent.client import AgentClient
+from ullage.environments.agent.client import AgentClient, windows_binary
 from ullage.environments.base import InstanceSpec
 from ullage.environments.clouds import keys
 from ullage.environments.clouds.calls import Deadline
@@ -25,29 +26,51 @@ class ParentGuest:
         hosts = spec.state_dir / "known_hosts"
         keys.known_hosts(hosts, address, (" ".join(options.host_key.split()[:2]),))
         # What is suspended answers nobody, and its connection must outlast that.
-        self._shell = Shell(spec.name, address, options.user, options.key, hosts, pausable=True)
+        self._shell = Shell(
+            spec.name,
+            address,
+            options.user,
+            options.key,
+            hosts,
+            pausable=True,
+            windows=options.guest == "windows",
+        )
         self._host = options.host
         self._spec = spec
 
     async def serve(self, deadline: Deadline) -> AgentClient:
-        """Its agent, on the plan's image. HYPERV_GUEST_KEY, HYPERV_NOT_UP, ShellError."""
+        """Its agent, in Linux on the plan's image. HYPERV_GUEST_KEY, HYPERV_NOT_UP, ShellError."""
+        await self._wait(deadline)
+        words = await (self._windows if self._shell.windows else self._linux)(deadline)
+        return await AgentClient.launch(
+            self._shell.argv(words),
+            deadline_s=max(10.0, deadline.left_s),
+            stderr=self._spec.state_dir / "ssh.log",
+            name=self._spec.name,
+        )
+
+    async def _linux(self, deadline: Deadline) -> list[str]:
+        """What serves there, once agent and image are in place."""
         spec = self._spec
         assert spec.image is not None, "`image: host` is refused before"
-        await self._wait(deadline)
         await self._shell.furnish(spec.agent, spec.image, deadline)
-        return await AgentClient.launch(
-            self._shell.argv(serving(spec, spec.image)),
-            deadline_s=max(10.0, deadline.left_s),
-            stderr=spec.state_dir / "ssh.log",
-            name=spec.name,
-        )
+        return serving(spec, spec.image)
+
+    async def _windows(self, deadline: Deadline) -> list[str]:
+        """The same of Windows: the agent lies in the user's home, where cmd.exe looks first.
+
+        A word with a backslash would be quoted for a shell that is not there.
+        """
+        agent = windows_binary()
+        await run(self._shell.copy_argv(agent, agent.name), timeout_s=max(10.0, deadline.left_s))
+        return [agent.name, "serve"]
 
     async def _wait(self, deadline: Deadline) -> None:
         """Until it lets us in."""
         shell = self._shell
         while True:
             try:
-                await shell.run(["true"], timeout_s=min(30.0, max(_LEAST_S, deadline.left_s)))
+                await shell.run(["hostname"], timeout_s=min(30.0, max(_LEAST_S, deadline.left_s)))
                 return
             except ShellError as error:
                 if error.other_key:

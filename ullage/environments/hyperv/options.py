@@ -40,6 +40,11 @@ class HypervOptions(Options):
     secure_boot: Literal["off", "windows", "linux"] = Field(
         "off", description="of generation 2: by which of Microsoft's templates, if any"
     )
+    guest: Literal["linux", "windows"] = Field(
+        "linux",
+        description="what the parent disk holds; Windows runs the agent for Windows as it is, not"
+        " the plan's image: `allow: [userland]`",
+    )
     user: str = Field(
         "root",
         pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$",

@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 
 from ullage.common.cleanup import Undo
 from ullage.common.errors import (
-    HOST_MISSING,
     HYPERV_LACKS,
     HYPERV_NETWORK,
+    HYPERV_NO_KEY,
     INSTANCE_NOT_STARTED,
     UllageError,
 )
@@ -38,8 +38,10 @@ class Hyperv(Provider):
     What is idle is suspended. Machines are called `ullage-TAG-NAME`, and bear the run's tag in
     their notes; `ullage clean` removes what killed runs left.
 
-    The guest is a Debian or another Linux with sshd, tar and Hyper-V's integration services. Where
-    its CPUs run the host decides, so a plan must say `allow: [pinning]`.
+    The guest is a Debian or another Linux with sshd, tar and Hyper-V's integration services, or
+    (`guest: windows`) a Windows with OpenSSH, which runs the agent for Windows and its own
+    programs, so that the plan must allow another userland too. Where its CPUs run the host
+    decides: a plan must say `allow: [pinning]`.
     """
 
     name: ClassVar[str] = "hyperv"
@@ -56,12 +58,10 @@ class Hyperv(Provider):
         self._facts: Facts | None = None
 
     async def check(self) -> None:
-        """HOST_MISSING without the guest's key; HYPERV_LACKS, and what reaching the host raises."""
+        """HYPERV_NO_KEY, HYPERV_LACKS, and what reaching the host raises."""
         options = self._options
         if not options.key.is_file():
-            raise UllageError(
-                HOST_MISSING, what=f"the key {options.key}", command="name the right file as `key`"
-            )
+            raise UllageError(HYPERV_NO_KEY, key=options.key, host=options.host)
         host = HypervHost(options.host, options.ssh_config)
         facts = await host.ask("facts", Facts, _CALL_S, parent=options.parent)
         if options.switch not in facts.switches:
@@ -84,8 +84,13 @@ class Hyperv(Provider):
         return "by Hyper-V"
 
     def label(self) -> str:
-        """`hyperv`; of generation 1 it says so."""
-        return "hyperv" if self._options.generation == 2 else "hyperv generation 1"
+        """`hyperv`; it says which system is inside where that is Windows, and generation 1."""
+        inside = " (Windows)" if self._options.guest == "windows" else ""
+        return "hyperv" + inside + (" generation 1" if self._options.generation == 1 else "")
+
+    def userland(self) -> str | None:
+        """Windows' own."""
+        return f"Windows of {self._options.parent}" if self._options.guest == "windows" else None
 
     def treatments(self) -> dict[str, str]:
         """The host's system, and what the machine is made of."""
@@ -116,7 +121,10 @@ class Hyperv(Provider):
             agent = await self._agent(spec, address, deadline)
             undo.push(agent.close)
             verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
-            return HypervInstance(spec, machine, agent, address, undo.pop_all())
+            instance = HypervInstance(spec, machine, agent, address, undo.pop_all())
+            if options.guest == "windows":
+                instance.data, instance.program_suffix = "C:/data", ".exe"
+            return instance
 
     async def _agent(self, spec: InstanceSpec, address: str, deadline: Deadline) -> AgentClient:
         guest = await to_thread(ParentGuest, self._options, spec, address)
