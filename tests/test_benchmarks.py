@@ -26,10 +26,12 @@ QUICK = {
     "elastic.policies",
     "elastic.published",
     "energy.integrals",
+    "engine.agent_under_wine",
     "engine.footprint",
     "engine.startup",
     "mpi.nas",
     "statistics.gate_rates",
+    "workloads.basics_pairs",
     "workloads.flood_ping",
 }
 """First rows within seconds; the others' take minutes, or are worth nothing beside other tests."""
@@ -39,6 +41,7 @@ ROOT_NEEDED = {
     "elastic.twin",
     "elastic.viewers",
     "energy.meter_cost",
+    "engine.agent_under_wine",
     "engine.demo_time",
     "engine.first_answer",
     "engine.own_image_time",
@@ -47,6 +50,7 @@ ROOT_NEEDED = {
     "mpi.pingpong",
     "profile.prediction",
     "statistics.injection",
+    "workloads.basics_pairs",
     "workloads.flood_ping",
 }
 PROGRAMS = {
@@ -65,6 +69,7 @@ PROGRAMS = {
     "mpi.ocean": ("mpicc.openmpi", "mpicc.mpich"),
     "mpi.pingpong": ("NPopenmpi",),
     "statistics.injection": ("sysbench", "iperf3"),
+    "workloads.basics_pairs": ("sysbench",),
     "workloads.connections": ("wrk", "httperf", "nginx"),
     "workloads.flood_ping": ("ping",),
     "workloads.open_loop": ("gcc", "h2load", "httperf", "wrk"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.engine import (
     agent_cost,
+    agent_under_wine,
     analysis_speed,
     causes_cost,
     demo_time,
@@ -22,6 +23,7 @@ BENCHMARKS = {
     "trial_cost": trial_cost.measure,
     "analysis_speed": analysis_speed.measure,
     "agent_cost": agent_cost.measure,
+    "agent_under_wine": agent_under_wine.measure,
     "demo_time": demo_time.measure,
     "first_answer": first_answer.measure,
     "own_image_time": own_image_time.measure,

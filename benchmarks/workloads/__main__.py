@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.figures import main_of_all
-from benchmarks.workloads import connections, flood_ping, open_loop, pipelines
+from benchmarks.workloads import basics_pairs, connections, flood_ping, open_loop, pipelines
 
 BENCHMARKS = {
+    "basics_pairs": basics_pairs.measure,
     "connections": connections.measure,
     "flood_ping": flood_ping.measure,
     "open_loop": open_loop.measure,

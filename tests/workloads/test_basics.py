@@ -75,6 +75,28 @@ def test_a_report_of_other_work_is_refused(
         WORKLOAD.check(parameters, bent)
 
 
+def test_a_report_without_a_percentile_has_the_other_figures(real: dict[str, Output]) -> None:
+    parameters = BasicsParameters(events=20, time_s=None, threads=2)
+    report = json.loads(real["main"].stdout)
+    del report["p95_s"]
+    older = {"main": replace(real["main"], stdout=json.dumps(report))}
+    WORKLOAD.check(parameters, older)
+    figures = WORKLOAD.parse(parameters, older)
+    assert set(figures) == {metric.name for metric in WORKLOAD.metrics} - {"latency_p95_s"}
+
+
+def test_a_report_of_windows_is_read_and_one_of_another_code_page_refused(
+    real: dict[str, Output],
+) -> None:
+    parameters = BasicsParameters(events=20, time_s=None, threads=2)
+    text = real["main"].stdout
+    crlf = {"main": replace(real["main"], stdout=text.replace("\n", "\r\n"))}
+    WORKLOAD.check(parameters, crlf)
+    utf16 = {"main": replace(real["main"], stdout=text.encode("utf-16").decode(errors="replace"))}
+    with pytest.raises(InvalidTrialError, match="is not a report"):
+        WORKLOAD.check(parameters, utf16)
+
+
 def test_a_program_that_ends_early_is_refused(real: dict[str, Output]) -> None:
     parameters = BasicsParameters(time_s=60, threads=2)
     report = {**json.loads(real["main"].stdout), "time_s": 60, "events_wanted": None}

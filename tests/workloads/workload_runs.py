@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,18 +72,25 @@ def checked(
     return scalars
 
 
-def start(task: Task, directory: Path) -> "subprocess.Popen[bytes]":
+class Started(subprocess.Popen[bytes]):
+    """It knows since when: it may work long before somebody waits for it."""
+
+    def __init__(self, argv: Sequence[str], **options: Any) -> None:
+        self.began = time.monotonic()
+        super().__init__(argv, **options)
+
+
+def start(task: Task, directory: Path) -> Started:
     with (
         (directory / f"{task.role}.stdout").open("wb") as stdout,
         (directory / f"{task.role}.stderr").open("wb") as stderr,
     ):
-        return subprocess.Popen(
+        return Started(
             task.argv, cwd=task.cwd, env={**os.environ, **task.env}, stdout=stdout, stderr=stderr
         )
 
 
-def finish(task: Task, process: "subprocess.Popen[bytes]", directory: Path) -> Output:
-    began = time.monotonic()
+def finish(task: Task, process: Started, directory: Path) -> Output:
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return Output(
@@ -91,14 +98,14 @@ def finish(task: Task, process: "subprocess.Popen[bytes]", directory: Path) -> O
         signal=-process.returncode if process.returncode < 0 else None,
         stdout=(directory / f"{task.role}.stdout").read_text("utf-8", "replace"),
         stderr=(directory / f"{task.role}.stderr").read_text("utf-8", "replace"),
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - process.began,
         usage=Usage(
             user_s=used.ru_utime, system_s=used.ru_stime, max_rss_bytes=used.ru_maxrss * 1024
         ),
     )
 
 
-def wait_until_ready(task: Task, process: "subprocess.Popen[bytes]", directory: Path) -> None:
+def wait_until_ready(task: Task, process: Started, directory: Path) -> None:
     assert task.ready is not None
     deadline = time.monotonic() + 120
     while task.ready not in (directory / f"{task.role}.stdout").read_text():

@@ -1,17 +1,18 @@
-//! Files: sysbench's `fileio` in its mode `sync` (`tests/fileio/sb_fileio.c`). Each event is a block;
-//! after every hundredth, and at the end, what was written is flushed.
+//! Files: sysbench's `fileio` in its mode `sync` (`tests/fileio/sb_fileio.c`). An event is a block, or, after
+//! every hundredth of those that were written, the flush of a file, until all are flushed; each thread
+//! flushes all of them at its end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use ullage_common::Failure;
 
-use crate::events::{self, Done, Limit};
-use crate::locks::Choice;
+use crate::events::{self, Done, Limit, Worker};
+use crate::random::Random;
 
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Files {
@@ -91,63 +92,128 @@ mod at {
     }
 }
 
+/// What all threads share: sysbench draws its requests, and counts, under one lock.
+#[derive(Default)]
+struct Requests {
+    drawn: u64,
+    /// The next block in order.
+    block: u64,
+    /// The next file to be flushed, in the midst of a flush of all.
+    flushed: u32,
+    /// Written to since all were flushed.
+    dirty: bool,
+    failed: u64,
+}
+
+enum Request {
+    Block(u64),
+    Flush(u32),
+}
+
+struct Access<'a> {
+    asked: &'a Files,
+    files: &'a [File],
+    /// Of a file.
+    blocks: u64,
+    requests: &'a Mutex<Requests>,
+    random: Random,
+    buffer: Vec<u8>,
+}
+
+impl Access<'_> {
+    fn count(&self) -> u64 {
+        self.blocks * u64::from(self.asked.number)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn access(&mut self, request: &Request) -> io::Result<u64> {
+        match *request {
+            Request::Flush(number) => {
+                self.files[number as usize].sync_all()?;
+                Ok(0)
+            }
+            Request::Block(block) => {
+                let file = &self.files[usize::try_from(block / self.blocks).unwrap_or(0)];
+                let at = block % self.blocks * self.asked.block as u64;
+                if self.asked.mode.writes() {
+                    at::write(file, &self.buffer, at)?;
+                } else {
+                    at::read(file, &mut self.buffer, at)?;
+                }
+                Ok(self.asked.block as u64)
+            }
+        }
+    }
+}
+
+impl Worker for Access<'_> {
+    type Request = Request;
+
+    fn request(&mut self) -> Request {
+        let (count, asked) = (self.count(), self.asked);
+        let mut shared = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.flush > 0 && shared.dirty && shared.drawn.is_multiple_of(asked.flush) {
+            let number = shared.flushed;
+            shared.flushed = (number + 1) % asked.number;
+            shared.dirty = shared.flushed != 0;
+            return Request::Flush(number);
+        }
+        shared.drawn += 1;
+        shared.dirty |= asked.mode.writes();
+        if asked.mode.random() {
+            return Request::Block(self.random.below(count));
+        }
+        let block = shared.block;
+        shared.block = (block + 1) % count;
+        Request::Block(block)
+    }
+
+    fn event(&mut self, request: Request) -> u64 {
+        let done = self.access(&request);
+        let mut shared = self.shared();
+        shared.failed += u64::from(done.is_err());
+        done.unwrap_or(0)
+    }
+
+    /// Each thread flushes all.
+    fn end(&mut self) {
+        if self.asked.mode.writes() {
+            for file in self.files {
+                let done = file.sync_all();
+                self.shared().failed += u64::from(done.is_err());
+            }
+        }
+    }
+}
+
 pub fn run(asked: &Files, seed: u64, threads: u32, limit: Limit) -> Result<Done, Failure> {
     let blocks = asked.total / u64::from(asked.number.max(1)) / asked.block.max(1) as u64;
     if asked.number == 0 || asked.block == 0 || blocks == 0 {
         return Err(Failure::input("fileio: not a block in a file".into()));
     }
-    let all = prepare(asked, blocks).map_err(|error| Failure::new("fileio", error))?;
-    let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
-    let count = blocks * u64::from(asked.number);
-    let done = events::run(threads, limit, |number| {
-        let mut choice = Choice::new(seed, number, count);
-        let mut buffer = vec![number.to_le_bytes()[0]; asked.block];
-        let (all, next, failed) = (all.as_slice(), &next, &failed);
-        move || {
-            let turn = next.fetch_add(1, Ordering::Relaxed);
-            let block = if asked.mode.random() {
-                choice.next()
-            } else {
-                turn % count
-            };
-            if event(asked, all, blocks, block, turn, &mut buffer).is_ok() {
-                asked.block as u64
-            } else {
-                failed.fetch_add(1, Ordering::Relaxed);
-                0
-            }
-        }
+    let files = prepare(asked, blocks).map_err(|error| Failure::new("fileio", error))?;
+    let requests = Mutex::new(Requests::default());
+    let done = events::run(threads, limit, |number| Access {
+        asked,
+        files: &files,
+        blocks,
+        requests: &requests,
+        random: Random::new(seed, number),
+        buffer: vec![number.to_le_bytes()[0]; asked.block],
     });
-    let ended = finish(asked, &all);
-    drop(all);
+    drop(files);
     remove(asked);
-    ended.map_err(|error| Failure::new("fileio", error))?;
-    match failed.into_inner() {
+    match requests
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .failed
+    {
         0 => Ok(done),
-        count => Err(Failure::new("fileio", format!("{count} blocks failed"))),
+        count => Err(Failure::new("fileio", format!("{count} requests failed"))),
     }
-}
-
-fn event(
-    asked: &Files,
-    all: &[File],
-    blocks: u64,
-    block: u64,
-    turn: u64,
-    buffer: &mut [u8],
-) -> io::Result<()> {
-    let file = &all[usize::try_from(block / blocks).unwrap_or(0)];
-    let at = block % blocks * asked.block as u64;
-    if !asked.mode.writes() {
-        return at::read(file, buffer, at);
-    }
-    at::write(file, buffer, at)?;
-    if asked.flush > 0 && (turn + 1).is_multiple_of(asked.flush) {
-        for file in all {
-            file.sync_all()?;
-        }
-    }
-    Ok(())
 }
 
 fn path(asked: &Files, number: u32) -> PathBuf {
@@ -167,15 +233,6 @@ fn prepare(asked: &Files, blocks: u64) -> io::Result<Vec<File>> {
         Ok(file)
     };
     (0..asked.number).map(create).collect()
-}
-
-fn finish(asked: &Files, all: &[File]) -> io::Result<()> {
-    if asked.mode.writes() {
-        for file in all {
-            file.sync_all()?;
-        }
-    }
-    Ok(())
 }
 
 fn remove(asked: &Files) {
@@ -205,8 +262,10 @@ mod tests {
     fn every_mode_moves_its_bytes_and_leaves_nothing() {
         for mode in [Mode::Seqrd, Mode::Seqwr, Mode::Rndrd, Mode::Rndwr] {
             let asked = files(mode, "basics-modes");
-            let done = run(&asked, 1, 2, Limit::events(50)).expect("done");
-            assert_eq!((done.events, done.result), (50, 50 * 4096));
+            let done = run(&asked, 1, 2, Limit::Events(50)).expect("done");
+            // Ten blocks, three flushes, over and over: the 50th event is a flush.
+            let flushes = if mode.writes() { 10 } else { 0 };
+            assert_eq!((done.events, done.result), (50, (50 - flushes) * 4096));
             let left = std::fs::read_dir(&asked.directory).expect("list").count();
             assert_eq!(left, 0);
         }
@@ -218,6 +277,6 @@ mod tests {
             total: 10,
             ..files(Mode::Seqrd, "basics-empty")
         };
-        assert!(run(&asked, 1, 1, Limit::events(1)).is_err());
+        assert!(run(&asked, 1, 1, Limit::Events(1)).is_err());
     }
 }

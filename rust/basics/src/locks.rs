@@ -1,67 +1,101 @@
 //! Locks: sysbench's `threads` and `mutex` (`tests/threads/sb_threads.c`, `tests/mutex/sb_mutex.c`).
 
+use std::arch::asm;
+use std::cell::Cell;
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use ullage_common::Failure;
 
-use crate::events::{self, Done, Limit};
+use crate::events::{self, Done, Limit, Worker};
+use crate::lock::Lock;
+use crate::random::Random;
 
-/// A choice of as many as there are.
-pub struct Choice {
-    random: Xoshiro256PlusPlus,
-    count: u64,
-}
-
-impl Choice {
-    /// Each thread has its own.
-    pub fn new(seed: u64, thread: u32, count: u64) -> Self {
-        let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from(thread) << 32);
-        Self { random, count }
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.random.next_u64() % self.count
-    }
-}
-
-fn some(count: u32, option: &str) -> Result<Vec<Mutex<u64>>, Failure> {
+/// As many mutexes as were asked for.
+fn some<T: Default>(count: u32, option: &str) -> Result<Vec<T>, Failure> {
     if count == 0 {
         return Err(Failure::input(format!("{option}: 0 is too few")));
     }
-    Ok((0..count).map(|_| Mutex::new(0)).collect())
+    Ok((0..count).map(|_| T::default()).collect())
 }
 
-fn choose<'a>(mutexes: &'a [Mutex<u64>], choice: &mut Choice) -> &'a Mutex<u64> {
-    let number = usize::try_from(choice.next()).unwrap_or(0);
-    &mutexes[number % mutexes.len()]
-}
-
-/// Per event one mutex is chosen, and taken and given back so many times, with a yield in between.
-pub fn threads(
+struct Switches<'a> {
+    mutexes: &'a [Lock],
+    next: &'a AtomicU32,
     yields: u32,
-    locks: u32,
-    seed: u64,
-    threads: u32,
-    limit: Limit,
-) -> Result<Done, Failure> {
-    let mutexes = some(locks, "--locks")?;
-    let mutexes = mutexes.as_slice();
-    Ok(events::run(threads, limit, |number| {
-        let mut choice = Choice::new(seed, number, locks.into());
-        move || {
-            let mutex = choose(mutexes, &mut choice);
-            for _ in 0..yields {
-                let mut held = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-                thread::yield_now();
-                *held += 1;
-            }
-            u64::from(yields)
+}
+
+impl Worker for Switches<'_> {
+    type Request = usize;
+
+    /// One mutex after the other, whoever asks.
+    fn request(&mut self) -> usize {
+        self.next.fetch_add(1, Ordering::Relaxed) as usize % self.mutexes.len()
+    }
+
+    fn event(&mut self, request: usize) -> u64 {
+        let mutex = &self.mutexes[request];
+        for _ in 0..self.yields {
+            mutex.hold(thread::yield_now);
         }
+        u64::from(self.yields)
+    }
+}
+
+/// Per event a mutex is taken and given back so many times, with a yield in between.
+pub fn threads(yields: u32, locks: u32, threads: u32, limit: Limit) -> Result<Done, Failure> {
+    let mutexes = some(locks, "--locks")?;
+    let next = AtomicU32::new(0);
+    Ok(events::run(threads, limit, |_| Switches {
+        mutexes: &mutexes,
+        next: &next,
+        yields,
     }))
+}
+
+/// Far from its neighbours, as there.
+#[repr(C)]
+struct Padded {
+    mutex: Lock,
+    _pad: [u8; 256],
+}
+
+impl Default for Padded {
+    fn default() -> Self {
+        Self {
+            mutex: Lock::default(),
+            _pad: [0; 256],
+        }
+    }
+}
+
+struct Takes<'a> {
+    mutexes: &'a [Padded],
+    /// What each of them guards; they are many, so it is no sum.
+    global: &'a AtomicU32,
+    locks: u32,
+    loops: Cell<u32>,
+    random: Random,
+}
+
+impl Worker for Takes<'_> {
+    type Request = ();
+
+    fn request(&mut self) {}
+
+    fn event(&mut self, (): ()) -> u64 {
+        for _ in 0..self.locks {
+            let number = self.random.below(self.mutexes.len() as u64);
+            idle(black_box(&self.loops));
+            let mutex = &self.mutexes[usize::try_from(number).unwrap_or(0)].mutex;
+            mutex.hold(|| {
+                let before = self.global.load(Ordering::Relaxed);
+                self.global.store(before.wrapping_add(1), Ordering::Relaxed);
+            });
+        }
+        u64::from(self.locks)
+    }
 }
 
 /// All of one thread: empty loops, then a lock, so many times.
@@ -71,25 +105,26 @@ pub fn mutex(
     threads: u32,
     limit: Limit,
 ) -> Result<Done, Failure> {
-    let all = some(mutexes, "--mutexes")?;
-    let all = all.as_slice();
-    Ok(events::run(threads, limit, |number| {
-        let mut choice = Choice::new(seed, number, mutexes.into());
-        move || {
-            for _ in 0..locks {
-                idle(loops);
-                let mutex = choose(all, &mut choice);
-                *mutex.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-            }
-            u64::from(locks)
-        }
+    let mutexes = some(mutexes, "--mutexes")?;
+    let global = AtomicU32::new(0);
+    Ok(events::run(threads, limit.in_parts(), |number| Takes {
+        mutexes: &mutexes,
+        global: &global,
+        locks,
+        loops: loops.into(),
+        random: Random::new(seed, number),
     }))
 }
 
-/// A loop that does nothing, and is there all the same.
-fn idle(loops: u32) {
-    for _ in 0..black_box(loops) {
-        black_box(());
+/// A loop that does nothing, and is there all the same: an empty instruction may change all memory, as far as
+/// the compiler knows, so that the loop's length is read again each time, as in sysbench.
+#[inline(never)]
+fn idle(loops: &Cell<u32>) {
+    let mut turn = 0;
+    while turn < loops.get() {
+        // SAFETY: it is empty.
+        unsafe { asm!("", options(nostack, preserves_flags)) };
+        turn += 1;
     }
 }
 
@@ -99,17 +134,10 @@ mod tests {
 
     #[test]
     fn every_lock_is_taken() {
-        let done = threads(10, 3, 1, 4, Limit::events(20)).expect("done");
+        let done = threads(10, 3, 4, Limit::Events(20)).expect("done");
         assert_eq!((done.events, done.result), (20, 200));
-        let done = mutex([16, 100, 5], 1, 4, Limit::events(4)).expect("done");
+        let done = mutex([16, 100, 5], 1, 4, Limit::Events(4)).expect("done");
         assert_eq!((done.events, done.result), (4, 400));
-        assert!(threads(1, 0, 1, 1, Limit::events(1)).is_err());
-    }
-
-    #[test]
-    fn choices_are_the_seeds_and_the_threads() {
-        let some = |seed, thread| Choice::new(seed, thread, 1000).next();
-        assert_eq!(some(1, 0), some(1, 0));
-        assert!(some(1, 0) != some(2, 0) || some(1, 1) != some(1, 0));
+        assert!(threads(1, 0, 1, Limit::Events(1)).is_err());
     }
 }

@@ -7,8 +7,11 @@
 mod cpu;
 mod events;
 mod fileio;
+mod histogram;
+mod lock;
 mod locks;
 mod memory;
+mod random;
 
 use std::process::ExitCode;
 
@@ -104,19 +107,19 @@ fn run(arguments: Arguments) -> Result<Report, Failure> {
     } = arguments;
     let limit = match (&test, time, events) {
         // Its work is fixed: one event a thread.
-        (Test::Mutex { .. }, None, None) => Limit::events(u64::from(threads)),
+        (Test::Mutex { .. }, None, None) => Limit::Events(threads.into()),
         (Test::Mutex { .. }, _, _) => {
             let message = "mutex: every thread does one event, so there is no limit to set";
             return Err(Failure::input(message.into()));
         }
         (_, Some(seconds), _) => Limit::time(seconds),
-        (_, None, Some(events)) => Limit::events(events),
+        (_, None, Some(events)) => Limit::Events(events),
         (_, None, None) => return Err(Failure::input("say --time or --events".into())),
     };
     let done = match &test {
         Test::Cpu { prime } => cpu::run(*prime, threads, limit),
         Test::Memory { block, read } => memory::run(*block, *read, threads, limit)?,
-        Test::Threads { yields, locks } => locks::threads(*yields, *locks, seed, threads, limit)?,
+        Test::Threads { yields, locks } => locks::threads(*yields, *locks, threads, limit)?,
         Test::Mutex {
             mutexes,
             locks,

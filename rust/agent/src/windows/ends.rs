@@ -1,22 +1,26 @@
 //! The channel's two ends: stdin and stdout, or a virtio-serial port.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::windows::io::{AsHandle, IntoRawHandle};
 use std::path::Path;
 
 use windows_sys::Win32::System::Console::{STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, SetStdHandle};
 
+use super::port::Port;
 use super::sys;
 
 /// What the controller is heard by.
-pub struct Receiver {
-    file: File,
-    device: bool,
+pub enum Receiver {
+    Pipe(File),
+    Port(Port),
 }
 
 /// What the controller is spoken to by.
-pub struct Sender(File);
+pub enum Sender {
+    Pipe(File),
+    Port(Port),
+}
 
 /// Takes stdin and stdout for the channel, and leaves `NUL` and stderr in their place, so that
 /// nothing else can ever write to the channel. Programs inherit neither: the copies are not
@@ -24,23 +28,19 @@ pub struct Sender(File);
 pub fn stdio() -> io::Result<(Receiver, Sender)> {
     let input = io::stdin().as_handle().try_clone_to_owned()?;
     let output = io::stdout().as_handle().try_clone_to_owned()?;
-    let file = File::from(input);
     detach()?;
     Ok((
-        Receiver {
-            file,
-            device: false,
-        },
-        Sender(File::from(output)),
+        Receiver::Pipe(File::from(input)),
+        Sender::Pipe(File::from(output)),
     ))
 }
 
 /// Takes a virtio-serial port for the channel: `\\.\Global\NAME`.
 pub fn device(path: &Path) -> io::Result<(Receiver, Sender)> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    let output = file.try_clone()?;
+    let port = Port::open(path)?;
+    let output = port.try_clone()?;
     detach()?;
-    Ok((Receiver { file, device: true }, Sender(output)))
+    Ok((Receiver::Port(port), Sender::Port(output)))
 }
 
 fn detach() -> io::Result<()> {
@@ -57,21 +57,27 @@ fn detach() -> io::Result<()> {
 impl Receiver {
     /// On a device, "0 bytes" means that nobody is there.
     pub fn device(&self) -> bool {
-        self.device
+        matches!(self, Self::Port(_))
     }
 
     /// A pipe whose other end is closed has ended.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.file.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-            result => result,
+        match self {
+            Self::Port(port) => port.read(buffer),
+            Self::Pipe(file) => match file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+                result => result,
+            },
         }
     }
 }
 
 impl Sender {
     pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
-        (&self.0).write_all(bytes)
+        match self {
+            Self::Port(port) => port.write_all(bytes),
+            Self::Pipe(file) => (&*file).write_all(bytes),
+        }
     }
 
     /// Whether somebody would read what is written now cannot be asked here.

@@ -10,6 +10,7 @@ pub mod facts;
 pub mod files;
 mod job;
 pub mod output;
+mod port;
 pub mod sample;
 pub mod spawn;
 pub mod sweep;

@@ -234,7 +234,7 @@ fn listen(mut from: impl Read + Send + 'static) -> Receiver<Event> {
     receiver
 }
 
-fn read_event(from: &mut impl Read) -> io::Result<Event> {
+pub fn read_event(from: &mut impl Read) -> io::Result<Event> {
     let mut header = [0; 8];
     from.read_exact(&mut header[..2])?;
     while header[..2] == MAGIC[..2] {
