@@ -57,6 +57,7 @@ def test_the_list() -> None:
         "libvirt",
         "xen",
         "ec2",
+        "openstack",
         "command",
         "wine",
     )

@@ -33,6 +33,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "libvirt.provider.Libvirt",
     "xen.provider.Xen",
     "clouds.ec2.Ec2",
+    "clouds.openstack.OpenStack",
     "command.UserCommand",
     "wine.Wine",
 )
@@ -55,6 +56,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
     **dict.fromkeys(("ssh", "gcp", "azure"), _THIS_HOST),
     "aws": "write `provider: ec2`",
+    "nova": "write `provider: openstack`",
 }
 """What people call it that another provider does → how to have it."""
 

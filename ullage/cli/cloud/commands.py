@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 cloud_app = typer.Typer(no_args_is_help=True)
 
-ProviderArgument = Annotated[str, typer.Argument(help="ec2", show_default=False)]
+ProviderArgument = Annotated[str, typer.Argument(help="ec2, openstack", show_default=False)]
 CloudOption = Annotated[
     str | None, typer.Option("--cloud", help="As in a plan: `cloud`.", show_default=False)
 ]
@@ -108,5 +108,8 @@ def _driver(name: str, cloud: str | None, region: str | None, endpoint: str | No
         raise typer.BadParameter(f"{name!r} is no cloud; there are: {known}")
     reach = {"cloud": cloud, "region": region, "endpoint": endpoint}
     fields = {key: value for key, value in reach.items() if value is not None}
+    for key in fields:
+        if key not in chosen.options_model.model_fields:
+            raise typer.BadParameter(f"{name} has no --{key}")
     nothing = {"flavor": "none", "boot_image": "none"}
     return chosen(chosen.options_model.model_validate(nothing | fields)).driver()
