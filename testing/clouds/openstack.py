@@ -180,8 +180,8 @@ class Cloud:
     def named(self, kind: str, query: Mapping[str, str], *names: str) -> Answer:
         """A list that looks for names and ids."""
         every = [{"id": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), "name": name} for name in names]
-        asked = [one for one in every if all(one[key] == text for key, text in query.items())]
-        return _json(200, {kind: asked})
+        chosen = [one for one in every if all(one[key] == text for key, text in query.items())]
+        return _json(200, {kind: chosen})
 
     def images(self, query: Mapping[str, str], *_: Any) -> Answer:
         return self.named("images", query, "debian12", "twice", "twice")
@@ -273,8 +273,10 @@ class Cloud:
             return _error(403, "forbidden", "Policy doesn't allow os-pause to be performed.")
         needs = {"pause": "ACTIVE", "unpause": "PAUSED"}[action]
         if server.status != needs or server.task:
-            said = f"Cannot '{action}' instance {server.id} while it is in vm_state {server.status}"
-            return _error(409, "conflictingRequest", said)
+            words = (
+                f"Cannot '{action}' instance {server.id} while it is in vm_state {server.status}"
+            )
+            return _error(409, "conflictingRequest", words)
         server.booted.hold(action == "pause")
         server.turn("PAUSED" if action == "pause" else "ACTIVE", f"{action[:-1]}ing")
         return 202, {}, ""

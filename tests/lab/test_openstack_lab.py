@@ -134,10 +134,10 @@ def test_killed_with_an_instance_there(stack: Stack, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "ullage", "run", str(file), "--runs", str(runs)]
     with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as controller:
         end = time.monotonic() + 600
-        while not (made := listed()) and time.monotonic() < end:
+        while not (machines := listed()) and time.monotonic() < end:
             time.sleep(0.5)
         controller.send_signal(signal.SIGKILL)
-    (one,) = made
+    (one,) = machines
     remains = leftovers.find(one["tag"])
     assert "command" in {leftover.kind for leftover in remains}
     assert leftovers.remove(remains) == []
@@ -157,16 +157,16 @@ def test_removed_by_tag_from_anywhere(stack: Stack, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "ullage", "run", str(file), "--runs", str(tmp_path / "runs")]
     with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as controller:
         end = time.monotonic() + 600
-        while not (made := listed()) and time.monotonic() < end:
+        while not (machines := listed()) and time.monotonic() < end:
             time.sleep(0.5)
         controller.send_signal(signal.SIGKILL)
     remove = [sys.executable, "-m", "ullage", "cloud", "remove", "openstack", "--cloud", "lab"]
     done = subprocess.run(
-        [*remove, "--tag", made[0]["tag"]], capture_output=True, text=True, check=False
+        [*remove, "--tag", machines[0]["tag"]], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, f"{made[0]['name']} is gone\n")
+    assert (done.returncode, done.stderr) == (0, f"{machines[0]['name']} is gone\n")
     assert listed() == []
-    assert leftovers.remove(leftovers.find(made[0]["tag"])) == []
+    assert leftovers.remove(leftovers.find(machines[0]["tag"])) == []
 
 
 def test_one_two_and_four_at_once(stack: Stack, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Process 1 of an instance: network, keys and user data from the config drive, as cloud-init would.
+# (Its first mounts are there where the initrd has moved its own.)
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
+mount -t proc proc /proc 2>/dev/null
+mount -t sysfs sys /sys 2>/dev/null
+mount -t devtmpfs dev /dev 2>/dev/null
 mkdir -p /dev/pts
 mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /run

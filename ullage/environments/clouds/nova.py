@@ -113,8 +113,8 @@ class NovaDriver(Driver):
         with self._lock:
             again = request.token in self._asked
             self._asked.add(request.token)
-        if again and (made := [s for s in self._servers(request.tag) if _made_for(s, request)]):
-            return _machine(made[0])
+        if again and (there := [s for s in self._servers(request.tag) if _made_for(s, request)]):
+            return _machine(there[0])
         self._import_key(request)
         answer = self._post("/servers", self._wanted(request))
         identifier = str(_part(answer, "server", dict).get("id") or "")
