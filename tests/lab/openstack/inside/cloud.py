@@ -135,10 +135,12 @@ def _user() -> None:
 
 
 def credentials() -> None:
-    """Print the two words by which the user with few rights signs calls of EC2's API."""
-    cloud = _connected("guest", "guests")
-    path = f"/users/{cloud.current_user_id}/credentials/OS-EC2"
-    answer = cloud.identity.post(path, json={"tenant_id": cloud.current_project_id})
+    """Print the two words by which the administrator signs calls of EC2's API.
+
+    ec2-api takes no network that another project shares.
+    """
+    path = f"/users/{CLOUD.current_user_id}/credentials/OS-EC2"
+    answer = CLOUD.identity.post(path, json={"tenant_id": CLOUD.current_project_id})
     pair = answer.json()["credential"]
     print(pair["access"], pair["secret"])
 
