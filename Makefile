@@ -139,6 +139,10 @@ big-guest: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) pro
 xen-guest: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The same of an emulated dom0 of Xen: RUN="xl info"; PLANS="a.yaml"
 	$(BIN)/python -m tests.lab.xen_guest $(PLANS) --run '$(RUN)'
 
+.PHONY: openstack
+openstack: test-packages $(VENV)/.installed-dev $(AGENT) ## A shell beside a real OpenStack on this host, made from nothing
+	$(BIN)/python -m tests.lab.openstack
+
 # gVisor has no Debian package. Its branch `go` is what Go's own tools can build.
 RUNSC := target/runsc/runsc
 GVISOR := v0.0.0-20260905035102-160fafc42237
@@ -160,7 +164,8 @@ chaos: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) program
 
 .PHONY: long
 long: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Benchmarks to their first row, parts of the fresh root, the big guest: hours
-	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py tests/lab/test_big_guest_lab.py tests/lab/test_xen_guest_lab.py
+	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py tests/lab/test_big_guest_lab.py tests/lab/test_xen_guest_lab.py \
+	  tests/lab/test_openstack_lab.py
 
 .PHONY: fresh
 fresh: run-packages ## The README's two commands on a Debian that has never seen the project

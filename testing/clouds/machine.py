@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
@@ -39,12 +40,25 @@ class CloudMachine:
         path = self.dir / "console"
         return path.read_text() if path.exists() else ""
 
+    def hold(self, still: bool) -> None:
+        """Every process in it stands still, or goes on."""
+        for pid in _inside(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
+
     def end(self) -> None:
         """As if somebody had pulled the plug."""
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait(30)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def _inside(pid: int) -> list[int]:
+    """All processes below that one."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    ids = [int(word) for word in children.read_text().split()] if children.exists() else []
+    return [*ids, *(below for one in ids for below in _inside(one))]
 
 
 def boot(

@@ -59,6 +59,7 @@ def test_the_list() -> None:
         "ec2",
         "opennebula",
         "cloudstack",
+        "openstack",
         "command",
         "wine",
         "hyperv",

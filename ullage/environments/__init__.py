@@ -35,6 +35,7 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "clouds.ec2.Ec2",
     "clouds.opennebula.OpenNebula",
     "clouds.cloudstack.CloudStack",
+    "clouds.openstack.OpenStack",
     "command.UserCommand",
     "wine.Wine",
     "hyperv.provider.Hyperv",
@@ -59,6 +60,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ssh", "gcp", "azure"), _THIS_HOST),
     "aws": "write `provider: ec2`",
     "hyper-v": "write `provider: hyperv`; docs/guide/hyper-v.md has it whole",
+    "nova": "write `provider: openstack`",
 }
 """What people call it that another provider does → how to have it."""
 

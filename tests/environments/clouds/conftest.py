@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testing.clouds import ec2 as double
+from testing.clouds import openstack
 
 SECRET = "s3cret-s3cret"
 
@@ -21,4 +23,11 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def cloud(credentials: None) -> Iterator[double.Ec2Double]:
     with double.cloud() as here:
+        yield here
+
+
+@pytest.fixture
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[openstack.OpenStackDouble]:
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    with openstack.cloud(tmp_path) as here:
         yield here

@@ -174,7 +174,7 @@ async def test_one_that_never_boots(cloud: double.Ec2Double) -> None:
     cloud.dead = True
     error = await refused(cloud, deadline_s=5)
     assert error.kind is errors.CLOUD_NOT_UP
-    assert "Connection refused" in error.message
+    assert "port 22" in error.message
 
 
 @in_a_loop
@@ -295,3 +295,23 @@ def test_calls_and_answers_are_those_of_the_published_model(cloud: double.Ec2Dou
         stub.add_response("run_instances", {"Instances": []}, wanted)
         with pytest.raises(NotAnAnswerError):
             driver.launch(request)
+
+
+def test_an_api_without_tags_at_launch(cloud: double.Ec2Double) -> None:
+    """OpenStack's ec2-api knows neither those nor instance types; the key's name says whose."""
+    ours = provider(cloud, api="plain")
+    driver = Ec2Driver(ours._options)
+    assert driver.flavor("whatever") is None
+    ours._image = cloud.image
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGIlc0TGf5Gr4h9F2mrCjbFqBHnnwuySMvFeOJBZdBZL"
+    request = ours._request("ullage-u1234567-c-0", "u1234567", key, "")
+    assert "TagSpecifications" not in driver._wanted(request)
+    driver.launch(request)
+    assert "DescribeInstanceTypes" not in cloud.calls
+    assert [(one.name, one.tag) for one in driver.machines("u1234567")] == [
+        (request.name, "u1234567")
+    ]
+    assert driver.machines("u7654321") == []
+    while not driver.remove(request.name, "u1234567"):
+        pass
+    assert cloud.left() == []

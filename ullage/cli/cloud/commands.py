@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 cloud_app = typer.Typer(no_args_is_help=True)
 
 ProviderArgument = Annotated[
-    str, typer.Argument(help="ec2, opennebula, cloudstack …", show_default=False)
+    str, typer.Argument(help="openstack, ec2, opennebula, cloudstack", show_default=False)
 ]
 CloudOption = Annotated[
     str | None, typer.Option("--cloud", help="As in a plan: `cloud`.", show_default=False)
@@ -156,5 +156,8 @@ def _driver(name: str, cloud: str | None, region: str | None, endpoint: str | No
         raise typer.BadParameter(f"{name!r} is no cloud; there are: {known}")
     reach = {"cloud": cloud, "region": region, "endpoint": endpoint}
     fields = {key: value for key, value in reach.items() if value is not None}
+    for key in fields:
+        if key not in chosen.options_model.model_fields:
+            raise typer.BadParameter(f"{name} has no --{key}")
     nothing = {"flavor": "none", "boot_image": "none"}
     return chosen(chosen.options_model.model_validate(nothing | fields)).driver()

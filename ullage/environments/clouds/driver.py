@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["pending", "running", "failed", "gone"]
+State = Literal["pending", "running", "paused", "failed", "gone"]
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Driver(ABC):
         """What that error means; None: it is none of the client's."""
 
     @abstractmethod
-    def flavor(self, name: str) -> Flavor:
-        """What instances of that flavor have."""
+    def flavor(self, name: str) -> Flavor | None:
+        """What instances of that flavor have; None: nobody tells before there is one."""
 
     @abstractmethod
     def find_image(self, name: str) -> str:
@@ -111,3 +111,15 @@ class Driver(ABC):
     @abstractmethod
     def remove(self, name: str, tag: str) -> bool:
         """Ask that all of that name go, with their key; True once nothing is left of them."""
+
+    def pause(self, identifier: str) -> None:
+        """Ask that its virtual CPUs stand still; asked twice, they do."""
+        raise NotImplementedError
+
+    def resume(self, identifier: str) -> None:
+        """Ask that they run on."""
+        raise NotImplementedError
+
+    def stands_on(self, identifier: str) -> dict[str, str]:
+        """What the cloud tells this user of the host below it: fact → its value."""
+        return {}

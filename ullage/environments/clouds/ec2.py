@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field
 
@@ -24,6 +25,8 @@ from ullage.environments.clouds.options import CloudOptions, Endpoint, Word
 from ullage.environments.clouds.provider import CloudProvider
 
 _TAG: Final = "ullage-tag"
+_OURS: Final = re.compile(r"ullage-(u[0-9a-f]{7})-")
+"""How the key of an instance of ours is called: its run's tag, then its own name."""
 _STATES: Final[Mapping[str, State]] = {
     "pending": "pending",
     "running": "running",
@@ -87,6 +90,11 @@ class Ec2Options(CloudOptions):
 
     endpoint: Endpoint | None = Field(
         None, description="of a cloud that is not Amazon's: `https://cloud.example:8788`"
+    )
+    api: Literal["amazon", "plain"] = Field(
+        "amazon",
+        description="`plain`: nothing that came after 2014, as OpenStack's ec2-api has it: tags of"
+        " what is launched, sizes of instance types",
     )
     spot: bool = Field(False, strict=True, description="may be taken back at any time, for less")
     placement_group: Word | None = Field(None, description="a group that is there already")
@@ -179,7 +187,9 @@ class Ec2Driver(Driver):
             return ApiFault("again", reason)
         return None
 
-    def flavor(self, name: str) -> Flavor:
+    def flavor(self, name: str) -> Flavor | None:
+        if self._options.api == "plain":
+            return None
         answer = self._client.describe_instance_types(InstanceTypes=[name])
         kinds = _part(answer, "InstanceTypes")
         if not kinds:
@@ -220,7 +230,7 @@ class Ec2Driver(Driver):
             self._client.import_key_pair(
                 KeyName=request.name,
                 PublicKeyMaterial=request.public_key.encode(),
-                TagSpecifications=_tags("key-pair", request),
+                **self._tags("key-pair", request),
             )
         except self._errors.ClientError as error:
             if error.response["Error"].get("Code") != "InvalidKeyPair.Duplicate":
@@ -250,8 +260,16 @@ class Ec2Driver(Driver):
             "MaxCount": 1,
             "ClientToken": request.token,
             "InstanceInitiatedShutdownBehavior": "terminate",
-            "TagSpecifications": _tags("instance", request),
+            **self._tags("instance", request),
         }
+
+    def _tags(self, kind: str, request: Request) -> dict[str, Any]:
+        """Where the API takes any; else the key's name is the instance's, and has its tag."""
+        if self._options.api == "plain":
+            return {}
+        tags = {"Name": request.name, _TAG: request.tag}
+        words = [{"Key": key, "Value": text} for key, text in tags.items()]
+        return {"TagSpecifications": [{"ResourceType": kind, "Tags": words}]}
 
     def machine(self, identifier: str) -> Machine:
         try:
@@ -266,10 +284,13 @@ class Ec2Driver(Driver):
         return machines[0]
 
     def machines(self, tag: str | None = None) -> list[Machine]:
-        ours = {"Name": f"tag:{_TAG}", "Values": [tag]} if tag else _named("tag-key", _TAG)
-        pages = self._client.get_paginator("describe_instances").paginate(Filters=[ours])
+        ours = _named(f"tag:{_TAG}", tag) if tag else _named("tag-key", _TAG)
+        # Not every other cloud's have tags.
+        filters = [] if self._options.endpoint else [ours]
+        pages = self._client.get_paginator("describe_instances").paginate(Filters=filters)
         every = [machine for page in pages for machine in _all_of(page)]
-        return [machine for machine in every if machine.state != "gone"]
+        ours_too = [machine for machine in every if machine.tag and tag in {None, machine.tag}]
+        return [machine for machine in ours_too if machine.state != "gone"]
 
     def console(self, identifier: str) -> str:
         answer = self._client.get_console_output(InstanceId=identifier)
@@ -326,12 +347,13 @@ def _all_of(answer: Mapping[str, Any]) -> list[Machine]:
 def _machine(instance: Mapping[str, Any]) -> Machine:
     try:
         tags = {str(tag["Key"]): str(tag["Value"]) for tag in instance.get("Tags", ())}
-        state = str(instance["State"]["Name"])
+        state, key = str(instance["State"]["Name"]), str(instance.get("KeyName", ""))
+        named = _OURS.match(key)
         reason = str(instance.get("StateReason", {}).get("Message") or "")
         return Machine(
             id=str(instance["InstanceId"]),
-            name=tags.get("Name", ""),
-            tag=tags.get(_TAG, ""),
+            name=tags.get("Name", key),
+            tag=tags.get(_TAG, named[1] if named else ""),
             state=_STATES.get(state, "pending"),
             words=printable(f"{state}: {reason}" if reason else state, 300),
             private=instance.get("PrivateIpAddress"),
@@ -343,10 +365,3 @@ def _machine(instance: Mapping[str, Any]) -> Machine:
 
 def _named(name: str, *values: str) -> dict[str, object]:
     return {"Name": name, "Values": list(values)}
-
-
-def _tags(kind: str, request: Request) -> list[dict[str, object]]:
-    tags = {"Name": request.name, _TAG: request.tag}
-    return [
-        {"ResourceType": kind, "Tags": [{"Key": key, "Value": text} for key, text in tags.items()]}
-    ]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import secrets
+import signal
 import sys
 from abc import abstractmethod
 from asyncio import to_thread
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ullage.common.cleanup import Undo
 from ullage.common.errors import (
@@ -28,10 +31,13 @@ from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
 from ullage.environments.clouds import keys
 from ullage.environments.clouds.calls import POLL_S, Calls, Deadline
-from ullage.environments.clouds.driver import Driver, Flavor, Machine, Request
+from ullage.environments.clouds.driver import Driver, Flavor, Machine, Request, State
 from ullage.environments.clouds.options import CloudOptions
 from ullage.environments.clouds.ssh import Shell, ShellError, serving
 from ullage.host import disks, user_commands
+
+_TURN_S: Final = 120.0
+"""Until an instance stands still, or runs on."""
 
 
 class CloudProvider(Provider):
@@ -93,9 +99,14 @@ class CloudProvider(Provider):
             "zone": options.zone,
             "flavor": options.flavor,
             "kernel of": options.boot_image,
-            "idle": "not frozen",
+            "idle": "paused" if self.pauses else "not frozen",
         }
         return {name: value for name, value in shown.items() if value is not None}
+
+    @property
+    def pauses(self) -> bool:
+        """Does an idle instance stand still?"""
+        return False
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make one, and see that it is what was asked for. The errors of clouds."""
@@ -104,7 +115,7 @@ class CloudProvider(Provider):
         async with self._starting(spec) as undo:
             if spec.network is not None:
                 raise UllageError(CLOUD_NETWORK, name=spec.name, cloud=self.name)
-            if self._flavor is None:
+            if not self._image:
                 await self.check()
             self._check_flavor(spec)
             own, host = await self._keys(spec)
@@ -121,12 +132,13 @@ class CloudProvider(Provider):
             hosts = spec.state_dir / "known_hosts"
             await to_thread(keys.known_hosts, hosts, address, known)
             user = self._cloud.user
-            shell = Shell(spec.name, address, user, own.private, hosts)
+            shell = Shell(spec.name, address, user, own.private, hosts, pausable=self.pauses)
             await shell.wait(deadline)
             agent = await self._agent(spec, shell, deadline)
             undo.push(agent.bye)
             verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
-            new = NewInstance(machine, address, agent)
+            agent.facts.update(await calls.ask(calls.driver.stands_on, machine.id))
+            new = NewInstance(machine, address, agent, self.pauses)
             return CloudInstance(spec, calls, new, undo)
         raise AssertionError  # what starts hides no exception
 
@@ -147,8 +159,9 @@ class CloudProvider(Provider):
             raise
 
     def _check_flavor(self, spec: InstanceSpec) -> None:
-        assert self._flavor is not None
         flavor, cpus = self._flavor, spec.cpu_quota or len(spec.cpu_ids)
+        if flavor is None:  # what the agent sees inside is all that there is
+            return
         # Clouds count in MiB.
         if (flavor.cpus, flavor.memory_bytes >> 20) != (cpus, spec.memory_bytes >> 20):
             raise UllageError(
@@ -235,6 +248,8 @@ class NewInstance:
     address: str
     """By which we reach it."""
     agent: AgentClient
+    pauses: bool
+    """Does it stand still while it is idle?"""
 
 
 class CloudInstance(Instance):
@@ -249,15 +264,54 @@ class CloudInstance(Instance):
         self.machine = new.machine
         self._calls = cloud
         self._undo = undo
+        self._pauses = new.pauses
+        self._paused = False
 
     async def freeze(self) -> None:
-        """No cloud that is here can pause: it runs on, and nothing of ours runs in it."""
+        """It stands still, where the cloud can do that; else nothing of ours runs in it.
+
+        Our ssh stands still with it: who is not answered for a while would hang up.
+        """
+        if self._pauses and not self._paused:
+            self._signal(signal.SIGSTOP)
+            try:
+                await self._turned(self._calls.driver.pause, "paused")
+            except BaseException:
+                self._signal(signal.SIGCONT)
+                raise
+            self._paused = True
 
     async def thaw(self) -> None:
-        """It has never stood still."""
+        """Let it run on; it has lost the time meanwhile, so its clock is read anew."""
+        if self._paused:
+            await self._turned(self._calls.driver.resume, "running")
+            self._signal(signal.SIGCONT)
+            self._paused = False
+            await self.agent.sync()
+
+    async def _turned(self, call: Callable[[str], None], state: State) -> None:
+        """Ask for a state, and wait until it has come. CLOUD_NOT_UP, CLOUD_VANISHED."""
+        identifier, deadline = self.machine.id, Deadline(_TURN_S)
+        await self._calls.ask(call, identifier)
+        while (now := await self._calls.ask(self._calls.driver.machine, identifier)).state != state:
+            if now.state in {"failed", "gone"}:
+                cloud = self._calls.driver.title
+                raise UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=now.words)
+            if deadline.passed:
+                raise UllageError(
+                    CLOUD_NOT_UP, name=self.name, seconds=deadline.seconds, last=now.words
+                )
+            await asyncio.sleep(POLL_S)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.agent.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.agent.pid, number)
 
     async def destroy(self) -> None:
         """INSTANCE_NOT_REMOVED when the cloud still has it at the deadline."""
+        if self._paused:  # who stands still cannot say goodbye
+            await self.agent.close()
         await self._undo.aclose()
 
     async def why_gone(self) -> UllageError | None:
@@ -266,7 +320,7 @@ class CloudInstance(Instance):
             machine = await self._calls.ask(self._calls.driver.machine, self.machine.id)
         except UllageError:
             return None
-        if machine.state in {"running", "pending"}:
+        if machine.state in {"running", "paused", "pending"}:
             return None
         cloud = self._calls.driver.title
         return UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=machine.words)

@@ -23,6 +23,8 @@ from ullage.environments.clouds.calls import POLL_S, Deadline
 from ullage.host.image import Image
 
 CONNECT_S: Final = 10
+_PORT: Final = 22
+_KNOCK_S: Final = 0.5
 PLACE: Final = "/var/lib/ullage-instance"
 """Where all of ours stands inside: on the instance's own disk."""
 _OPTIONS: Final = (
@@ -40,6 +42,8 @@ _OPTIONS: Final = (
     "LogLevel=ERROR",
 )
 _ALIVE: Final = ("ServerAliveInterval=5", "ServerAliveCountMax=6")
+_NO_PROBES: Final = ("TCPKeepAlive=no",)
+"""Where the instance stands still at times: this host's kernel would give it up after hours."""
 _OTHER_KEY: Final = ("HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 
 
@@ -72,15 +76,19 @@ class Shell:
     def _options(self) -> list[str]:
         argv = ["-F", "none", "-i", str(self.key)]
         hosts = f"UserKnownHostsFile={self.known_hosts}"
-        for option in (*_OPTIONS, hosts, *(() if self.pausable else _ALIVE)):
+        for option in (*_OPTIONS, hosts, *(_NO_PROBES if self.pausable else _ALIVE)):
             argv += ["-o", option]
         return argv
 
     async def wait(self, deadline: Deadline) -> None:
         """Until somebody lets us in who has the key. CLOUD_HOST_KEY, CLOUD_NOT_UP."""
         last = "nothing"
+        open_there = False
         while not deadline.passed:
             try:
+                if not open_there:
+                    await self._knock()
+                    open_there = True
                 await self.run(["true"], timeout_s=min(30.0, deadline.left_s))
                 return
             except ShellError as error:
@@ -92,6 +100,18 @@ class Shell:
             await asyncio.sleep(POLL_S)
         last = f"ssh {self.user}@{self.address}: {last}"
         raise UllageError(CLOUD_NOT_UP, name=self.name, seconds=deadline.seconds, last=last)
+
+    async def _knock(self) -> None:
+        """Somebody listens there. ShellError.
+
+        ssh itself would wait for seconds at an address that nobody has yet.
+        """
+        try:
+            async with asyncio.timeout(_KNOCK_S):
+                _, writer = await asyncio.open_connection(self.address, _PORT)
+        except (OSError, TimeoutError) as error:
+            raise ShellError(f"port {_PORT}: {error or 'nobody answers'}") from error
+        writer.close()
 
     async def run(
         self, words: Sequence[str], *, source: Path | None = None, timeout_s: float = 60.0
