@@ -17,6 +17,7 @@ from benchmarks.engine.__main__ import BENCHMARKS as ENGINE
 from benchmarks.environments.__main__ import BENCHMARKS as ENVIRONMENTS
 from benchmarks.figures import Measure
 from benchmarks.mpi.__main__ import BENCHMARKS as MPI
+from benchmarks.nodes.__main__ import BENCHMARKS as NODES
 from benchmarks.profile.__main__ import BENCHMARKS as PROFILE
 from benchmarks.statistics import aims
 from benchmarks.statistics.gate_rates import command as gate_rates
@@ -26,6 +27,7 @@ from benchmarks.workloads.__main__ import BENCHMARKS as WORKLOADS
 SUBJECTS: Mapping[str, Mapping[str, Measure]] = {
     "engine": ENGINE,
     "environments": ENVIRONMENTS,
+    "nodes": NODES,
     "clock": CLOCK,
     "clouds": CLOUDS,
     "mpi": MPI,

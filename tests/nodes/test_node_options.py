@@ -89,7 +89,6 @@ def test_where_it_stands_may_be_varied() -> None:
         ("spread", "{a: 1}", "it places 1 of 2 instances"),
         ("native, instances", COMMANDS, "works on this machine only"),
         ("spread", "spread, neighbour: {}", "a neighbour works on this machine only"),
-        ("spread", "spread, image: {oci: shop}", "own image is unpacked on this machine only"),
         (
             "spread",
             "spread, disk: {path: /mnt/x, file_system: xfs}",

@@ -217,13 +217,20 @@ class Engine(Session):
     async def _spread(self, built: image.Image | None) -> None:
         """See that every node works from the same image, or has the same packages of its own.
 
-        PARITY_UNEQUAL where their own userlands differ and the plan does not allow it.
+        An environment's own image goes to the nodes that it stands on. PARITY_UNEQUAL where their
+        own userlands differ and the plan does not allow it.
         """
         if not self.roster.away:
             return
+        for environment in self.matrix.environments:
+            if environment.image and environment.away:
+                self.progress.step(f"sending the image of {environment.key}")
+                nodes = (*environment.nodes, *environment.other_nodes)
+                await self.roster.take(self.images[environment.image], nodes)
         if built is not None:
             self.progress.step(f"sending the image to {many(len(self.roster.away), 'node')}")
-            await self.roster.take(built)
+            await self.roster.take(built, list(self.roster.nodes))
+        if self.image is None or built is not None:
             return
         packages = await self.roster.packages(needed_programs(self.matrix))
         resolved.compare_userlands(packages, self.plan.allow)

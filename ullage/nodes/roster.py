@@ -78,9 +78,10 @@ class Roster:
         else:
             await provider.check()
 
-    async def take(self, image: Image) -> None:
-        """See that every node has the image."""
-        await _all(self.nodes.values(), lambda node: node.take(image))
+    async def take(self, image: Image, names: Iterable[str]) -> None:
+        """See that these nodes have the image."""
+        places = [self.nodes[name] for name in dict.fromkeys(names)]
+        await _all(places, lambda node: node.take(image))
 
     async def packages(self, programs: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
         """Node → the packages of these programs in its own userland, for `image: host`."""

@@ -402,9 +402,6 @@ def _check_on_nodes(environment: Environment, plan: Plan, document: YamlFile) ->
             f"{environment.name}: `{environment.provider.name}` works on this machine only",
             f"on `nodes` there are {', '.join(ON_NODES)}",
         )
-    if environment.image is not None:
-        reason = "an environment's own image is unpacked on this machine only"
-        raise impossible(document, (*path, "image"), reason, "give the plan one `image`")
     if environment.provider.data_request.file_system is not None:
         reason = "a device is given a file system on this machine only"
         raise impossible(document, (*path, "disk"), reason, _LEAVE)

@@ -25,7 +25,7 @@ def machines() -> Iterator[Lab]:
 
 def ullage(*argv: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-m", "ullage", *argv]
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=900)
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=1200)
 
 
 def clean(ours: Lab, name: str) -> list[dict[str, object]]:

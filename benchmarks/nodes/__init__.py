@@ -1,0 +1,1 @@
+"""What other machines cost: trials there, clocks, images, many of them."""
