@@ -85,13 +85,13 @@ fn ask(master: &mut File, request: &Value) -> Value {
 #[test]
 fn a_missing_port_is_named() {
     let output = Command::new(AGENT)
-        .args(["serve", "--device", r"\\.\Global\org.ullage.agent"])
+        .args(["serve", "--device", r"\\.\Global\ullage.agent"])
         .output()
         .expect("output");
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(
-        text.starts_with(r"ullage-agent: cannot open \\.\Global\org.ullage.agent: "),
+        text.starts_with(r"ullage-agent: cannot open \\.\Global\ullage.agent: "),
         "{text}"
     );
 }
