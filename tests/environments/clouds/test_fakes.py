@@ -24,6 +24,7 @@ def cloud(
         yield fake
 
 
+@pytest.mark.lab
 def test_made_used_and_removed(cloud: CloudFake) -> None:
     async def work() -> None:
         async with cloudkit.running(cloud) as (run, instance):

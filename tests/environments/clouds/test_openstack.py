@@ -60,7 +60,7 @@ async def running(
     assert [r for r in user_commands.records() if r.tag == run.tag] == []
 
 
-@pytest.mark.parametrize("host_key", ["inject", "console"])
+@pytest.mark.parametrize("host_key", ["inject", pytest.param("console", marks=pytest.mark.lab)])
 @in_a_loop
 async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: str) -> None:
     stack.admin = host_key == "console"
@@ -83,6 +83,7 @@ async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: st
     assert stack.calls.count("POST /auth/tokens") == 1, "it logs in once"
 
 
+@pytest.mark.lab
 @in_a_loop
 async def test_idle_it_stands_still(stack: double.OpenStackDouble) -> None:
     async with running(stack) as (_, instance):
@@ -206,6 +207,7 @@ async def test_the_budget_ends(
     assert caught.value.kind is errors.CLOUD_NO_ANSWER
 
 
+@pytest.mark.lab
 @in_a_loop
 async def test_a_lost_answer_makes_no_second_instance(stack: double.OpenStackDouble) -> None:
     ours, calls = provider(stack), Calls(NovaDriver("double"), "c-0")
