@@ -98,15 +98,17 @@ class Run:
 async def running(provider: Provider) -> AsyncIterator[Run]:
     tag = paths.new_tag()
     claims.claim(tag, "/nowhere")
-    await provider.check()
-    run = Run(tag, await Network.create(tag), provider, [])
     try:
-        yield run
+        await provider.check()
+        run = Run(tag, await Network.create(tag), provider, [])
+        try:
+            yield run
+        finally:
+            for instance in run.instances:
+                await instance.destroy()
+            remains = leftovers(tag)
+            await run.network.destroy()
     finally:
-        for instance in run.instances:
-            await instance.destroy()
-        remains = leftovers(tag)
-        await run.network.destroy()
         for directory in (paths.state_dir(tag), paths.data_dir(tag)):
             subprocess.run(["rm", "-rf", directory], check=True)
     assert remains == []

@@ -55,7 +55,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
         ("lxd", "incus", "kubernetes", "k8s", "kubectl", "vagrant", "firecracker", "proxmox"),
         "write `provider: command`; docs/guide/any-platform.md has it whole",
     ),
-    "windows": "Windows itself cannot be measured yet; docs/guide/windows.md says what can",
+    "windows": "write `provider: hyperv` or `wine`; docs/guide/windows.md says what was seen",
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
     **dict.fromkeys(("ssh", "gcp", "azure"), _THIS_HOST),
     "aws": "write `provider: ec2`",
