@@ -58,7 +58,8 @@ class Shell:
     known_hosts: Path
     pausable: bool = False
     """May it stand still for long, with the connection kept?"""
-
+    stops_with_it: bool = True
+    """Is ssh itself stopped meanwhile? Else it may not ask whether somebody is there."""
     windows: bool = False
     """There is no sudo, and no shell of ours."""
 
@@ -76,7 +77,9 @@ class Shell:
     def _options(self) -> list[str]:
         argv = ["-F", "none", "-i", str(self.key)]
         hosts = f"UserKnownHostsFile={self.known_hosts}"
-        for option in (*_OPTIONS, hosts, *(_NO_PROBES if self.pausable else _ALIVE)):
+        kept = _NO_PROBES if self.pausable else ()
+        asks = _ALIVE if self.stops_with_it or not self.pausable else ()
+        for option in (*_OPTIONS, hosts, *kept, *asks):
             argv += ["-o", option]
         return argv
 

@@ -33,6 +33,7 @@ class ParentGuest:
             options.key,
             hosts,
             pausable=True,
+            stops_with_it=False,
             windows=options.guest == "windows",
         )
         self._host = options.host
