@@ -141,7 +141,7 @@ xen-guest: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) pro
 
 .PHONY: openstack
 openstack: test-packages $(VENV)/.installed-dev $(AGENT) ## A shell beside a real OpenStack on this host, made from nothing
-	$(BIN)/python -m tests.lab.openstack
+	$(BIN)/python -m tests.lab.real_openstack
 
 # gVisor has no Debian package. Its branch `go` is what Go's own tools can build.
 RUNSC := target/runsc/runsc

@@ -1,4 +1,4 @@
-"""The lab's machines (`tests/lab/two_nodes`), for the time of a benchmark."""
+"""The lab's machines (`testing/two_nodes`), for the time of a benchmark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Machines:
 @contextlib.contextmanager
 def machines(count: int = 2, *, installed: bool = True) -> Iterator[Machines]:
     """So many of them, and gone at the end."""
-    program = [sys.executable, "-m", "tests.lab.two_nodes", str(count)]
+    program = [sys.executable, "-m", "testing.two_nodes", str(count)]
     lab = subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
     try:
         assert lab.stdout is not None

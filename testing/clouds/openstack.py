@@ -2,7 +2,7 @@
 behind each instance: a plan really runs there.
 
 Paths, bodies, states and errors are those of the published APIs (Identity v3, Compute 2.1,
-Image v2, Networking v2.0); a real cloud is in tests/lab/openstack.
+Image v2, Networking v2.0); a real cloud is in tests/lab/real_openstack.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.openstack.stack import Stack, started
+from tests.lab.real_openstack.stack import Stack, started
 from tests.lab.runkit import finished
 from ullage.host import leftovers
 from ullage.runs.events import Synchronised

@@ -1,7 +1,7 @@
 """Another machine for tests: a double of ssh that runs the command here, with a home, a state, a
 data and a cache directory of its own.
 
-What the real one says and does is in tests/lab/two_nodes.
+What the real one says and does is in tests/lab/two_nodes, on testing/two_nodes.
 """
 
 from __future__ import annotations

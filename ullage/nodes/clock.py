@@ -58,6 +58,10 @@ class NodeClock:
         except ContradictionError:
             return False
 
+    def aside(self, apart_ns: int) -> NodeAside:
+        """As that of an instance, which shows it give or take this."""
+        return NodeAside(self, apart_ns)
+
     async def look(self) -> Outcome | None:
         """Exchange clocks, from now on; None where nothing comes back any more.
 

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.common.errors import NODE_IMAGE_CORRUPT, NODE_LOST, UllageError
 from ullage.environments import Instance, InstanceSpec, Provider
@@ -20,12 +20,14 @@ from ullage.nodes import link as links
 from ullage.nodes import wire
 from ullage.nodes.answers import Offer
 from ullage.nodes.base import Node, Order
-from ullage.nodes.clock import NodeAside, NodeClock
 from ullage.nodes.link import NodeLink, control_name
 from ullage.nodes.reach.openssh import Target
 from ullage.nodes.reach.tree import runner
 from ullage.nodes.wire import Nothing
 from ullage.runs.records import Metered
+
+if TYPE_CHECKING:
+    from ullage.nodes.clock import NodeAside, NodeClock
 
 _ATTACH_S: Final = 20.0
 _SESSIONS: Final = range(4)
@@ -182,7 +184,7 @@ class SshNode(Node):
         """The node's clock, where the instance shows that."""
         if self._clock is None or created.apart_ns is None:
             return None
-        return NodeAside(self._clock, created.apart_ns)
+        return self._clock.aside(created.apart_ns)
 
     @asynccontextmanager
     async def metered(self, scene: Scene) -> AsyncIterator[Metered]:
@@ -242,6 +244,8 @@ class SshNode(Node):
 
     async def _open_clock(self, link: NodeLink) -> str:
         """The way to its clock, in words."""
+        from ullage.nodes.clock import NodeClock  # noqa: PLC0415 - built code: no node, no need
+
         node = NodeClock()
         self._clock = None
         request = wire.ClockRequest(address=self._address, token=node.token.hex())

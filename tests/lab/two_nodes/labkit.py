@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.two_nodes.lab import Lab, lab
+from testing.two_nodes.lab import Lab, lab
 from ullage.runs.reader import RunFolder
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.two_nodes.lab import Lab
 from tests.lab.traces import left_by
-from tests.lab.two_nodes.lab import Lab
 from tests.lab.two_nodes.labkit import clean, folder_of, machines, ullage
 
 __all__ = ["machines"]

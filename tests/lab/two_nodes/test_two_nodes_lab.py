@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from testing.two_nodes.lab import Lab, lab
 from tests.lab.traces import left_by
-from tests.lab.two_nodes.lab import Lab, lab
 from tests.lab.two_nodes.labkit import clean, folder_of, machines, ullage
 from ullage.common import errors
 

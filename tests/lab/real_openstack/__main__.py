@@ -1,11 +1,11 @@
-"""`python -m tests.lab.openstack`: a shell beside the cloud, which ends with it."""
+"""`python -m tests.lab.real_openstack`: a shell beside the cloud, which ends with it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 
-from tests.lab.openstack.stack import started
+from tests.lab.real_openstack.stack import started
 
 with started() as stack:
     config = str(stack.clouds_yaml())

@@ -1,4 +1,4 @@
-"""`python -m tests.lab.two_nodes [COUNT]`: the machines, until Ctrl-C or SIGTERM.
+"""`python -m testing.two_nodes [COUNT]`: the machines, until Ctrl-C or SIGTERM.
 
 Prints the file for `ssh -F`, and their names.
 """
@@ -6,7 +6,7 @@ Prints the file for `ssh -F`, and their names.
 import signal
 import sys
 
-from tests.lab.two_nodes.lab import NAMES, lab, many
+from testing.two_nodes.lab import NAMES, lab, many
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())

@@ -1,7 +1,7 @@
 """Two machines to log in to, on this one: each has namespaces, a home, a cache and a boot id of its
 own, and an sshd; a bridge joins them with the controller.
 
-    sudo python -m tests.lab.two_nodes        # up, until Ctrl-C; prints ssh's configuration
+    sudo python -m testing.two_nodes        # up, until Ctrl-C; prints ssh's configuration
 """
 
 from __future__ import annotations
