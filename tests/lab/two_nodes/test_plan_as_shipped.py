@@ -12,7 +12,7 @@ from tests.lab.two_nodes.labkit import clean, folder_of, machines, ullage
 
 __all__ = ["machines"]
 
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.root, pytest.mark.timeout(1500)]
 
 SHIPPED = Path(__file__).parents[3] / "docs/plans/two-nodes.yaml"
 BESIDE = (
