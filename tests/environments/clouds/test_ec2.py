@@ -174,7 +174,7 @@ async def test_one_that_never_boots(cloud: double.Ec2Double) -> None:
     cloud.dead = True
     error = await refused(cloud, deadline_s=5)
     assert error.kind is errors.CLOUD_NOT_UP
-    assert "port 22" in error.message
+    assert "port 22: Connection refused" in error.message
 
 
 @in_a_loop

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import shlex
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
@@ -113,7 +114,8 @@ class Shell:
             async with asyncio.timeout(_KNOCK_S):
                 _, writer = await asyncio.open_connection(self.address, _PORT)
         except (OSError, TimeoutError) as error:
-            raise ShellError(f"port {_PORT}: {error or 'nobody answers'}") from error
+            words = os.strerror(error.errno) if error.errno else "nobody answers"
+            raise ShellError(f"port {_PORT}: {words}") from error
         writer.close()
 
     async def run(
