@@ -91,7 +91,7 @@ class Ec2Double:
                 text = base64.b64decode(str(instance.user_data or "")).decode()
                 booted = machine.boot(instance.id, key, "" if self.impostor else text)
                 if self.dead:
-                    booted.process.kill()
+                    booted.unplug()
                 self.machines[instance.id] = booted
                 instance.nics[0].private_ip_address = booted.address
                 if self.stillborn:

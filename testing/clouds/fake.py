@@ -102,7 +102,7 @@ class CloudFake(ABC):
             return "127.0.0.1"
         booted = machine.boot(identifier, public_key, "" if self.impostor else user_data)
         if self.dead:
-            booted.process.kill()
+            booted.unplug()
         self.machines[identifier] = booted
         return booted.address
 

@@ -46,10 +46,20 @@ class CloudMachine:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
 
-    def end(self) -> None:
-        """As if somebody had pulled the plug."""
+    def unplug(self) -> None:
+        """As if somebody had pulled the plug, however far it has come.
+
+        What `unshare` has just forked outlives it else: it has not asked yet to die with it.
+        """
         with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+            os.kill(self.process.pid, signal.SIGSTOP)
+        for pid in (*_inside(self.process.pid), self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """It goes, with all that it has written."""
+        self.unplug()
         self.process.wait(30)
         shutil.rmtree(self.dir, ignore_errors=True)
 

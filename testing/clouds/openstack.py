@@ -226,7 +226,7 @@ class Cloud:
         key = double.keys[wanted["key_name"]]
         booted = machine.boot(identifier[:8], key, "" if double.impostor else text)
         if double.dead:
-            booted.process.kill()
+            booted.unplug()
         server = Server(identifier, wanted, booted)
         server.turn("ERROR" if double.full else "ACTIVE", "spawning")
         server.fault = "No valid host was found. There are not enough hosts available."
