@@ -136,6 +136,17 @@ class Ec2Double:
             *(pair["KeyName"] for pair in client.describe_key_pairs()["KeyPairs"]),
         ]
 
+    def empty(self) -> None:
+        """Moto's server outlives this cloud, and the next one begins with nothing."""
+        self.trouble = None
+        client, gone = self.client(), ("shutting-down", "terminated")
+        for page in client.describe_instances()["Reservations"]:
+            ids = [i["InstanceId"] for i in page["Instances"] if i["State"]["Name"] not in gone]
+            if ids:
+                client.terminate_instances(InstanceIds=ids)
+        for pair in client.describe_key_pairs()["KeyPairs"]:
+            client.delete_key_pair(KeyName=pair["KeyName"])
+
     def client(self) -> Any:
         return _client(self.endpoint)
 
@@ -223,6 +234,7 @@ def cloud() -> Iterator[Ec2Double]:
         gate, double.endpoint = _moto()
         gate.double = double
         stack.callback(lambda: setattr(gate, "double", None))
+        stack.callback(double.empty)
         double.image = _image(double.endpoint)
         double.calls.clear()
         yield double
