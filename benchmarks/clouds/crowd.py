@@ -130,21 +130,10 @@ async def _all(driver: Driver, number: int) -> _Crowd:
     crowd, began = _Crowd(), time.monotonic()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(64))
-    image = await asyncio.to_thread(_patiently, lambda: driver.find_image(IMAGE))
+    image = await Calls(driver, "the crowd", tries=_BUDGET).ask(driver.find_image, IMAGE)
     await asyncio.gather(*(_one(driver, image, index, crowd) for index in range(number)))
     crowd.seconds = time.monotonic() - began
     return crowd
-
-
-def _patiently(call: Callable[[], str]) -> str:
-    for _ in range(_BUDGET):
-        try:
-            return call()
-        except UllageError:
-            raise
-        except Exception:
-            continue
-    return call()
 
 
 async def _one(driver: Driver, image: str, index: int, crowd: _Crowd) -> None:

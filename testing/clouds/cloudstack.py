@@ -72,6 +72,8 @@ class _RefusedError(Exception):
 class CloudStackFake(CloudFake):
     """One management server."""
 
+    PROVIDER: ClassVar[str] = "cloudstack"
+    PATH: ClassVar[str] = "/client/api"
     LAUNCH: ClassVar[str] = "deployVirtualMachine"
     SIZES: ClassVar[str] = "listServiceOfferings"
     IMAGES: ClassVar[str] = "listTemplates"
@@ -92,18 +94,6 @@ class CloudStackFake(CloudFake):
             {"id": _id(SMALL), "name": SMALL, "iscustomized": False, "cpunumber": 1, "memory": 64},
             {"id": _id("custom"), "name": "custom", "iscustomized": True},
         ]
-
-    def plan(self, **more: Any) -> dict[str, Any]:
-        ours = {
-            "provider": "cloudstack",
-            "endpoint": f"{self.endpoint}/client/api",
-            "flavor": FLAVOR,
-            "boot_image": IMAGE,
-            "network": "lab-network",
-            "user": "root",
-            "deadline_s": 600,
-        }
-        return ours | more
 
     def action(self, path: str, body: bytes) -> str:
         return dict(parse_qsl(body.decode())).get("command", "?")

@@ -35,6 +35,10 @@ SILENCE: Final[Answer] = (0, {}, "")
 class CloudFake(ABC):
     """A cloud, while it stands."""
 
+    PROVIDER: ClassVar[str]
+    """Its name in a plan."""
+    PATH: ClassVar[str]
+    """Of its interface, below the endpoint."""
     LAUNCH: ClassVar[str]
     """The action that makes an instance."""
     SIZES: ClassVar[str]
@@ -72,9 +76,18 @@ class CloudFake(ABC):
         self.lock = threading.RLock()
         self.closed = threading.Event()
 
-    @abstractmethod
     def plan(self, **more: Any) -> dict[str, Any]:
         """An environment of a plan."""
+        ours = {
+            "provider": self.PROVIDER,
+            "endpoint": f"{self.endpoint}{self.PATH}",
+            "flavor": FLAVOR,
+            "boot_image": IMAGE,
+            "network": "lab-network",
+            "user": "root",
+            "deadline_s": 600,
+        }
+        return ours | more
 
     @abstractmethod
     def action(self, path: str, body: bytes) -> str:

@@ -11,8 +11,9 @@ import base64
 import itertools
 import xmlrpc.client
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 from xml.etree import ElementTree
+from xml.parsers.expat import ExpatError
 
 from testing.clouds.fake import FLAVOR, IMAGE, SMALL, Answer, CloudFake, Refusal, Since
 
@@ -72,6 +73,8 @@ class _Thing:
 class OneFake(CloudFake):
     """One front end."""
 
+    PROVIDER: ClassVar[str] = "opennebula"
+    PATH: ClassVar[str] = "/RPC2"
     LAUNCH: ClassVar[str] = "one.template.instantiate"
     SIZES: ClassVar[str] = "one.templatepool.info"
     IMAGES: ClassVar[str] = "one.imagepool.info"
@@ -87,22 +90,10 @@ class OneFake(CloudFake):
         self.vms: dict[int, OneVm] = {}
         self._numbers = itertools.count(1)
 
-    def plan(self, **more: Any) -> dict[str, Any]:
-        ours = {
-            "provider": "opennebula",
-            "endpoint": f"{self.endpoint}/RPC2",
-            "flavor": FLAVOR,
-            "boot_image": IMAGE,
-            "network": "lab-network",
-            "user": "root",
-            "deadline_s": 600,
-        }
-        return ours | more
-
     def action(self, path: str, body: bytes) -> str:
         try:
             return xmlrpc.client.loads(body)[1] or "?"
-        except Exception:
+        except ExpatError:  # no XML
             return "?"
 
     def answer(self, path: str, body: bytes) -> Answer:

@@ -30,6 +30,10 @@ class PsError(Exception):
         }
 
 
+class UnknownLanguageError(Exception):
+    """What this interpreter does not know of PowerShell: no script of ours may have it."""
+
+
 class Cmdlets(Protocol):
     """What commands do that are none of the script's functions."""
 
@@ -235,7 +239,7 @@ class Interpreter:
             return int(text(node))
         if handler := self._values.get(kind):
             return handler(self, node)
-        raise NotImplementedError(f"{kind}: {text(node)[:60]}")
+        raise UnknownLanguageError(f"{kind}: {text(node)[:60]}")
 
     def _string(self, node: Node) -> str:
         source, start, pieces = node.text or b"", node.start_byte, []
@@ -294,7 +298,7 @@ class Interpreter:
         for scope in reversed(self._scopes):
             if name[1:].lower() in scope:
                 return scope[name[1:].lower()]
-        raise NotImplementedError(f"{name} is not set")
+        raise UnknownLanguageError(f"{name} is not set")
 
     def _set(self, name: str, value: Any) -> None:
         self._scopes[-1][name[1:].lower()] = value
@@ -352,7 +356,7 @@ def _child(node: Node, kind: str) -> Node:
 def _only(node: Node, kinds: set[str]) -> None:
     unknown = {child.type for child in node.children} - kinds
     if unknown:
-        raise NotImplementedError(f"{node.type} with {unknown}")
+        raise UnknownLanguageError(f"{node.type} with {unknown}")
 
 
 def _leaves(node: Node) -> list[Node]:

@@ -5,9 +5,7 @@ instance, whose agent runs on the host.
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,6 @@ from ullage.environments.command import CommandOptions, UserCommand
 from ullage.host import leftovers, paths, user_commands
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(**fixtures: Any) -> None:
-        asyncio.run(test(**fixtures))
-
-    return run
 
 
 def platform(place: Path, **changes: Any) -> UserCommand:
@@ -53,7 +43,7 @@ def whole_host(run: kit.Run, **changes: Any) -> InstanceSpec:
     return replace(run.spec(), memory_bytes=memory_bytes(), network=None, **changes)
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_made_frozen_thawed_and_removed(tmp_path: Path) -> None:
     provider = platform(tmp_path)
     async with kit.running(provider) as run:
@@ -73,7 +63,7 @@ async def test_made_frozen_thawed_and_removed(tmp_path: Path) -> None:
         await instance.destroy()
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_what_is_not_frozen_is_said(tmp_path: Path) -> None:
     provider = platform(tmp_path, freeze=None, thaw=None)
     assert provider.treatments()["idle"] == "not frozen"
@@ -97,7 +87,7 @@ async def refused(provider: UserCommand, **changes: Any) -> UllageError:
     return caught.value
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_success_that_made_nothing(tmp_path: Path) -> None:
     error = await refused(platform(tmp_path, create=[["true"]], destroy=[["true"]]))
     assert error.kind is errors.INSTANCE_NOT_STARTED
@@ -113,7 +103,7 @@ async def test_success_that_made_nothing(tmp_path: Path) -> None:
         ({"exec": ["sh", "-c", "echo no such pod >&2; exit 1"]}, "no such pod"),
     ],
 )
-@in_a_loop
+@kit.in_a_loop
 async def test_a_command_that_fails(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     error = await refused(platform(tmp_path, **changes))
     assert error.kind is errors.INSTANCE_NOT_STARTED
@@ -121,21 +111,21 @@ async def test_a_command_that_fails(tmp_path: Path, changes: dict[str, Any], say
     assert list(tmp_path.iterdir()) == []
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_limit_that_does_not_hold(tmp_path: Path) -> None:
     provider = platform(tmp_path, exec=["{agent}", "serve"])
     error = await refused(provider, cpu_ids=(1,))
     assert error.kind is errors.LIMIT_NOT_APPLIED
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_quota_where_cpus_were_to_be_pinned(tmp_path: Path) -> None:
     error = await refused(platform(tmp_path, cpu_limit="quota"))
     assert error.kind is errors.LIMIT_NOT_APPLIED
     assert "a quota of 1 CPUs" in error.message
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_network_needs_an_address(tmp_path: Path) -> None:
     async with kit.running(platform(tmp_path)) as run:
         with pytest.raises(UllageError, match="say `address:`"):
@@ -148,7 +138,7 @@ async def test_a_network_needs_an_address(tmp_path: Path) -> None:
             await run.create(replace(whole_host(run), network=run.network))
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_busy_platform_is_asked_again(tmp_path: Path) -> None:
     script = f'test -e "{tmp_path}/$1.asked" && exec rm "{tmp_path}/$1" "{tmp_path}/$1.asked"'
     again = f'{script}; touch "{tmp_path}/$1.asked"; echo busy >&2; exit 1'
@@ -159,7 +149,7 @@ async def test_a_busy_platform_is_asked_again(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_what_is_not_removed_is_told_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +167,7 @@ async def test_what_is_not_removed_is_told_with_the_command(
         await instance.destroy()  # gone by hand
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_clean_removes_what_a_killed_run_left(tmp_path: Path) -> None:
     async with kit.running(platform(tmp_path)) as run:
         removal = user_commands.Removal(
@@ -236,7 +226,7 @@ def test_the_plan_is_checked(tmp_path: Path, changes: dict[str, Any], says: str)
     assert says in str(caught.value)
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_platform_that_does_not_answer(tmp_path: Path) -> None:
     with pytest.raises(UllageError) as caught:
         await platform(tmp_path / "nowhere").check()

@@ -19,19 +19,6 @@ from ullage.host import leftovers, user_commands
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
-PLAN = """
-name: cloud
-baseline: native
-resources: {{cpus: {cpus}, memory: host}}
-allow: [pinning]
-environments:
-  native: {{provider: native}}
-  cloud: {cloud}
-workloads:
-  - {{name: command, argv: [sha256sum, /bin/bash]}}
-blocks: {{min: 3, max: 3}}
-"""
-
 
 @pytest.fixture(params=sorted(cloudkit.KINDS))
 def cloud(
@@ -42,7 +29,7 @@ def cloud(
 
 
 def plan(cloud: CloudFake) -> str:
-    return PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
+    return cloudkit.PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
 
 
 def test_a_plan_runs_there(cloud: CloudFake, tmp_path: Path) -> None:

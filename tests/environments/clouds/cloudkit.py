@@ -60,6 +60,20 @@ KINDS = {
 }
 
 
+PLAN = """
+name: cloud
+baseline: native
+resources: {{cpus: {cpus}, memory: host}}
+allow: [pinning]
+environments:
+  native: {{provider: native}}
+  cloud: {cloud}
+workloads:
+  - {{name: command, argv: [sha256sum, /bin/bash]}}
+blocks: {{min: 3, max: 3}}
+"""
+
+
 @contextmanager
 def standing_cloud(
     name: str, directory: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,27 +12,15 @@ from typing import Any
 import pytest
 
 from testing.clouds.ec2 import Ec2Double
+from tests.environments.clouds import cloudkit
 from tests.lab.runkit import finished
 from ullage.host import leftovers, user_commands
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
-PLAN = """
-name: cloud
-baseline: native
-resources: {{cpus: {cpus}, memory: host}}
-allow: [pinning]
-environments:
-  native: {{provider: native}}
-  cloud: {cloud}
-workloads:
-  - {{name: command, argv: [sha256sum, /bin/bash]}}
-blocks: {{min: 3, max: 3}}
-"""
-
 
 def test_a_plan_runs_there(cloud: Ec2Double, tmp_path: Path) -> None:
-    plan = PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
+    plan = cloudkit.PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
     status, folder = finished(tmp_path, plan)
     assert status == 0
     trials = [trial for trial in folder.trials if trial.environment == "cloud"]
@@ -52,7 +40,7 @@ def test_a_plan_runs_there(cloud: Ec2Double, tmp_path: Path) -> None:
 
 
 def test_pinning_must_be_allowed(cloud: Ec2Double, tmp_path: Path) -> None:
-    plan = PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
+    plan = cloudkit.PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
     file = tmp_path / "plan.yaml"
     file.write_text(plan.replace("allow: [pinning]\n", ""))
     done = _ullage("run", str(file), "--runs", str(tmp_path / "runs"))
@@ -90,7 +78,7 @@ def test_what_is_there_is_listed_and_removed_by_tag(cloud: Ec2Double) -> None:
 def test_killed_between_request_and_answer(cloud: Ec2Double, tmp_path: Path) -> None:
     """Nobody has learned the instance's id, and it is not forgotten."""
     file = tmp_path / "plan.yaml"
-    file.write_text(PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan())))
+    file.write_text(cloudkit.PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan())))
     argv = [sys.executable, "-m", "ullage", "run", str(file), "--runs", str(tmp_path / "runs")]
     with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as controller:
         cloud.on_launch = controller.kill

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -24,14 +23,6 @@ from ullage.environments.clouds.ec2 import Ec2, Ec2Driver, Ec2Options
 from ullage.host import paths, user_commands
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary", "credentials")]
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(**fixtures: Any) -> None:
-        asyncio.run(test(**fixtures))
-
-    return run
 
 
 def provider(cloud: double.Ec2Double, **more: Any) -> Ec2:
@@ -55,7 +46,7 @@ async def running(cloud: double.Ec2Double, **more: Any) -> AsyncIterator[tuple[k
 
 
 @pytest.mark.parametrize("host_key", ["inject", pytest.param("console", marks=pytest.mark.lab)])
-@in_a_loop
+@kit.in_a_loop
 async def test_made_used_and_removed(cloud: double.Ec2Double, host_key: str) -> None:
     async with running(cloud, host_key=host_key) as (run, instance):
         assert len(cloud.left()) == 2, "the instance and its key"
@@ -73,7 +64,7 @@ async def test_made_used_and_removed(cloud: double.Ec2Double, host_key: str) -> 
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_the_clock_over_ssh_holds_its_bound(cloud: double.Ec2Double) -> None:
     """It is this host's clock, only nobody says so: what is told of it must contain the truth."""
     async with running(cloud) as (_, instance):
@@ -110,7 +101,7 @@ def an_error(code: str, status: int, message: str = "as it says") -> Answer:
         ("InvalidParameterCombination", 400, errors.CLOUD_REFUSED),
     ],
 )
-@in_a_loop
+@kit.in_a_loop
 async def test_a_refusal_in_the_clouds_own_words(
     cloud: double.Ec2Double, code: str, status: int, kind: errors.ErrorKind
 ) -> None:
@@ -137,7 +128,7 @@ HTML = "<html><body>502 Bad Gateway</body></html>"
     ],
     ids=["limit", "429", "502", "page", "half", "nothing"],
 )
-@in_a_loop
+@kit.in_a_loop
 async def test_what_is_no_answer_is_asked_again(cloud: double.Ec2Double, answer: Answer) -> None:
     bad = {"DescribeImages": 2, "DescribeInstanceTypes": 2}
 
@@ -150,7 +141,7 @@ async def test_what_is_no_answer_is_asked_again(cloud: double.Ec2Double, answer:
     assert cloud.calls.count("DescribeInstanceTypes") == 3
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_the_budget_ends(cloud: double.Ec2Double, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ullage.environments.clouds.calls._LONGEST_S", 0.01)
     cloud.trouble = lambda _: an_error("Unavailable", 503)
@@ -161,7 +152,7 @@ async def test_the_budget_ends(cloud: double.Ec2Double, monkeypatch: pytest.Monk
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_a_lost_answer_makes_no_second_instance(cloud: double.Ec2Double) -> None:
     cloud.lost = 2
     async with running(cloud):
@@ -169,7 +160,7 @@ async def test_a_lost_answer_makes_no_second_instance(cloud: double.Ec2Double) -
         assert len(cloud.machines) == 1
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_one_that_never_boots(cloud: double.Ec2Double) -> None:
     cloud.dead = True
     error = await refused(cloud, deadline_s=5)
@@ -177,20 +168,20 @@ async def test_one_that_never_boots(cloud: double.Ec2Double) -> None:
     assert "port 22: Connection refused" in error.message
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_somebody_else_answers(cloud: double.Ec2Double) -> None:
     cloud.impostor = True
     assert (await refused(cloud)).kind is errors.CLOUD_HOST_KEY
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_flavor_of_another_size(cloud: double.Ec2Double) -> None:
     error = await refused(cloud, flavor="t3.micro")
     assert error.kind is errors.CLOUD_FLAVOR
     assert "RunInstances" not in cloud.calls
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_between_endpoints_it_is_refused(cloud: double.Ec2Double) -> None:
     async with kit.running(provider(cloud)) as run:
         with pytest.raises(UllageError) as caught:
@@ -199,7 +190,7 @@ async def test_between_endpoints_it_is_refused(cloud: double.Ec2Double) -> None:
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_one_that_vanishes(cloud: double.Ec2Double) -> None:
     async with running(cloud) as (_, instance):
         cloud.vanish()
@@ -212,7 +203,7 @@ async def test_one_that_vanishes(cloud: double.Ec2Double) -> None:
         assert "terminated" in error.message
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_bytes_that_change_on_the_way(
     cloud: double.Ec2Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,14 +27,6 @@ from ullage.host import user_commands
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 LAUNCH = "POST /servers"
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(**fixtures: Any) -> None:
-        asyncio.run(test(**fixtures))
-
-    return run
 
 
 def provider(stack: double.OpenStackDouble, **more: Any) -> OpenStack:
@@ -61,7 +52,7 @@ async def running(
 
 
 @pytest.mark.parametrize("host_key", ["inject", pytest.param("console", marks=pytest.mark.lab)])
-@in_a_loop
+@kit.in_a_loop
 async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: str) -> None:
     stack.admin = host_key == "console"
     more = {"network": "prov", "server_group": "apart", "config_drive": True, "zone": "nova"}
@@ -84,7 +75,7 @@ async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: st
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_idle_it_stands_still(stack: double.OpenStackDouble) -> None:
     async with running(stack) as (_, instance):
         stack.pauses = False
@@ -146,7 +137,7 @@ def an_error(status: int, message: str = "as it says", **headers: str) -> double
         (400, "Flavor's disk is too small for requested image.", errors.CLOUD_REFUSED),
     ],
 )
-@in_a_loop
+@kit.in_a_loop
 async def test_a_refusal_in_the_clouds_own_words(
     stack: double.OpenStackDouble, status: int, message: str, kind: errors.ErrorKind
 ) -> None:
@@ -157,7 +148,7 @@ async def test_a_refusal_in_the_clouds_own_words(
     assert stack.calls.count(LAUNCH) == 1, "it is not asked again"
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_quota_that_is_reached(stack: double.OpenStackDouble) -> None:
     stack.quota = 0
     error = await refused(stack)
@@ -181,7 +172,7 @@ HTML = "<html><body>502 Bad Gateway</body></html>"
     ],
     ids=["limit", "500", "502", "page", "half", "list", "nothing"],
 )
-@in_a_loop
+@kit.in_a_loop
 async def test_what_is_no_answer_is_asked_again(
     stack: double.OpenStackDouble, answer: double.Answer
 ) -> None:
@@ -196,7 +187,7 @@ async def test_what_is_no_answer_is_asked_again(
     assert stack.calls.count("GET /flavors/detail") == 3
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_the_budget_ends(
     stack: double.OpenStackDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +199,7 @@ async def test_the_budget_ends(
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_a_lost_answer_makes_no_second_instance(stack: double.OpenStackDouble) -> None:
     ours, calls = provider(stack), Calls(NovaDriver("double"), "c-0")
     ours._image = calls.driver.find_image("debian12")
@@ -219,19 +210,19 @@ async def test_a_lost_answer_makes_no_second_instance(stack: double.OpenStackDou
     assert [machine.id] == list(stack.servers)
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_one_that_never_boots(stack: double.OpenStackDouble) -> None:
     stack.dead = True
     assert (await refused(stack, deadline_s=5)).kind is errors.CLOUD_NOT_UP
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_somebody_else_answers(stack: double.OpenStackDouble) -> None:
     stack.impostor = True
     assert (await refused(stack)).kind is errors.CLOUD_HOST_KEY
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_cloud_without_room(stack: double.OpenStackDouble) -> None:
     stack.full = True
     error = await refused(stack)
@@ -242,7 +233,7 @@ async def test_a_cloud_without_room(stack: double.OpenStackDouble) -> None:
 @pytest.mark.parametrize(
     "more", [{"flavor": "none"}, {"boot_image": "none"}, {"boot_image": "twice"}]
 )
-@in_a_loop
+@kit.in_a_loop
 async def test_what_the_plan_names_and_is_not_there(
     stack: double.OpenStackDouble, more: dict[str, str]
 ) -> None:
@@ -252,7 +243,7 @@ async def test_what_the_plan_names_and_is_not_there(
 
 
 @pytest.mark.parametrize("more", [{"network": "none"}, {"server_group": "none"}])
-@in_a_loop
+@kit.in_a_loop
 async def test_a_network_or_a_group_that_is_not_there(
     stack: double.OpenStackDouble, more: dict[str, str]
 ) -> None:
@@ -260,7 +251,7 @@ async def test_a_network_or_a_group_that_is_not_there(
     assert LAUNCH not in stack.calls
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_flavor_of_another_size(stack: double.OpenStackDouble) -> None:
     assert (await refused(stack, flavor="small")).kind is errors.CLOUD_FLAVOR
 

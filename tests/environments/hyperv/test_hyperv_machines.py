@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,14 +29,6 @@ from ullage.host import user_commands
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
 
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(**fixtures: Any) -> None:
-        asyncio.run(test(**fixtures))
-
-    return run
-
-
 def provider(hyperv: HypervDouble, **more: Any) -> Hyperv:
     fields = hyperv.plan(**more)
     del fields["provider"]
@@ -58,7 +49,7 @@ async def running(hyperv: HypervDouble, **more: Any) -> AsyncIterator[tuple[kit.
     assert [r for r in user_commands.records() if r.tag == run.tag] == []
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_made_used_suspended_and_removed(hyperv: HypervDouble) -> None:
     async with running(hyperv, secure_boot="linux") as (run, instance):
         (vm,) = hyperv.state["vms"].values()
@@ -77,7 +68,7 @@ async def test_made_used_suspended_and_removed(hyperv: HypervDouble) -> None:
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_a_suspended_one_is_removed(hyperv: HypervDouble) -> None:
     async with running(hyperv) as (_, instance):
         await instance.freeze()
@@ -88,7 +79,7 @@ def _state(pid: int) -> str:
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_one_that_was_taken_away(hyperv: HypervDouble) -> None:
     async with running(hyperv) as (_, instance):
         assert await instance.why_gone() is None
@@ -142,7 +133,7 @@ async def refused(hyperv: HypervDouble, **more: Any) -> UllageError:
         ),
     ],
 )
-@in_a_loop
+@kit.in_a_loop
 async def test_a_refusal_in_the_hosts_own_words(
     hyperv: HypervDouble,
     cmdlet: str,
@@ -158,7 +149,7 @@ async def test_a_refusal_in_the_hosts_own_words(
     assert "\x1b" not in error.message
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_what_the_host_lacks(hyperv: HypervDouble) -> None:
     error = await refused(hyperv, switch="nowhere")
     assert error.kind is errors.HYPERV_LACKS
@@ -170,7 +161,7 @@ async def test_what_the_host_lacks(hyperv: HypervDouble) -> None:
     assert error.kind is errors.HYPERV_NO_KEY
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_guest_without_integration_services(hyperv: HypervDouble) -> None:
     hyperv.change(no_integration=True)
     error = await refused(hyperv, deadline_s=1)
@@ -178,7 +169,7 @@ async def test_a_guest_without_integration_services(hyperv: HypervDouble) -> Non
     assert "its state is Disabled" in error.message
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_guest_that_answers_nobody(hyperv: HypervDouble) -> None:
     hyperv.change(dead=True)
     error = await refused(hyperv, deadline_s=5)
@@ -186,20 +177,20 @@ async def test_a_guest_that_answers_nobody(hyperv: HypervDouble) -> None:
     assert "Connection refused" in error.message
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_another_host_key(hyperv: HypervDouble) -> None:
     other = (hyperv.folder / "user.pub").read_text().strip()
     assert (await refused(hyperv, host_key=other)).kind is errors.HYPERV_GUEST_KEY
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_fewer_processors_than_were_asked_for(hyperv: HypervDouble) -> None:
     hyperv.change(stingy=1)
     assert (await refused(hyperv)).kind is errors.LIMIT_NOT_APPLIED
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_one_that_does_not_stand_still(hyperv: HypervDouble) -> None:
     hyperv.change(suspended="Saved")
     async with running(hyperv) as (_, instance):
@@ -209,7 +200,7 @@ async def test_one_that_does_not_stand_still(hyperv: HypervDouble) -> None:
         assert "is Saved" in caught.value.message
 
 
-@in_a_loop
+@kit.in_a_loop
 async def test_a_network_of_this_hosts(hyperv: HypervDouble) -> None:
     async with kit.running(provider(hyperv)) as run:
         with pytest.raises(UllageError) as caught:
@@ -219,7 +210,7 @@ async def test_a_network_of_this_hosts(hyperv: HypervDouble) -> None:
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_removal_without_the_run(hyperv: HypervDouble) -> None:
     """As `ullage clean` does it: by the record, in a process of its own."""
     async with running(hyperv) as (run, _):
@@ -232,7 +223,7 @@ async def test_removal_without_the_run(hyperv: HypervDouble) -> None:
 
 
 @pytest.mark.lab
-@in_a_loop
+@kit.in_a_loop
 async def test_a_guest_with_windows(hyperv: HypervDouble) -> None:
     """The agent for Windows, put there and started as in a Windows; here Wine runs it."""
     parent = hyperv.folder / "c/images/debian.vhdx"

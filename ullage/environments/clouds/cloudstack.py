@@ -105,14 +105,6 @@ class CloudStack(CloudProvider):
     def driver(self) -> Driver:
         return CloudStackDriver(self._options)
 
-    def reach(self) -> tuple[str, ...]:
-        words = {"cloud": self._options.cloud, "endpoint": self._options.endpoint}
-        return tuple(part for key, word in words.items() if word for part in (f"--{key}", word))
-
-    def treatments(self) -> dict[str, str]:
-        endpoint = self._options.endpoint
-        return super().treatments() | ({"endpoint": endpoint} if endpoint else {})
-
 
 class CloudStackDriver(Driver):
     """By cs."""

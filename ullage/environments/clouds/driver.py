@@ -112,14 +112,18 @@ class Driver(ABC):
     def remove(self, name: str, tag: str) -> bool:
         """Ask that all of that name go, with their key; True once nothing is left of them."""
 
-    def pause(self, identifier: str) -> None:
-        """Ask that its virtual CPUs stand still; asked twice, they do."""
-        raise NotImplementedError
-
-    def resume(self, identifier: str) -> None:
-        """Ask that they run on."""
-        raise NotImplementedError
-
     def stands_on(self, identifier: str) -> dict[str, str]:
         """What the cloud tells this user of the host below it: fact → its value."""
         return {}
+
+
+class PausingDriver(Driver):
+    """Of a cloud whose instances can stand still."""
+
+    @abstractmethod
+    def pause(self, identifier: str) -> None:
+        """Ask that its virtual CPUs stand still; asked twice, they do."""
+
+    @abstractmethod
+    def resume(self, identifier: str) -> None:
+        """Ask that they run on."""

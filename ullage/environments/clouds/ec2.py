@@ -123,14 +123,8 @@ class Ec2(CloudProvider):
     def driver(self) -> Driver:
         return Ec2Driver(self._options)
 
-    def reach(self) -> tuple[str, ...]:
-        options = self._options
-        words = {"cloud": options.cloud, "region": options.region, "endpoint": options.endpoint}
-        return tuple(part for key, word in words.items() if word for part in (f"--{key}", word))
-
     def treatments(self) -> dict[str, str]:
         more = {
-            "endpoint": self._options.endpoint,
             "spot": "yes" if self._options.spot else None,
             "placement group": self._options.placement_group,
         }

@@ -18,10 +18,10 @@ from ullage.common.errors import CLOUD_CREDENTIALS, CLOUD_LACKS, HOST_MISSING, U
 from ullage.common.text import printable
 from ullage.environments.clouds.driver import (
     ApiFault,
-    Driver,
     Flavor,
     Machine,
     NotAnAnswerError,
+    PausingDriver,
     Request,
     State,
 )
@@ -54,7 +54,7 @@ _ACCEPTED: Final = 202
 P = TypeVar("P")
 
 
-class NovaDriver(Driver):
+class NovaDriver(PausingDriver):
     """One user's view of one cloud; any thread may call it."""
 
     def __init__(

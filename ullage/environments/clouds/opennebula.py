@@ -88,14 +88,6 @@ class OpenNebula(CloudProvider):
     def driver(self) -> Driver:
         return OpenNebulaDriver(self._options)
 
-    def reach(self) -> tuple[str, ...]:
-        endpoint = self._options.endpoint
-        return ("--endpoint", endpoint) if endpoint else ()
-
-    def treatments(self) -> dict[str, str]:
-        endpoint = self._options.endpoint
-        return super().treatments() | ({"endpoint": endpoint} if endpoint else {})
-
 
 class OpenNebulaDriver(Driver):
     """By pyone."""

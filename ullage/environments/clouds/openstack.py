@@ -69,10 +69,6 @@ class OpenStack(CloudProvider):
     def pauses(self) -> bool:
         return self._options.idle == "paused"
 
-    def reach(self) -> tuple[str, ...]:
-        words = {"cloud": self._options.cloud, "region": self._options.region}
-        return tuple(part for key, word in words.items() if word for part in (f"--{key}", word))
-
     def treatments(self) -> dict[str, str]:
         drive = {None: None, True: "yes", False: "no"}[self._options.config_drive]
         more = {"server group": self._options.server_group, "config drive": drive}

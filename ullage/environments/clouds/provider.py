@@ -30,11 +30,13 @@ from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
 from ullage.environments.clouds import keys
 from ullage.environments.clouds.calls import POLL_S, Calls, Deadline
-from ullage.environments.clouds.driver import Driver, Flavor, Machine, Request, State
+from ullage.environments.clouds.driver import Driver, Flavor, Machine, PausingDriver, Request, State
 from ullage.environments.clouds.options import CloudOptions
 from ullage.environments.clouds.ssh import Shell, ShellError, serving
 from ullage.host import disks, user_commands
 
+_REACH: Final = {"cloud", "region", "endpoint"}
+"""Fields of a plan that say which cloud; not every provider has all of them."""
 _TURN_S: Final = 120.0
 """Until an instance stands still, or runs on."""
 
@@ -57,9 +59,10 @@ class CloudProvider(Provider):
     def driver(self) -> Driver:
         """A client of its own. HOST_MISSING without the library, CLOUD_CREDENTIALS without any."""
 
-    @abstractmethod
     def reach(self) -> tuple[str, ...]:
         """Options of `ullage cloud` that lead to the same cloud."""
+        words = self._cloud.model_dump(include=_REACH, exclude_none=True)
+        return tuple(part for name, word in words.items() for part in (f"--{name}", word))
 
     async def check(self) -> None:
         """The cloud answers, and has the flavor and the image. CLOUD_CREDENTIALS, CLOUD_LACKS …"""
@@ -93,8 +96,7 @@ class CloudProvider(Provider):
         """What the cloud gives."""
         options = self._cloud
         shown = {
-            "cloud": options.cloud,
-            "region": options.region,
+            **options.model_dump(include=_REACH),
             "zone": options.zone,
             "flavor": options.flavor,
             "kernel of": options.boot_image,
@@ -137,7 +139,7 @@ class CloudProvider(Provider):
             undo.push(agent.bye)
             verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
             agent.facts.update(await calls.ask(calls.driver.stands_on, machine.id))
-            new = NewInstance(machine, address, agent, self.pauses)
+            new = NewInstance(machine, address, agent, _pausing(calls.driver, self.pauses))
             return CloudInstance(spec, calls, new, undo)
         raise AssertionError  # what starts hides no exception
 
@@ -247,8 +249,8 @@ class NewInstance:
     address: str
     """By which we reach it."""
     agent: AgentClient
-    pauses: bool
-    """Does it stand still while it is idle?"""
+    pausing: PausingDriver | None
+    """By which it stands still while it is idle; None: it runs on."""
 
 
 class CloudInstance(Instance):
@@ -263,7 +265,7 @@ class CloudInstance(Instance):
         self.machine = new.machine
         self._calls = cloud
         self._undo = undo
-        self._pauses = new.pauses
+        self._pausing = new.pausing
         self._paused = False
 
     async def freeze(self) -> None:
@@ -271,10 +273,10 @@ class CloudInstance(Instance):
 
         Our ssh stands still with it: who is not answered for a while would hang up.
         """
-        if self._pauses and not self._paused:
+        if self._pausing is not None and not self._paused:
             self._signal(signal.SIGSTOP)
             try:
-                await self._turned(self._calls.driver.pause, "paused")
+                await self._turned(self._pausing.pause, "paused")
             except BaseException:
                 self._signal(signal.SIGCONT)
                 raise
@@ -282,8 +284,8 @@ class CloudInstance(Instance):
 
     async def thaw(self) -> None:
         """Let it run on; it has lost the time meanwhile, so its clock is read anew."""
-        if self._paused:
-            await self._turned(self._calls.driver.resume, "running")
+        if self._pausing is not None and self._paused:
+            await self._turned(self._pausing.resume, "running")
             self._signal(signal.SIGCONT)
             self._paused = False
             await self.agent.sync()
@@ -323,6 +325,10 @@ class CloudInstance(Instance):
             return None
         cloud = self._calls.driver.title
         return UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=machine.words)
+
+
+def _pausing(driver: Driver, wanted: bool) -> PausingDriver | None:
+    return driver if wanted and isinstance(driver, PausingDriver) else None
 
 
 async def _printed(calls: Calls, machine: Machine, deadline: Deadline) -> tuple[str, ...]:
