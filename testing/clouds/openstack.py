@@ -192,6 +192,11 @@ class Cloud:
     def groups(self, *_: Any) -> Answer:
         return _json(200, {"server_groups": [{"id": "g-1", "name": "apart"}]})
 
+    def limits(self, *_: Any) -> Answer:
+        used = {"totalInstancesUsed": len(self.double.servers)}
+        absolute = {"maxTotalInstances": self.double.quota, **used}
+        return _json(200, {"limits": {"rate": [], "absolute": absolute}})
+
     def hypervisors(self, *_: Any) -> Answer:
         if not self.double.admin:
             return _error(403, "forbidden", "Policy doesn't allow it to be performed.")
@@ -287,6 +292,7 @@ _ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
     "GET /images": Cloud.images,
     "GET /networks": Cloud.networks,
     "GET /os-server-groups": Cloud.groups,
+    "GET /limits": Cloud.limits,
     "GET /os-hypervisors/detail": Cloud.hypervisors,
     "POST /os-keypairs": Cloud.import_key,
     "DELETE /os-keypairs/ID": Cloud.delete_key,

@@ -306,3 +306,8 @@ def test_an_api_without_tags_at_launch(cloud: double.Ec2Double) -> None:
     while not driver.remove(request.name, "u1234567"):
         pass
     assert cloud.left() == []
+
+
+def test_what_we_may_have_is_the_number_of_instances_alone(cloud: double.Ec2Double) -> None:
+    """moto tells every attribute, whichever is asked for."""
+    assert provider(cloud).driver().limits() == "at most 20 instances"

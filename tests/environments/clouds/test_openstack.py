@@ -301,3 +301,10 @@ def test_an_answer_without_its_parts_is_none(stack: double.OpenStackDouble, body
     stack.trouble = lambda call: answer if call == "GET /servers/ID" else None
     with pytest.raises(NotAnAnswerError):
         driver.machine("00000000-0000-0000-0000-000000000000")
+
+
+def test_what_we_may_have(stack: double.OpenStackDouble) -> None:
+    stack.quota = 7
+    assert provider(stack).driver().limits() == "at most 7 instances, 0 are used"
+    stack.quota = -1
+    assert provider(stack).driver().limits() == ""

@@ -25,6 +25,7 @@ from ullage.environments.clouds.options import CloudOptions, Endpoint, Word
 from ullage.environments.clouds.provider import CloudProvider
 
 _TAG: Final = "ullage-tag"
+_MOST: Final = "max-instances"
 _OURS: Final = re.compile(r"ullage-(u[0-9a-f]{7})-")
 """How the key of an instance of ours is called: its run's tag, then its own name."""
 _STATES: Final[Mapping[str, State]] = {
@@ -205,11 +206,15 @@ class Ec2Driver(Driver):
         return str(newest["ImageId"])
 
     def limits(self) -> str:
-        answer = self._client.describe_account_attributes(AttributeNames=["max-instances"])
+        answer = self._client.describe_account_attributes(AttributeNames=[_MOST])
+        # Not every cloud that speaks the API tells only what it is asked for.
         values = [
-            v for a in _part(answer, "AccountAttributes") for v in _part(a, "AttributeValues")
+            value.get("AttributeValue")
+            for attribute in _part(answer, "AccountAttributes")
+            if attribute.get("AttributeName") == _MOST
+            for value in _part(attribute, "AttributeValues")
         ]
-        return ", ".join(f"at most {value.get('AttributeValue')} instances" for value in values)
+        return ", ".join(f"at most {printable(str(value), 20)} instances" for value in values)
 
     def launch(self, request: Request) -> Machine:
         self._import_key(request)

@@ -108,6 +108,14 @@ class NovaDriver(PausingDriver):
     def find_image(self, name: str) -> str:
         return str(self._one("images", name)["id"])
 
+    def limits(self) -> str:
+        limits = _part(self._get("compute", "/limits"), "limits", dict)
+        absolute = _part(limits, "absolute", dict)
+        most, used = absolute.get("maxTotalInstances"), absolute.get("totalInstancesUsed")
+        if not isinstance(most, int) or not isinstance(used, int) or most < 0:  # -1: no limit
+            return ""
+        return f"at most {most} instances, {used} are used"
+
     def launch(self, request: Request) -> Machine:
         """Nova knows no tokens: asked again, we look first whether it has made one already."""
         with self._lock:
