@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::{Counter, Raw, Reasons, Sample, Watch};
+use crate::{Counter, Pair, Raw, Reasons, Sample, Watch};
 
 #[cfg(target_arch = "aarch64")]
 pub type Native = crate::Cntvct;
@@ -57,6 +57,13 @@ impl Counter for Any {
 
     fn paired(&self) -> bool {
         self.native.as_ref().is_none_or(Counter::paired)
+    }
+
+    fn pair(&self) -> Pair {
+        match &self.native {
+            Some(counter) => counter.pair(),
+            None => Raw.pair(),
+        }
     }
 
     fn news(&self) -> Reasons {

@@ -1,7 +1,7 @@
 //! The kernel's own clock as a counter of nanoseconds, the fallback everywhere, and the bridge:
 //! `CLOCK_MONOTONIC_RAW`; on Windows, `QueryPerformanceCounter`.
 
-use crate::{Counter, NO_CPU, Sample, sys};
+use crate::{Counter, NO_CPU, Pair, Sample, sys};
 
 /// The kernel's clock that nobody disciplines. Does not count while the machine is suspended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,5 +36,17 @@ impl Counter for Raw {
 
     fn paired(&self) -> bool {
         true
+    }
+
+    /// It is its own bridge: one reading is both, and no bracket's width gets into the line.
+    fn pair(&self) -> Pair {
+        let Sample { ticks, cpu } = self.read();
+        Pair {
+            ticks,
+            after: ticks,
+            cpu,
+            ns: ticks,
+            width: 0,
+        }
     }
 }
