@@ -70,6 +70,11 @@ mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI
 	$(MAKE) --quiet -C mpi/programs/ocean
 	$(MAKE) --quiet -C mpi/programs/noise
 
+# The agent for Windows, ullage-basics, and the clock that they read: the tests that they have on Linux.
+WINE_TEST := cargo test --locked --quiet --no-fail-fast --target $(WINDOWS)
+WINE_SERVED := -p ullage-agent -p ullage-basics
+WINE_CLOCK := -p ullage-clock --lib --test double --test machine
+
 # These use a CPU each and measure nothing: they take what the compiler and the others leave. The first of
 # them need no program of our own, so they begin before those are built.
 READERS := $(addprefix tests/,analysis report stats cli/live test_design_map.py test_direction.py test_docs_links.py test_names.py \
@@ -86,13 +91,15 @@ ASIDE := --numprocesses 2 --dist loadfile
 
 .PHONY: test
 test: test-needs ## All tests but the lab (under 15 minutes)
-	$(MAKE) --quiet -j 4 test-readers test-crowd test-others
+	$(MAKE) --quiet -j 4 test-others test-rust test-windows
 
-.PHONY: test-needs test-compiled test-readers test-crowd test-others test-clocks test-runs
+.PHONY: test-needs test-compiled test-readers test-crowd test-others test-clocks test-runs test-rust test-windows
 test-needs: test-packages
 	$(MAKE) --quiet -j 3 $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC)
 test-compiled: programs $(WINDOWS_AGENT)
 	+cargo test --locked --quiet --workspace --no-run
+	+$(WINE_TEST) --no-run $(WINE_SERVED)
+	+$(WINE_TEST) --no-run $(WINE_CLOCK)
 test-readers:
 	nice -n 19 scripts/run-tests readers $(ASIDE) $(READERS)
 test-crowd: programs
@@ -103,12 +110,12 @@ test-clocks:
 	scripts/run-tests clocks $(ASIDE) $(CLOCKS)
 	unshare --net bash -c 'ip link set lo up && exec scripts/run-tests mpi $(MPI)'
 test-runs:
-	scripts/run-tests runs $(ASIDE) $(addprefix --ignore=,$(READERS) $(CROWD) $(CLOCKS) $(MPI))
+	scripts/run-tests runs $(ASIDE) --numprocesses 3 $(addprefix --ignore=,$(READERS) $(CROWD) $(CLOCKS) $(MPI))
+# Where the shorter ones of the others have ended, there is room beside the last.
+test-rust: test-compiled test-readers
 	+cargo test --locked --quiet --workspace --no-fail-fast || cargo test --locked --quiet --workspace
+test-windows: test-compiled test-crowd
 	$(MAKE) --quiet test-wine
-
-# The agent for Windows, the clock that it reads and ullage-basics: the tests that they have on Linux.
-WINE_TEST := cargo test --locked --quiet --no-fail-fast --target $(WINDOWS)
 
 .PHONY: test-wine
 test-wine: export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER := $(WINE)
@@ -117,8 +124,8 @@ test-wine: export WINEDEBUG := -all
 test-wine: export WINEPATH := Z:$(subst /,\,$(abspath ullage/bin))
 test-wine: $(WINDOWS_AGENT) ## The agent's tests for Windows, under Wine
 	mkdir -p $(WINEPREFIX)
-	+$(WINE_TEST) -p ullage-agent -p ullage-basics
-	+$(WINE_TEST) -p ullage-clock --lib --test double --test machine
+	+$(WINE_TEST) $(WINE_SERVED)
+	+$(WINE_TEST) $(WINE_CLOCK)
 
 # A file or folder; everything.
 LAB ?= tests

@@ -261,7 +261,7 @@ def test_a_guest_that_shows_another_machine_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("nested", [True, False])
+@pytest.mark.parametrize("nested", [True, pytest.param(False, marks=pytest.mark.lab)])
 def test_a_real_vm_is_the_machine_that_was_asked_for(
     tmp_path: Path, tag: str, agent_binary: Path, nested: bool
 ) -> None:
