@@ -1,13 +1,16 @@
-"""Barrels and forest: the geometry says what the figures say."""
+"""Barrels and forest: the geometry says what the figures say. Charts are what Vega-Lite knows."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
+import altair as alt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,3 +196,12 @@ def test_both_schemes_have_the_same_colours() -> None:
 def test_an_undecided_barrel_claims_no_more_than_its_interval() -> None:
     svg = barrel.draw(Barrel("x", "undecided", 0.86, 0.72, 1.02))
     assert ">98–139 %<" in svg and ">116 %<" not in svg
+
+
+def test_every_chart_of_a_page_is_vega_lite(report_file: Path) -> None:
+    """Writing a page does not check the whole of each: that took most of its time."""
+    page = report_file.read_text(encoding="utf-8")
+    charts = re.findall(r'id="chart-\d+">(.*?)</script>', page)
+    assert len(charts) == 14
+    for chart in charts:
+        alt.LayerChart.from_dict(json.loads(chart)["spec"])

@@ -12,7 +12,16 @@ import altair as alt
 from ullage.analysis.causes import hotspots
 from ullage.analysis.causes.hotspots import CellHotspots, CoreCourses
 from ullage.common.text import clean
-from ullage.report.charts.lanes import DataRow, Drawing, Layer, finish, lane_axis, lane_names, over
+from ullage.report.charts.lanes import (
+    DataRow,
+    Drawing,
+    Layer,
+    finish,
+    lane_axis,
+    lane_names,
+    over,
+    x_at,
+)
 from ullage.report.charts.theme import ORDER, colours, kind
 
 CAPTION: Final = (
@@ -131,12 +140,12 @@ def _layers(count: int, data: dict[str, list[DataRow]]) -> list[Layer]:
     }
     cores = over("cores").mark_text(dx=-5, **small)
     return [
-        grounds.encode(x=x, x2="e:Q", y=y, y2="z:Q"),
+        grounds.encode(x=x, x2=alt.X2("e:Q"), y=y, y2=alt.Y2("z:Q")),
         areas.encode(
             x=x,
-            x2="e:Q",
+            x2=alt.X2("e:Q"),
             y=y,
-            y2="z:Q",
+            y2=alt.Y2("z:Q"),
             color=colours([whose for whose in ORDER if whose[0] in used]),
             tooltip=[
                 alt.Tooltip("c:N", title="core"),
@@ -144,6 +153,6 @@ def _layers(count: int, data: dict[str, list[DataRow]]) -> list[Layer]:
                 alt.Tooltip("b:Q", title="of the core", format=".0%"),
             ],
         ),
-        cores.encode(x=alt.value(0), y=y, text="t:N"),
+        cores.encode(x=x_at(0), y=y, text=alt.Text("t:N")),
         *lane_names(data["names"], count),
     ]

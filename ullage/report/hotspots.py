@@ -15,7 +15,16 @@ from ullage.analysis.causes.hotspots import WHO, CellHotspots, CpuCourse, RunHot
 from ullage.analysis.comparison.model import Analysis
 from ullage.common.text import clean
 from ullage.report import cores
-from ullage.report.charts.lanes import DataRow, Drawing, Layer, finish, lane_axis, lane_names, over
+from ullage.report.charts.lanes import (
+    DataRow,
+    Drawing,
+    Layer,
+    finish,
+    lane_axis,
+    lane_names,
+    over,
+    x_at,
+)
 from ullage.report.charts.text import duration
 from ullage.report.charts.theme import ORDER, colours, kind, kinds
 from ullage.report.views import ChartView, Section, Specs, Table, tabulate
@@ -245,7 +254,7 @@ def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[DataRow]])
         interpolate="step-after", opacity=1, stroke="var(--bg)", strokeWidth=0.5
     )
     rule = over("whole").mark_rule(color="var(--ink)", opacity=0.35, strokeDash=[2, 3])
-    words = over("whole").encode(y=lane_axis(count), x=alt.value("width"), text="t:N")
+    words = over("whole").encode(y=lane_axis(count), x=x_at("width"), text=alt.Text("t:N"))
     rim: dict[str, Any] = {"stroke": "var(--bg)", "strokeWidth": 4, "strokeJoin": "round"}
     small: dict[str, Any] = {
         "align": "right",
@@ -258,9 +267,9 @@ def _layers(stacks: Sequence[Stack], count: int, data: dict[str, list[DataRow]])
         areas.encode(
             x=x,
             y=y,
-            y2="z:Q",
+            y2=alt.Y2("z:Q"),
             color=colours([whose for whose in ORDER if whose[0] in used]),
-            detail="l:N",
+            detail=alt.Detail("l:N"),
             tooltip=[alt.Tooltip("g:N", title="whose")],
         ),
         rule.encode(y=y),

@@ -118,7 +118,10 @@ def draw(
     base = over("points").encode(x=x)
     colour, y = _colours(domain, legend), alt.Y("y:Q", title=y_title, scale=y_scale)
     band = base.mark_area(opacity=0.16).encode(
-        y=alt.Y("lo:Q", scale=y_scale, title=y_title), y2="hi:Q", color=colour, detail="e:N"
+        y=alt.Y("lo:Q", scale=y_scale, title=y_title),
+        y2=alt.Y2("hi:Q"),
+        color=colour,
+        detail=alt.Detail("e:N"),
     )
     dash = alt.StrokeDash("e:N", scale=_cycle(domain, DASHES), legend=legend)
     line = base.mark_line(strokeWidth=2).encode(y=y, color=colour, strokeDash=dash)

@@ -51,8 +51,10 @@ def draw(series: HistorySeries) -> Drawing:
     base = over("points").encode(x=x)
     layers = [
         over("changes").mark_rule(color="var(--c1)", strokeDash=[4, 3]).encode(x=x),
-        base.mark_rule(color="var(--soft)").encode(y=alt.Y("lo:Q", title=title), y2="hi:Q"),
-        over("levels").mark_rule(color="var(--c1)", strokeWidth=2).encode(x=x, x2="to:Q", y=y),
+        base.mark_rule(color="var(--soft)").encode(y=alt.Y("lo:Q", title=title), y2=alt.Y2("hi:Q")),
+        over("levels")
+        .mark_rule(color="var(--c1)", strokeWidth=2)
+        .encode(x=x, x2=alt.X2("to:Q"), y=y),
         base.mark_point(filled=True, size=52, opacity=1, color="var(--ink)").encode(y=y),
     ]
     changes = [{"x": places[change.run] - 0.5} for change in series.changes]

@@ -169,7 +169,7 @@ def _pair_lines(x: alt.X, count: int) -> Layer:
     return (
         over("points")
         .mark_line(strokeWidth=1, opacity=0.4, color="var(--c0)")
-        .encode(x=x, y=lane_axis(count), detail="j:N", order=alt.Order("y:Q"))
+        .encode(x=x, y=lane_axis(count), detail=alt.Detail("j:N"), order=alt.Order("y:Q"))
     )
 
 
@@ -195,10 +195,10 @@ def _medians(x: alt.X, scale: alt.Scale, count: int) -> list[Layer]:
     base = over("medians")
     return [
         base.mark_rule(strokeWidth=2.4, color="var(--median)").encode(
-            x=alt.X("lo:Q", scale=scale), x2="hi:Q", y=lane_axis(count)
+            x=alt.X("lo:Q", scale=scale), x2=alt.X2("hi:Q"), y=lane_axis(count)
         ),
         base.mark_rule(strokeWidth=3.2, color="var(--median)").encode(
-            x=x, y=lane_axis(count, field="a"), y2="z:Q"
+            x=x, y=lane_axis(count, field="a"), y2=alt.Y2("z:Q")
         ),
     ]
 
@@ -208,7 +208,7 @@ def _reference(x: alt.X, count: int) -> Layer:
     return (
         over("baseline")
         .mark_rule(strokeDash=[3, 3], color="var(--soft)", opacity=0.8)
-        .encode(x=x, y=lane_axis(count), y2="z:Q")
+        .encode(x=x, y=lane_axis(count), y2=alt.Y2("z:Q"))
     )
 
 

@@ -85,13 +85,15 @@ def timeline(
         mark = over("cuts").mark_rule(strokeDash=[2, 3], color="var(--ink)")
         layers.append(mark.encode(x=x, tooltip=[tip]))
     bar = over("bars").mark_rule(strokeWidth=thick, strokeCap="butt", color="var(--c2)")
-    layers.append(bar.encode(x=x, x2="z:Q", y=lane_axis(count), tooltip=_tips(_BAR_TIPS)))
+    layers.append(bar.encode(x=x, x2=alt.X2("z:Q"), y=lane_axis(count), tooltip=_tips(_BAR_TIPS)))
     if data["bad"]:
         layers += _bad(x, count, thick)
     if whiskers := _whiskers(bars, trials):
         data["whiskers"] = whiskers
         mark = over("whiskers").mark_rule(strokeWidth=1.2, color="var(--ink)")
-        layers.append(mark.encode(x=x, x2="z:Q", y=lane_axis(count), tooltip=_tips(_BAR_TIPS)))
+        layers.append(
+            mark.encode(x=x, x2=alt.X2("z:Q"), y=lane_axis(count), tooltip=_tips(_BAR_TIPS))
+        )
     layers += lane_names(data["names"], count)
     return finish(layers, (30 + max(6 * lines, 12)) * count, data)
 
@@ -110,7 +112,7 @@ def _bad(x: alt.X, count: int, thick: float) -> list[Layer]:
     )
     shapes = alt.Scale(domain=states, range=[_CROSS, "triangle-up"])
     return [
-        base.mark_rule(strokeWidth=thick, strokeCap="butt").encode(x=x, x2="z:Q"),
+        base.mark_rule(strokeWidth=thick, strokeCap="butt").encode(x=x, x2=alt.X2("z:Q")),
         base.mark_point(size=70, strokeWidth=2.2, filled=False).encode(
             x=alt.X("m:Q"), shape=alt.Shape("s:N", scale=shapes, legend=None)
         ),
