@@ -36,8 +36,9 @@ class WindowsMachine(RemoteMachine):
         """Linux, something else, or a Windows that cannot run the agent."""
         if kernel == "Linux":
             return kernel
+        words = ["cmd", "/c", "ver"]
         try:
-            printed = await self.shell.run(["cmd", "/c", "ver"])
+            printed = await self.shell.run(words)
         except ShellError as error:
             return f"a system without cmd.exe ({error.reason})"
         version = _VERSION.search(printed)
