@@ -42,7 +42,7 @@ class CloudMachine:
 
     def hold(self, still: bool) -> None:
         """Every process in it stands still, or goes on."""
-        for pid in _inside(self.process.pid):
+        for pid in inside(self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
 
@@ -53,7 +53,7 @@ class CloudMachine:
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGSTOP)
-        for pid in (*_inside(self.process.pid), self.process.pid):
+        for pid in (*inside(self.process.pid), self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -64,11 +64,13 @@ class CloudMachine:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def _inside(pid: int) -> list[int]:
+def inside(pid: int) -> list[int]:
     """All processes below that one."""
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    ids = [int(word) for word in children.read_text().split()] if children.exists() else []
-    return [*ids, *(below for one in ids for below in _inside(one))]
+    try:
+        ids = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:  # it has just ended
+        return []
+    return [*ids, *(below for one in ids for below in inside(one))]
 
 
 def boot(

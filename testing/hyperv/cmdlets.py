@@ -25,7 +25,7 @@ from testing.hyperv.powershell import PsError
 from testing.hyperv.published import PARAMETERS
 
 _SSHD: Final = (
-    f"ForceCommand sh {Path(__file__).with_name('windows.sh')}\n"
+    f"ForceCommand sh {Path(__file__).parents[1] / 'ssh/windows.sh'}\n"
     "Subsystem sftp /usr/lib/openssh/sftp-server\n"
 )
 _VM: Final = "Microsoft.HyperV.PowerShell.Commands."

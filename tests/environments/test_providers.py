@@ -63,6 +63,7 @@ def test_the_list() -> None:
         "command",
         "wine",
         "hyperv",
+        "ssh",
     )
 
 

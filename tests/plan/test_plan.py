@@ -328,7 +328,7 @@ def test_whole_generations_are_a_good_plan() -> None:
         ("docker", "`provider: oci` with `runtime: docker`"),
         ("Podman", "`provider: oci` with `runtime: podman`"),
         ("kvm", "`provider: qemu`"),
-        ("ssh", "ullage measures the host that it runs on"),
+        ("azure", "ullage measures the host that it runs on"),
         ("qeum", "did you mean qemu?"),
     ],
 )

@@ -19,6 +19,7 @@ TESTS: list[dict[str, Any]] = [
     {"test": "threads", "events": 1},
     {"test": "mutex"},
     {"test": "fileio", "events": 50},
+    {"test": "stream", "events": 100},
     {"test": "cpu", "time_s": 1},
 ]
 
@@ -43,7 +44,8 @@ def test_each_does_what_was_asked_for(fields: dict[str, Any], tmp_path: Path) ->
     outputs = run(WORKLOAD, parameters, tmp_path)
     WORKLOAD.check(parameters, outputs)
     figures = WORKLOAD.parse(parameters, outputs)
-    assert set(figures) == {metric.name for metric in WORKLOAD.metrics}
+    absent = set() if parameters.test == "stream" else {"bytes_per_second"}
+    assert set(figures) == {metric.name for metric in WORKLOAD.metrics} - absent
     assert all(isinstance(value, float) and value > 0 for value in figures.values())
     assert WORKLOAD.facts(parameters, outputs)["version"].startswith(f"{PROGRAM} ")
     left = {path.name for path in tmp_path.iterdir()}
@@ -75,6 +77,20 @@ def test_a_report_of_other_work_is_refused(
         WORKLOAD.check(parameters, bent)
 
 
+def test_a_stream_that_lost_bytes_is_refused(tmp_path: Path) -> None:
+    parameters = BasicsParameters.model_validate({"test": "stream", "events": 10})
+    put(parameters, tmp_path)
+    outputs = run(WORKLOAD, parameters, tmp_path)
+    WORKLOAD.check(parameters, outputs)
+    report = json.loads(outputs["main"].stdout)
+    rate = WORKLOAD.parse(parameters, outputs)["bytes_per_second"]
+    assert rate == report["result"] / report["seconds"]
+    report["result"] -= 1
+    bent = {"main": replace(outputs["main"], stdout=json.dumps(report))}
+    with pytest.raises(InvalidTrialError, match="must find 655360, not 655359"):
+        WORKLOAD.check(parameters, bent)
+
+
 def test_a_report_without_a_percentile_has_the_other_figures(real: dict[str, Output]) -> None:
     parameters = BasicsParameters(events=20, time_s=None, threads=2)
     report = json.loads(real["main"].stdout)
@@ -82,7 +98,8 @@ def test_a_report_without_a_percentile_has_the_other_figures(real: dict[str, Out
     older = {"main": replace(real["main"], stdout=json.dumps(report))}
     WORKLOAD.check(parameters, older)
     figures = WORKLOAD.parse(parameters, older)
-    assert set(figures) == {metric.name for metric in WORKLOAD.metrics} - {"latency_p95_s"}
+    absent = {"latency_p95_s", "bytes_per_second"}
+    assert set(figures) == {metric.name for metric in WORKLOAD.metrics} - absent
 
 
 def test_a_report_of_windows_is_read_and_one_of_another_code_page_refused(

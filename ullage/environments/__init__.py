@@ -39,12 +39,13 @@ PROVIDERS: tuple[type[Provider], ...] = REGISTRY.load(
     "command.UserCommand",
     "wine.Wine",
     "hyperv.provider.Hyperv",
+    "ssh.provider.Ssh",
 )
 
 _VM: Final = "write `provider: qemu`: VMs by QEMU, with KVM where the host has it"
 _THIS_HOST: Final = (
-    "ullage measures the host that it runs on: log in there and start it; of this host's, "
-    "write `provider: native`"
+    "ullage measures the host that it runs on: log in there and start it, or write "
+    "`provider: ssh`; of this host's, write `provider: native`"
 )
 _OCI: Final = "write `provider: oci` with `runtime: {}`"
 OTHER_NAMES: Final[Mapping[str, str]] = {
@@ -55,9 +56,9 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
         ("lxd", "incus", "kubernetes", "k8s", "kubectl", "vagrant", "firecracker", "proxmox"),
         "write `provider: command`; docs/guide/any-platform.md has it whole",
     ),
-    "windows": "write `provider: hyperv` or `wine`; docs/guide/windows.md says what was seen",
+    "windows": "write `provider: ssh`, `hyperv` or `wine`: docs/guide/windows.md",
     **dict.fromkeys(("host", "bare-metal", "baremetal", "chroot"), "write `provider: native`"),
-    **dict.fromkeys(("ssh", "gcp", "azure"), _THIS_HOST),
+    **dict.fromkeys(("gcp", "azure"), _THIS_HOST),
     "aws": "write `provider: ec2`",
     "hyper-v": "write `provider: hyperv`; docs/guide/hyper-v.md has it whole",
     "nova": "write `provider: openstack`",

@@ -1,5 +1,5 @@
-//! `ullage-basics`: the five tests of sysbench 1.0.20, with its algorithms and its counts, as one
-//! program for every system. sysbench itself has no build for Windows.
+//! `ullage-basics`: the five tests of sysbench 1.0.20, with its algorithms and its counts, and a TCP
+//! stream, as one program for every system. sysbench itself has no build for Windows.
 //!
 //! It prints one line of JSON: what was asked for, what was done, and how long that took by the
 //! system's monotonic clock.
@@ -12,6 +12,7 @@ mod lock;
 mod locks;
 mod memory;
 mod random;
+mod stream;
 
 use std::process::ExitCode;
 
@@ -21,7 +22,7 @@ use ullage_common::{Failure, failure};
 
 use crate::events::{Done, Limit};
 
-/// sysbench's five tests, the same program for Linux and Windows.
+/// sysbench's five tests and a TCP stream, the same program for Linux and Windows.
 #[derive(Parser)]
 #[command(name = "ullage-basics", version)]
 struct Arguments {
@@ -75,6 +76,11 @@ enum Test {
     },
     /// A block of one of the files in this directory, read or written.
     Fileio(fileio::Files),
+    /// A block of bytes, sent over TCP to a receiver in this program.
+    Stream {
+        #[arg(long, default_value_t = 65_536)]
+        block: usize,
+    },
 }
 
 #[derive(Serialize)]
@@ -126,6 +132,7 @@ fn run(arguments: Arguments) -> Result<Report, Failure> {
             loops,
         } => locks::mutex([*mutexes, *locks, *loops], seed, threads, limit)?,
         Test::Fileio(files) => fileio::run(files, seed, threads, limit)?,
+        Test::Stream { block } => stream::run(*block, seed, threads, limit)?,
     };
     Ok(Report {
         version: env!("CARGO_PKG_VERSION"),

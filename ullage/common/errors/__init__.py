@@ -14,6 +14,7 @@ from ullage.common.errors.environments import *
 from ullage.common.errors.nodes import *
 from ullage.common.errors.clouds import *
 from ullage.common.errors.hyperv import *
+from ullage.common.errors.ssh import *
 from ullage.common.errors.common import *
 from ullage.common.errors.experiments import *
 from ullage.common.errors.analysis import *

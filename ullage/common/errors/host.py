@@ -113,6 +113,12 @@ VM_NO_NESTING: Final = ErrorKind(
     "no guest with KVM can run VMs of its own here: {reason}",
     "load KVM's module with `nested=1`, leave out `nested`, or write `accel: tcg`",
 )
+VM_DISK_UNUSABLE: Final = ErrorKind(
+    "vm-disk-unusable",
+    "no VM can be made from {path}, as {format}: {reason}",
+    "`guest.path` names a disk that boots by itself, `guest.format` its format; shut off whatever "
+    "VM still writes to it",
+)
 VM_NOT_AS_ASKED: Final = ErrorKind(
     "vm-not-as-asked",
     "{instance}: the plan asks for {asked}, and the running VM has {seen}",

@@ -19,6 +19,7 @@ _BEGIN: Final = "-----BEGIN SSH HOST KEY KEYS-----"
 _END: Final = "-----END SSH HOST KEY KEYS-----"
 _KEY: Final = re.compile(r"\b(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) ([A-Za-z0-9+/]{50,1000}=*)")
 _MOST_KEYS: Final = 8
+_PORT: Final = 22
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def printed(console: str) -> tuple[str, ...]:
     return tuple(f"{kind} {key}" for kind, key in _KEY.findall(keys)[:_MOST_KEYS])
 
 
-def known_hosts(path: Path, address: str, keys: tuple[str, ...]) -> None:
+def known_hosts(path: Path, address: str, keys: tuple[str, ...], port: int = _PORT) -> None:
     """Write a file in which these keys, and no others, are that address's."""
-    path.write_text("".join(f"{address} {key}\n" for key in keys), encoding="ascii")
+    host = address if port == _PORT else f"[{address}]:{port}"
+    path.write_text("".join(f"{host} {key}\n" for key in keys), encoding="ascii")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import shlex
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from ullage.host.image import Image
 CONNECT_S: Final = 10
 _PORT: Final = 22
 _KNOCK_S: Final = 0.5
+_LEAST_S: Final = 10.0
 PLACE: Final = "/var/lib/ullage-instance"
 """Where all of ours stands inside: on the instance's own disk."""
 _OPTIONS: Final = (
@@ -45,6 +47,9 @@ _OPTIONS: Final = (
 _ALIVE: Final = ("ServerAliveInterval=5", "ServerAliveCountMax=6")
 _NO_PROBES: Final = ("TCPKeepAlive=no",)
 """Where the instance stands still at times: this host's kernel would give it up after hours."""
+_SSH_FAILED: Final = 255
+"""ssh's own status, and no program's."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.\\/-]+")
 _OTHER_KEY: Final = ("HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 
 
@@ -62,21 +67,39 @@ class Shell:
     stops_with_it: bool = True
     """Is ssh itself stopped meanwhile? Else it may not ask whether somebody is there."""
     windows: bool = False
-    """There is no sudo, and no shell of ours."""
+    """There is no sudo, and cmd.exe or PowerShell, who knows which: words that both take as they
+    are."""
+    port: int = _PORT
 
-    def argv(self, words: Sequence[str]) -> list[str]:
-        """The command line that runs these words there, as root."""
-        root = () if self.windows or self.user == "root" else ("sudo", "-n")
+    def argv(self, words: Sequence[str], *, sudo: bool = True) -> list[str]:
+        """The command line that runs these words there, as root unless told otherwise."""
+        root = ("sudo", "-n") if sudo and not self.windows and self.user != "root" else ()
         argv = [needed("ssh", "openssh-client"), "-T", *self._options(), "-l", self.user]
-        return [*argv, "--", self.address, shlex.join((*root, *words))]
+        return [*argv, "--", self.address, self._line((*root, *words))]
 
-    def copy_argv(self, source: Path, target: str) -> list[str]:
-        """The command line that puts a file there, below the user's home."""
-        argv = [needed("scp", "openssh-client"), "-q", *self._options()]
-        return [*argv, "--", str(source), f"{self.user}@{self.address}:{target}"]
+    def _line(self, words: Sequence[str]) -> str:
+        if not self.windows:
+            return shlex.join(words)
+        assert all(_PLAIN.fullmatch(word) for word in words), words
+        return " ".join(words)
+
+    async def copy_to(self, source: Path, target: str, deadline: Deadline) -> None:
+        """Put a file there, below the user's home, without a shell. ShellError."""
+        await self._copy(str(source), self._remote(target), deadline)
+
+    async def copy_from(self, source: str, target: Path, deadline: Deadline) -> None:
+        """Fetch one from there. ShellError."""
+        await self._copy(self._remote(source), str(target), deadline)
+
+    def _remote(self, path: str) -> str:
+        return f"{self.user}@{self.address}:{path}"
+
+    async def _copy(self, source: str, target: str, deadline: Deadline) -> None:
+        argv = [needed("scp", "openssh-client"), "-q", *self._options(), "--", source, target]
+        await _output(argv, None, max(_LEAST_S, deadline.left_s))
 
     def _options(self) -> list[str]:
-        argv = ["-F", "none", "-i", str(self.key)]
+        argv = ["-F", "none", "-i", str(self.key), "-o", f"Port={self.port}"]
         hosts = f"UserKnownHostsFile={self.known_hosts}"
         kept = _NO_PROBES if self.pausable else ()
         asks = _ALIVE if self.stops_with_it or not self.pausable else ()
@@ -112,35 +135,22 @@ class Shell:
         """
         try:
             async with asyncio.timeout(_KNOCK_S):
-                _, writer = await asyncio.open_connection(self.address, _PORT)
+                _, writer = await asyncio.open_connection(self.address, self.port)
         except (OSError, TimeoutError) as error:
             words = os.strerror(error.errno) if error.errno else "nobody answers"
-            raise ShellError(f"port {_PORT}: {words}") from error
+            raise ShellError(f"port {self.port}: {words}") from error
         writer.close()
 
     async def run(
-        self, words: Sequence[str], *, source: Path | None = None, timeout_s: float = 60.0
+        self,
+        words: Sequence[str],
+        *,
+        source: Path | None = None,
+        timeout_s: float = 60.0,
+        sudo: bool = True,
     ) -> str:
         """What it prints; it reads the source. ShellError."""
-        with (source or Path("/dev/null")).open("rb") as file:
-            process = await asyncio.create_subprocess_exec(
-                *self.argv(words), stdin=file if source else DEVNULL, stdout=PIPE, stderr=PIPE
-            )
-        try:
-            async with asyncio.timeout(timeout_s):
-                out, err = await process.communicate()
-        except TimeoutError:
-            raise ShellError(f"not done after {timeout_s:g} s") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode:
-            text = err.decode(errors="replace").strip()
-            last = printable(" ".join(text.splitlines()[-3:]), 400)
-            other_key = any(words in text for words in _OTHER_KEY)
-            raise ShellError(last or f"exit status {process.returncode}", other_key=other_key)
-        return out.decode(errors="replace")
+        return await _output(self.argv(words, sudo=sudo), source, timeout_s)
 
     async def put(self, source: Path, target: str, what: str, deadline: Deadline) -> None:
         """A file of ours, and see that it arrived. CLOUD_IMAGE_CORRUPT, ShellError."""
@@ -149,25 +159,54 @@ class Shell:
         if printed.split()[:1] != [await asyncio.to_thread(sha256_of, source)]:
             raise UllageError(CLOUD_IMAGE_CORRUPT, what=what, name=self.name)
 
-    async def furnish(self, agent: Path, image: Image, deadline: Deadline) -> None:
+    async def furnish(
+        self, agent: Path, image: Image, deadline: Deadline, place: str = PLACE
+    ) -> None:
         """Put the agent and the plan's image there. CLOUD_IMAGE_CORRUPT, ShellError."""
-        rooms = [f"{PLACE}/{room}" for room in ("root", "data", "upper", "work")]
+        rooms = [f"{place}/{room}" for room in ("root", "data", "upper", "work")]
         await self.run(["mkdir", "-p", *rooms], timeout_s=deadline.left_s)
-        await self.put(agent, f"{PLACE}/agent", "the agent", deadline)
-        await self.put(image.tar, f"{PLACE}/image.tar", "the image", deadline)
+        await self.put(agent, f"{place}/agent", "the agent", deadline)
+        await self.put(image.tar, f"{place}/image.tar", "the image", deadline)
         unpack = "tar --numeric-owner --xattrs '--xattrs-include=*' -xp"
-        unpack += f"f {PLACE}/image.tar -C {PLACE}/root"
-        await self.run(["sh", "-c", f"{unpack} && rm {PLACE}/image.tar"], timeout_s=deadline.left_s)
+        unpack += f"f {place}/image.tar -C {place}/root"
+        await self.run(["sh", "-c", f"{unpack} && rm {place}/image.tar"], timeout_s=deadline.left_s)
 
 
-def serving(spec: InstanceSpec, image: Image) -> list[str]:
+async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) -> str:
+    """What ssh or scp prints. ShellError."""
+    with (source or Path("/dev/null")).open("rb") as file:
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=file if source else DEVNULL, stdout=PIPE, stderr=PIPE
+        )
+    try:
+        async with asyncio.timeout(timeout_s):
+            out, err = await process.communicate()
+    except TimeoutError:
+        raise ShellError(f"not done after {timeout_s:g} s", of_ssh=True) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        text = err.decode(errors="replace").strip()
+        last = printable(" ".join(text.splitlines()[-3:]), 400)
+        other_key = any(words in text for words in _OTHER_KEY)
+        raise ShellError(
+            last or f"exit status {process.returncode}",
+            other_key=other_key,
+            of_ssh=process.returncode == _SSH_FAILED,
+        )
+    return out.decode(errors="replace")
+
+
+def serving(spec: InstanceSpec, image: Image, place: str = PLACE) -> list[str]:
     """The command that serves from the image, inside."""
     cpus = math.ceil(spec.cpu_quota or len(spec.cpu_ids))
-    argv = [f"{PLACE}/agent", "enter", "--cpus", ",".join(map(str, range(cpus)))]
-    argv += ["--root", f"{PLACE}/root", "--bind", f"{PLACE}/data:/data"]
+    argv = [f"{place}/agent", "enter", "--cpus", ",".join(map(str, range(cpus)))]
+    argv += ["--root", f"{place}/root", "--bind", f"{place}/data:/data"]
     argv += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--hostname", spec.name]  # noqa: S108
     if image.writable:
-        layer = f"lowerdir={PLACE}/root,upperdir={PLACE}/upper,workdir={PLACE}/work"
+        layer = f"lowerdir={place}/root,upperdir={place}/upper,workdir={place}/work"
         argv += ["--overlay", layer]
     return argv
 
@@ -175,8 +214,10 @@ def serving(spec: InstanceSpec, image: Image) -> list[str]:
 class ShellError(Exception):
     """What ran there failed, or could not be reached."""
 
-    def __init__(self, reason: str, *, other_key: bool = False) -> None:
+    def __init__(self, reason: str, *, other_key: bool = False, of_ssh: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.other_key = other_key
         """Whoever answered was refused by us, not we by them."""
+        self.of_ssh = of_ssh
+        """It was ssh that failed, and not a program there."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ullage.common.commands import run
 from ullage.common.errors import HYPERV_GUEST_KEY, HYPERV_NOT_UP, UllageError
-from ullage.environments.agent.client import AgentClient, windows_binary
+from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import InstanceSpec
 from ullage.environments.clouds import keys
 from ullage.environments.clouds.calls import Deadline
 from ullage.environments.clouds.ssh import Shell, ShellError, serving
+from ullage.environments.containers.base import container_id
 from ullage.environments.hyperv.options import HypervOptions
+from ullage.environments.ssh.windows import WindowsMachine
 
 _POLL_S: Final = 0.5
 _LEAST_S: Final = 5.0
@@ -58,13 +59,9 @@ class ParentGuest:
         return serving(spec, spec.image)
 
     async def _windows(self, deadline: Deadline) -> list[str]:
-        """The same of Windows: the agent lies in the user's home, where cmd.exe looks first.
-
-        A word with a backslash would be quoted for a shell that is not there.
-        """
-        agent = windows_binary()
-        await run(self._shell.copy_argv(agent, agent.name), timeout_s=max(10.0, deadline.left_s))
-        return [agent.name, "serve"]
+        """The same of Windows."""
+        machine = WindowsMachine(self._shell, container_id(self._spec))
+        return await machine.furnish(self._spec, deadline)
 
     async def _wait(self, deadline: Deadline) -> None:
         """Until it lets us in."""

@@ -86,9 +86,13 @@ class Builder:
         gateway = self.spec.network.gateway if tap and self.spec.network else None
         if machine.links:
             await configure(process, agent, tap, gateway, self.spec.on_stage)
+        self._recognise(process, agent)
         verify_limits(self.spec, agent.facts, virtual_machine=True)
         await self._inspect(process, agent)
         return Built(process, agent, tap.address if tap else None)
+
+    def _recognise(self, vm: RunningVm, agent: AgentClient) -> None:
+        """What is on the disk is what was put there: here nobody can be wrong about it."""
 
     async def _inspect(self, vm: RunningVm, agent: AgentClient) -> None:
         """VM_NOT_AS_ASKED unless it is the machine that the plan asks for.

@@ -91,6 +91,18 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Firmware:
+    """What boots from the first disk, in the place of a kernel that QEMU loads."""
+
+    code: Path | None = None
+    """None: SeaBIOS, which QEMU brings."""
+    variables: Path | None = None
+    """The VM's own copy."""
+    local_time: bool = False
+    """Windows takes the machine's clock for the time of day."""
+
+
+@dataclass(frozen=True)
 class VirtualMachine:
     """A VM, as QEMU is told."""
 
@@ -100,14 +112,16 @@ class VirtualMachine:
     cpu_model: str
     vcpus: int
     memory_bytes: int
-    kernel: Path
-    initrd: Path
+    kernel: Path | None
+    initrd: Path | None
     append: tuple[str, ...]
     drives: tuple[Drive, ...] = ()
     """In order: /dev/vda, /dev/vdb …"""
     links: tuple[Link, ...] = ()
     """In order: eth0, eth1 …"""
     backing: Backing = ORDINARY
+    firmware: Firmware | None = None
+    """None: the kernel."""
 
 
 def command_line(machine: VirtualMachine, agent_fd: int, qmp_fd: int) -> list[str]:
@@ -119,18 +133,27 @@ def command_line(machine: VirtualMachine, agent_fd: int, qmp_fd: int) -> list[st
     argv += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     backing = machine.backing
     one = "" if backing.is_default or backing.nodes > 1 else ",memory-backend=ram0"
-    argv += ["-accel", accelerator, "-machine", f"{machine.machine}{one}"]
+    flash = _flash(machine.firmware)
+    named = "".join(f",{name}={name}" for name in flash)
+    argv += ["-accel", accelerator, "-machine", f"{machine.machine}{one}{named}"]
     argv += ["-cpu", machine.cpu_model]
     sockets = memory.sockets(backing, machine.vcpus)
     argv += [
         "-smp",
         f"{machine.vcpus},sockets={sockets},cores={machine.vcpus // sockets},threads=1",
     ]
-    argv += ["-m", f"{sum(backing.sizes(machine.memory_bytes))}B", "-rtc", "base=utc,clock=host"]
+    argv += ["-m", f"{sum(backing.sizes(machine.memory_bytes))}B"]
+    base = "localtime" if machine.firmware and machine.firmware.local_time else "utc"
+    argv += ["-rtc", f"base={base},clock=host"]
     if not backing.is_default:
         argv += memory.arguments(backing, machine.memory_bytes, machine.vcpus)
-    argv += ["-kernel", str(machine.kernel), "-initrd", str(machine.initrd)]
-    argv += ["-append", " ".join(machine.append)]
+    if machine.firmware is None:
+        argv += ["-kernel", str(machine.kernel), "-initrd", str(machine.initrd)]
+        argv += ["-append", " ".join(machine.append)]
+    else:  # a system of the user's may want to see a screen
+        argv += ["-device", "VGA"]
+        for node in flash.values():
+            argv += ["-blockdev", json.dumps(node)]
     argv += ["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]
     argv += ["-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control"]
     argv += ["-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent_fd}"]
@@ -142,6 +165,22 @@ def command_line(machine: VirtualMachine, agent_fd: int, qmp_fd: int) -> list[st
     for number, link in enumerate(machine.links):
         argv += _link(f"net{number}", link)
     return argv
+
+
+def _flash(firmware: Firmware | None) -> dict[str, dict[str, object]]:
+    """What a machine with UEFI has in the place of a BIOS: name → its block device."""
+    if firmware is None or firmware.code is None or firmware.variables is None:
+        return {}
+    parts = {"pflash0": (firmware.code, True), "pflash1": (firmware.variables, False)}
+    return {
+        name: {
+            "driver": "raw",
+            "node-name": name,
+            "read-only": read_only,
+            "file": {"driver": "file", "filename": str(path), "read-only": read_only},
+        }
+        for name, (path, read_only) in parts.items()
+    }
 
 
 def _drive(name: str, drive: Drive) -> list[str]:

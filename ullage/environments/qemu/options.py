@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ullage.common.quantities import Bytes, Seconds
 from ullage.environments.base import DataDisk, DataOptions
@@ -61,11 +62,43 @@ class Aggregation(BaseModel):
     )
 
 
+class GuestDisk(BaseModel):
+    """A disk of the user's, with a system of its own on it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: Path = Field(
+        description="the disk's file on this host; only read: each VM writes to a layer of its own"
+    )
+    format: DiskFormat = Field("qcow2", description="format of that file")
+    system: Literal["linux", "windows"] = Field("linux", description="what is on it")
+    firmware: Literal["bios", "uefi"] = Field(
+        "uefi", description="`uefi`: OVMF, without Secure Boot; `bios`: SeaBIOS"
+    )
+    bus: Bus = Field(
+        "virtio", description="what the disk is attached to: its system must have the driver"
+    )
+    cache: Cache = Field("none", description="QEMU's cache mode of it")
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        if not path.is_absolute():
+            raise ValueError("an absolute path, such as /srv/win2022.qcow2")
+        return path
+
+
+_OF_ANY_GUEST: Final = frozenset(
+    {"accel", "machine", "cpu_model", "vcpus", "hugepages", "boot_deadline_s", "guest"}
+)
+"""What may be said of a VM from a disk of the user's too."""
+
+
 class QemuOptions(DataOptions):
     """What a plan may say of a VM."""
 
     later: ClassVar[frozenset[str]] = frozenset(
-        {"queues", "offloads", "hugepages", "numa", "vcpus", "io_thread", "nested"}
+        {"queues", "offloads", "hugepages", "numa", "vcpus", "io_thread", "nested", "guest"}
     )
 
     accel: Literal["auto", "kvm", "tcg"] = Field(
@@ -129,6 +162,11 @@ class QemuOptions(DataOptions):
         (), description="more kernel modules: `[nfsv4, nfsd]` for a folder shared by NFS"
     )
     boot_deadline_s: Seconds | None = Field(None, description="left out: 300 s")
+    guest: GuestDisk | None = Field(
+        None,
+        description="a disk of yours, which boots by itself and starts the agent on the port"
+        " `ullage.agent`; left out: the plan's image",
+    )
 
     @model_validator(mode="after")
     def _is_of_virtio(self) -> QemuOptions:
@@ -142,6 +180,17 @@ class QemuOptions(DataOptions):
             raise ValueError(
                 "`vhost` and `queues` need a NIC on the run's bridge, not `network: user`"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _a_guest_is_as_its_disk_has_it(self) -> QemuOptions:
+        written = {
+            name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.default
+        }
+        if self.guest is not None and (other := written - _OF_ANY_GUEST):
+            raise ValueError(f"`{min(other)}` is of a VM from the image, not from a disk of yours")
         return self
 
     @model_validator(mode="after")

@@ -19,7 +19,7 @@ from ullage.common.errors import (
 from ullage.common.quantities import format_bytes
 from ullage.environments.agent.client import AgentError, binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
-from ullage.environments.qemu import cpus, memory
+from ullage.environments.qemu import cpus, memory, own_guest
 from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, VHOST, Accelerator
 from ullage.environments.qemu.options import QemuOptions
@@ -81,6 +81,8 @@ class Qemu(Provider):
         if options.vhost and not VHOST.exists():
             raise UllageError(HOST_MISSING, what=str(VHOST), command="modprobe vhost_net")
         memory.check_host(options.backing)
+        if options.guest is not None:
+            await own_guest.check(options.guest)
         self._version = await qemu_version()
 
     async def check(self) -> None:
@@ -113,7 +115,12 @@ class Qemu(Provider):
     @property
     def on_network(self) -> bool:
         """By a tap, not by QEMU's own closed network."""
-        return self._options.network != "user"
+        return self._options.network != "user" and self._options.guest is None
+
+    def userland(self) -> str | None:
+        """That of a disk of the user's."""
+        guest = self._options.guest
+        return None if guest is None else f"{own_guest.SYSTEMS[guest.system]} of {guest.path}"
 
     def packages(self) -> tuple[str, ...]:
         """systemd, when the VM boots with it."""
@@ -155,20 +162,14 @@ class Qemu(Provider):
 
     def label(self) -> str:
         """`qemu-kvm`, or `qemu-tcg (emulated)`."""
-        return "qemu-tcg (emulated)" if self.emulated else "qemu-kvm"
+        guest = self._options.guest
+        inside = " (Windows)" if guest is not None and guest.system == "windows" else ""
+        return ("qemu-tcg (emulated)" if self.emulated else "qemu-kvm") + inside
 
     def treatments(self) -> dict[str, str]:
         """Accelerator, versions and device models."""
-        options, disk = self._options, self._options.disk
+        options = self._options
         emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
-        more = ", vhost" if options.vhost else ""
-        more += f", {options.queues} queues" if options.queues > 1 else ""
-        more += "" if options.offloads else ", no offloads"
-        aio = f", {disk.aio}" if disk.aio else ""
-        served = aio + (", a thread of its own" if options.io_thread else "")
-        served += f", {disk.file_system} inside" if disk.file_system else ""
-        many = options.aggregation
-        count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
         return {
             "accelerator": emulated if self.emulated else "kvm",
@@ -177,12 +178,27 @@ class Qemu(Provider):
             "cpu model": self.cpu_model,
             **({} if options.vcpus == "floating" else {"vCPUs": "each pinned to one CPU"}),
             **({} if options.backing.is_default else {"memory": str(options.backing)}),
+            **(self._devices() if options.guest is None else own_guest.devices(options.guest)),
+            "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
+        }
+
+    def _devices(self) -> dict[str, str]:
+        """Of a VM from the image."""
+        options, disk = self._options, self._options.disk
+        more = ", vhost" if options.vhost else ""
+        more += f", {options.queues} queues" if options.queues > 1 else ""
+        more += "" if options.offloads else ", no offloads"
+        aio = f", {disk.aio}" if disk.aio else ""
+        served = aio + (", a thread of its own" if options.io_thread else "")
+        served += f", {disk.file_system} inside" if disk.file_system else ""
+        many = options.aggregation
+        count, bond = (f"{many.links} × ", f", one by {many.mode}") if many else ("", "")
+        return {
             "guest kernel": self.kernel.package,
             "nic": f"{count}{NIC_DEVICES[options.nic]}{more}{bond}",
             "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{served}",
             "boot": options.boot,
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
-            "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
         }
 
     def writable_root(self) -> str:
@@ -191,10 +207,15 @@ class Qemu(Provider):
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Boot one VM. VM_NEVER_BOOTED, VM_FAILED, and what disks and limits may raise."""
-        vm = Builder(self._options, self.accelerator, self.cpu_model, self.kernel, spec)
+        guest = self._options.guest
+        build = Builder if guest is None else own_guest.GuestBuilder
+        vm = build(self._options, self.accelerator, self.cpu_model, self.kernel, spec)
         async with Undo() as undo:
             built = await vm.build(undo)
-            return QemuInstance(spec, built, undo.pop_all())
+            instance = QemuInstance(spec, built, undo.pop_all())
+            if guest is not None and guest.system == "windows":
+                instance.data, instance.program_suffix = "C:/data", ".exe"
+            return instance
 
 
 class QemuInstance(Instance):

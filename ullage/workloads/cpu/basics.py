@@ -1,4 +1,4 @@
-"""sysbench's five tests by one program of ours, the same for Linux and for Windows."""
+"""sysbench's five tests, and a TCP stream, by one program of ours for Linux and for Windows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ullage.workloads.output import Count, ExactReportPart, Seconds, output_of
 from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-basics"
-Test = Literal["cpu", "memory", "threads", "mutex", "fileio"]
+Test = Literal["cpu", "memory", "threads", "mutex", "fileio", "stream"]
 _PRIMES: Final = {10_000: 1228, 20_000: 2261}
 """Limit → how many primes there are from 3 on: known, so that the work is known to be done."""
 _TITLES: Final[Mapping[Test, str]] = {
@@ -35,13 +35,16 @@ _TITLES: Final[Mapping[Test, str]] = {
     "threads": "thread switches",
     "mutex": "mutexes",
     "fileio": "files",
+    "stream": "TCP stream",
 }
 
 
 class BasicsParameters(Parameters):
     """Which test, by how many threads, for how long."""
 
-    test: Test = Field("cpu", description="sysbench's name of it")
+    test: Test = Field(
+        "cpu", description="sysbench's name of it; `stream`: TCP from the program to itself"
+    )
     threads: int = Field(1, ge=1, le=4096, strict=True, description="threads that work at once")
     time_s: int | None = Field(
         1, ge=1, le=86_400, strict=True, description="length in seconds; `mutex` has none"
@@ -97,7 +100,7 @@ class BasicsReport(ExactReportPart):
 
 
 class Basics(Workload[BasicsParameters]):
-    """sysbench's five tests, the same program on Linux and on Windows (`ullage-basics`).
+    """sysbench's tests and a TCP stream, one program on Linux and Windows (`ullage-basics`).
 
     sysbench has no build for Windows. This program of ours has its algorithms and its counts: the
     primes below a limit by division, a block of 1 KiB of memory written in order, a mutex taken and
@@ -105,6 +108,11 @@ class Basics(Workload[BasicsParameters]):
     loops before each, blocks of 16 KiB read at random from 16 files of 64 MiB in all. So a
     comparison of two systems is one of the same program. [How near it is to
     sysbench](../../guide/windows.md#the-program) is said there.
+
+    `stream` is no test of sysbench's: each thread sends blocks of 64 KiB over TCP to a receiver in
+    the same program, at 127.0.0.1, which holds every byte against what was to be sent, and whose
+    count and sum are held against the sender's; the time ends when the last byte is acknowledged
+    so. It is the network stack of one system, not a network.
     """
 
     name = "basics"
@@ -138,6 +146,12 @@ class Basics(Workload[BasicsParameters]):
             unit="s",
             better="lower",
             description="Time of the longest event.",
+        ),
+        Metric(
+            name="bytes_per_second",
+            unit="B/s",
+            better="higher",
+            description="`stream`: bytes that arrived, as they were sent, in a second.",
         ),
     )
 
@@ -201,7 +215,11 @@ class Basics(Workload[BasicsParameters]):
             "latency_avg_s": report.busy_s / report.events,
             "latency_max_s": report.longest_s,
         }
-        return figures if report.p95_s is None else {**figures, "latency_p95_s": report.p95_s}
+        if report.p95_s is not None:
+            figures["latency_p95_s"] = report.p95_s
+        if parameters.test == "stream":
+            figures["bytes_per_second"] = report.result / report.seconds
+        return figures
 
     def facts(self, parameters: BasicsParameters, outputs: Outputs) -> dict[str, str]:
         return {"version": f"{PROGRAM} {_report(outputs).version}"}
@@ -229,6 +247,7 @@ def _prove_result(parameters: BasicsParameters, report: BasicsReport) -> None:
         "threads": report.yields,
         "mutex": report.locks,
         "fileio": report.block,
+        "stream": report.block,
     }[parameters.test]
     if of_one_event is not None and report.result != of_one_event * report.events:
         total = of_one_event * report.events

@@ -15,6 +15,19 @@ pub const BAD_PATHS: &[&str] = &[
     r"\of\the\drive",
     "/of/the/drive",
     r"\\.\PhysicalDrive0",
+    // Other ways to what is no file.
+    r"\\?\PhysicalDrive0",
+    r"\\?\GLOBALROOT\Device\Null",
+    r"\\localhost\pipe\ullage",
+    r"\\?\UNC\localhost\PIPE\ullage",
+    r"C:\tmp\NUL",
+    r"C:\tmp\nul.txt",
+    r"C:\CON\x",
+    "C:/tmp/com1 .log",
+    r"C:\tmp\CONIN$",
+    // Other streams of a file, which nobody lists.
+    r"C:\tmp\a:b",
+    r"C:\tmp\a::$DATA",
     r"C:\tmp\",
     "C:/tmp/",
     r"C:\",
@@ -22,14 +35,40 @@ pub const BAD_PATHS: &[&str] = &[
     "C:\\a\0b",
 ];
 
-/// A drive or a share, and its root. A path of a device is a way past all files.
+/// These names are devices in every directory, whatever their ending; so are COM0 to LPT9.
+const DEVICES: &[&str] = &["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+
+/// A file of a drive or a share, from its root. Devices, pipes and other streams of a file have ways
+/// of their own past all files, and who reads from one may wait for ever.
 pub fn absolute(path: &str) -> bool {
     let path = Path::new(path);
-    let device = |prefix: &Prefix| matches!(prefix, Prefix::DeviceNS(_));
-    match path.components().next() {
-        Some(Component::Prefix(prefix)) => path.has_root() && !device(&prefix.kind()),
-        _ => false,
-    }
+    let mut parts = path.components();
+    let Some(Component::Prefix(prefix)) = parts.next() else {
+        return false;
+    };
+    let of_files = match prefix.kind() {
+        Prefix::Disk(_) | Prefix::VerbatimDisk(_) => true,
+        Prefix::UNC(_, share) | Prefix::VerbatimUNC(_, share) => {
+            !share.eq_ignore_ascii_case("pipe") && !share.eq_ignore_ascii_case("mailslot")
+        }
+        Prefix::Verbatim(_) | Prefix::DeviceNS(_) => false,
+    };
+    of_files && path.has_root() && parts.all(|part| plain(&part.as_os_str().to_string_lossy()))
+}
+
+/// No device, and no stream of a file.
+fn plain(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name).trim_end_matches(' ');
+    let port = |kind: &str| {
+        let number = stem
+            .get(..3)
+            .filter(|start| start.eq_ignore_ascii_case(kind));
+        let number = number.and_then(|_| stem.get(3..)).unwrap_or_default();
+        matches!(number, "\u{b9}" | "\u{b2}" | "\u{b3}")
+            || (number.len() == 1 && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let device = DEVICES.iter().any(|name| stem.eq_ignore_ascii_case(name));
+    !name.contains(':') && !device && !port("COM") && !port("LPT")
 }
 
 pub fn open(path: &Path) -> io::Result<File> {
@@ -54,7 +93,15 @@ mod tests {
 
     #[test]
     fn a_drive_or_a_share_and_its_root() {
-        for path in [r"C:\data\x", "c:/data/x", r"\\server\share\x", r"\\?\C:\x"] {
+        let good = [
+            r"C:\data\x",
+            "c:/data/ümlaut/../x",
+            r"\\server\share\x",
+            r"\\?\C:\x",
+            r"\\?\UNC\server\share\x",
+            "C:/console/nulls/com10/lpt",
+        ];
+        for path in good {
             assert!(absolute(path), "{path}");
         }
         for path in ["x", r"C:x", r"\x", "/x", r"\\.\COM1", ""] {
