@@ -108,9 +108,12 @@ def measure(quick: bool) -> Iterator[Figure]:
     """Bytes per second of ours, over those of scp."""
     size, times = (100_000_000, 4) if quick else (400_000_000, 8)
     claims.claim(TAG, "a benchmark")
-    with machines() as lab, tempfile.TemporaryDirectory(dir="/var/tmp") as place:
-        with lab.connected("node-b") as control:
-            known = asyncio.run(pairs(lab, size, times, Path(place), control))
+    with (
+        machines() as lab,
+        tempfile.TemporaryDirectory(dir="/var/tmp") as place,
+        lab.connected("node-b") as control,
+    ):
+        known = asyncio.run(pairs(lab, size, times, Path(place), control))
     own = [pair.ours for pair in known]
     name = f"an image of {size // 1_000_000} MB to a second node"
     for peer, others, reach in (
