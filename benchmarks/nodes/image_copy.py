@@ -2,7 +2,7 @@
 
 Ours does more: it unpacks the image there, computes the digest of what has come, and looks whether
 it is the one that was promised. So it stands beside scp alone, and beside scp with `sha256sum` and
-`tar` there.
+`tar` there. Pairs of one image each, on one disk.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import Figure, main, median_interval
@@ -41,50 +42,85 @@ def archive(place: Path, size: int) -> Image:
     return Image(f"sha256:{digest}", root=place, tar=tar, packages={}, dir=place)
 
 
-async def sent(lab: Machines, images: list[Image]) -> list[float]:
-    """Seconds that each took until the node has it."""
+PLACE = "/var/cache/ullage"
+"""Of the machine there: both ways write to one disk."""
+UNPACK = f"cd {PLACE} && sha256sum image && mkdir root && tar -xf image -C root"
+CLEAR = f"rm -rf {PLACE}/image {PLACE}/root {PLACE}/images && sync"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Seconds that one image took, each way."""
+
+    ours: float
+    scp: float
+    whole: float
+    """scp, and what makes an image of it there."""
+
+
+async def ours(node: SshNode, image: Image) -> float:
+    """Seconds until the node has it."""
+    began = time.perf_counter()
+    await node.take(image)
+    return time.perf_counter() - began
+
+
+def theirs(lab: Machines, image: Image, control: Path) -> tuple[float, float]:
+    """The same by scp, over an open connection as ours; by scp and what makes an image of it."""
+    argv = ["scp", "-O", "-q", "-F", str(lab.config), "-o", f"ControlPath={control}"]
+    began = time.perf_counter()
+    subprocess.run([*argv, str(image.tar), f"root@node-b:{PLACE}/image"], check=True)
+    copied = time.perf_counter() - began
+    unpack = lab.ssh("node-b", UNPACK, control=control)
+    subprocess.run(unpack, check=True, stdout=subprocess.DEVNULL)
+    return copied, time.perf_counter() - began
+
+
+def cleared(lab: Machines) -> None:
+    """Nothing of an earlier one is there, nor waits for its disk."""
+    subprocess.run(lab.ssh("node-b", CLEAR), check=True)
+
+
+async def pairs(lab: Machines, size: int, times: int, place: Path, control: Path) -> list[Pair]:
+    """In turn, and who is first in turn too."""
     node = SshNode("node-b", Target("node-b", "root@node-b", lab.config), TAG, "a benchmark", [])
-    seconds = []
+    known = []
     try:
         await node.open()
-        for image in images:
-            began = time.perf_counter()
-            await node.take(image)
-            seconds.append(time.perf_counter() - began)
+        for number in range(times):
+            image = archive(place, size)
+            cleared(lab)
+            if number % 2:
+                own = await ours(node, image)
+                cleared(lab)
+            copied, whole = theirs(lab, image, control)
+            if not number % 2:
+                cleared(lab)
+                own = await ours(node, image)
+            known.append(Pair(own, copied, whole))
+            image.tar.unlink()
     finally:
         await node.close()
-    return seconds
-
-
-UNPACK = (
-    "sha256sum /tmp/image && rm -rf /tmp/root && mkdir /tmp/root && tar -xf /tmp/image -C /tmp/root"
-)
-
-
-def copied(lab: Machines, images: list[Image]) -> tuple[list[float], list[float]]:
-    """The same by scp; by scp and what makes an image of it."""
-    copies, wholes = [], []
-    for image in images:
-        argv = ["scp", "-O", "-q", "-F", str(lab.config), str(image.tar), "root@node-b:/tmp/image"]
-        began = time.perf_counter()
-        subprocess.run(argv, check=True)
-        copies.append(time.perf_counter() - began)
-        subprocess.run(lab.ssh("node-b", UNPACK), check=True, stdout=subprocess.DEVNULL)
-        wholes.append(time.perf_counter() - began)
-    return copies, wholes
+    return known
 
 
 def measure(quick: bool) -> Iterator[Figure]:
     """Bytes per second of ours, over those of scp."""
-    size, times = (100_000_000, 3) if quick else (400_000_000, 7)
+    size, times = (100_000_000, 4) if quick else (400_000_000, 8)
     claims.claim(TAG, "a benchmark")
-    with machines() as lab, tempfile.TemporaryDirectory(dir="/var/tmp") as place:
-        images = [archive(Path(place), size) for _ in range(times)]
-        copies, wholes = copied(lab, images)
-        ours = asyncio.run(sent(lab, images))
+    with (
+        machines() as lab,
+        tempfile.TemporaryDirectory(dir="/var/tmp") as place,
+        lab.connected("node-b") as control,
+    ):
+        known = asyncio.run(pairs(lab, size, times, Path(place), control))
+    own = [pair.ours for pair in known]
     name = f"an image of {size // 1_000_000} MB to a second node"
-    for peer, theirs, reach in (("scp", copies, LIMIT), ("scp, sha256sum, tar", wholes, None)):
-        shares = median_interval([them / us for them, us in zip(theirs, ours, strict=True)])
+    for peer, others, reach in (
+        ("scp", [pair.scp for pair in known], LIMIT),
+        ("scp, sha256sum, tar", [pair.whole for pair in known], None),
+    ):
+        shares = median_interval([them / us for them, us in zip(others, own, strict=True)])
         yield Figure(
             f"{name}: speed over that of {peer}",
             shares.estimate,
@@ -95,8 +131,8 @@ def measure(quick: bool) -> Iterator[Figure]:
             peer_value=1.0,
             reach="" if reach is None else f"at least {reach:g}",
             holds=None if reach is None else shares.estimate >= reach,
-            note=f"medians: {size / median_interval(ours).estimate / 1e6:.0f} MB/s by us, "
-            f"{size / median_interval(theirs).estimate / 1e6:.0f} MB/s by {peer}",
+            note=f"medians: {size / median_interval(own).estimate / 1e6:.0f} MB/s by us, "
+            f"{size / median_interval(others).estimate / 1e6:.0f} MB/s by {peer}",
         )
 
 

@@ -28,6 +28,7 @@ export ULLAGE_LIE={home}/lie.json
 export XDG_CACHE_HOME={home}/cache ULLAGE_CACHE_DIR={home}/cache
 cd {home}
 case $command in *" serve"*) [ ! -f {home}/lie.json ] || exec {liar} setsid sh -c "$command" ;; esac
+case $command in *" attach "*) [ ! -f {home}/hangs ] || exec sleep 600 ;; esac
 exec sh -c "$command"
 """
 LIAR = Path(__file__).parents[1] / "lab/chaos/agents/liar.py"
@@ -44,6 +45,10 @@ class Double:
     def refuse(self, words: str) -> None:
         """From now on ssh says this, and ends."""
         (self.home / "refusal").write_text(words, encoding="utf-8")
+
+    def hang(self) -> None:
+        """From now on a channel beside the first is open, and nothing goes through it."""
+        (self.home / "hangs").touch()
 
     def lie(self, rule: dict[str, object]) -> None:
         """From now on what serves there says one thing that is not so: a rule of liar.py."""

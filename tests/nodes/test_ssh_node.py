@@ -266,16 +266,15 @@ def test_a_node_that_forgets_a_request(
     visited(double, work)
 
 
-def test_a_byte_now_and_then_sends_no_image(
+def test_an_image_that_stands_still(
     double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double.install()
-    double.lie({"about": "credit", "lie": "drops", "seconds": 0.05})
+    double.hang()
     monkeypatch.setattr(links, "SEND_S", 1.0)
-    monkeypatch.setattr(links, "SEND_BYTES_PER_S", 10**9)
-    sent = image(tmp_path, os.urandom(5_000_000))
-    error = refused(double, lambda node: node.take(sent))
+    error = refused(double, lambda node: node.take(image(tmp_path, b"x" * 10_000)))
     assert error.kind is errors.NODE_LOST and "has not taken" in error.message
+    waited_for(lambda: not list((double.home / "cache/images").glob("*/")))
 
 
 def test_what_a_killed_session_left_goes_with_the_next(double: Double) -> None:

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 LEAD_NS: Final = 2_000_000
 """The agreed instant lies so far ahead, plus ten round trips of the slowest instance. Who starts
 alone has nobody to agree with."""
+LEAD_EACH_NS: Final = 1_000_000
+"""And so much for each program: they are asked for one after the other, and forked on one CPU in
+the worst case. Whoever hears of the instant too late begins late."""
 
 
 _UNHEARD: Final = {kind.code for kind in (AGENT_CLOCK, AGENT_LOST, AGENT_SILENT, AGENT_SLOW)}
@@ -144,8 +147,10 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
                 if node is not None:
                     watched = node.metered(_scene(*attempts))
                     readings = await meters.enter_async_context(watched)
-            together = sum(attempt.starters() for attempt in attempts) > 1
-            instant = clock.ordered_ns() + (_lead_ns(attempts) if together else 0)
+            starters = sum(attempt.starters() for attempt in attempts)
+            together = starters > 1
+            rtt_ns = max(attempt.rtt_ns() for attempt in attempts)
+            instant = clock.ordered_ns() + (lead_ns(starters, rtt_ns) if together else 0)
             await _all_at_once(attempts, Attempt.work, instant, together)
             if number == iterations - 1:
                 await meters.aclose()
@@ -158,9 +163,9 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
     ]
 
 
-def _lead_ns(attempts: Sequence[Attempt]) -> int:
-    """So far ahead an instant has to lie that all of them hear of in time."""
-    return LEAD_NS + 10 * max(attempt.rtt_ns() for attempt in attempts)
+def lead_ns(starters: int, rtt_ns: int) -> int:
+    """So far ahead an instant has to lie that so many programs hear of in time."""
+    return LEAD_NS + LEAD_EACH_NS * starters + 10 * rtt_ns
 
 
 async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:

@@ -14,12 +14,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from ullage.common.archives.headers import ArchiveError
+from ullage.common.archives.inflow import Inflow
 from ullage.common.commands import CommandError, attempt, needed, run
 from ullage.common.errors import (
     HOST_MISSING,
@@ -281,50 +282,49 @@ def received(digest: str) -> Image | None:
     return _load(place) if (place / _FACTS).exists() else None
 
 
-async def receive(
-    digest: str, pieces: AsyncIterator[bytes], config: ImageConfig | None = None
-) -> str:
-    """Keep an image that another machine sends, as its tar; the digest of what has arrived.
+async def receive(digest: str, inflow: Inflow, config: ImageConfig | None = None) -> Image | str:
+    """Keep an image that another machine sends, as its tar.
 
-    It is kept only if that is the digest that was promised. OSError when the disk is full.
+    If the digest of what has arrived is not the one that was promised, it is not kept, and that is
+    returned. CutError; OSError, IMAGE_BUILD_FAILED when the disk is full.
     """
     place = _place(f"received {digest}")
     await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
     async with file_lock(place.with_suffix(".lock")):
         await asyncio.to_thread(_remove_unfinished, place)
         work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+        receiving = asyncio.ensure_future(
+            asyncio.to_thread(_receive_into, work / "image", place, digest, inflow, config)
+        )
         try:
-            return await _receive_into(work / "image", place, digest, pieces, config)
+            await asyncio.wait((receiving,))
         finally:
+            inflow.stop()
+            await asyncio.wait((receiving,))
             with contextlib.suppress(OSError):  # `abandoned` finds what stays
                 await asyncio.to_thread(disks.remove_tree, work)
+        actual = receiving.result()
+    return _load(place) if actual == digest else actual
 
 
-async def _receive_into(
-    directory: Path,
-    place: Path,
-    digest: str,
-    pieces: AsyncIterator[bytes],
-    config: ImageConfig | None,
+def _receive_into(
+    directory: Path, place: Path, digest: str, inflow: Inflow, config: ImageConfig | None
 ) -> str:
-    await asyncio.to_thread((directory / "root").mkdir, parents=True)
-    tar, total = directory / "rootfs.tar", hashlib.sha256()
-    with await asyncio.to_thread(tar.open, "wb") as file:
-        async for piece in pieces:
-            total.update(piece)
-            await asyncio.to_thread(file.write, piece)
-    actual = f"sha256:{total.hexdigest()}"
-    if actual != digest:
-        return actual
-    await _unpack(tar, directory / "root")
-    facts = {
-        "format": _FORMAT,
-        "digest": digest,
-        "packages": await asyncio.to_thread(_versions_if_any, directory / "root"),
-        "config": config and config.model_dump(mode="json"),
-        "manifest": await asyncio.to_thread(manifest, directory / "root"),
-    }
-    await asyncio.to_thread(_keep, directory, facts, place, secret=config is not None)
+    root = directory / "root"
+    root.mkdir(parents=True)
+    try:
+        actual = f"sha256:{inflow.keep(directory / 'rootfs.tar', _unpacker('-', root))}"
+    except CommandError as error:
+        raise _not_unpacked(error) from error
+    if actual == digest:
+        facts = {
+            "format": _FORMAT,
+            "digest": digest,
+            "packages": _versions_if_any(root),
+            "config": config and config.model_dump(mode="json"),
+            "manifest": manifest(root),
+        }
+        _keep(directory, facts, place, secret=config is not None)
     return actual
 
 
@@ -522,17 +522,25 @@ async def _build_new(
 
 
 async def _unpack(tar: Path, root: Path, within: Sequence[str] = ()) -> None:
+    try:
+        await run(_unpacker(str(tar), root, within), timeout_s=_TAR_PATIENCE_S)
+    except CommandError as error:
+        raise _not_unpacked(error) from error
+
+
+def _unpacker(tar: str, root: Path, within: Sequence[str] = ()) -> list[str]:
+    """The program that unpacks it; `-`: from its standard input."""
     argv = [*within, needed("tar", "tar"), "--extract", "--numeric-owner", "--xattrs"]
-    argv += ["--xattrs-include=*", "--file", str(tar), "--directory", str(root)]
+    argv += ["--xattrs-include=*", "--file", tar, "--directory", str(root)]
     if os.geteuid() != 0:
         # Who is not root has no device nodes; a VM gets its /dev from its kernel.
         argv += ["--exclude=./dev/*", "--same-owner" if within else "--no-same-owner"]
-    try:
-        await run(argv, timeout_s=_TAR_PATIENCE_S)
-    except CommandError as error:
-        raise UllageError(
-            IMAGE_BUILD_FAILED, reason=error.reason, suggestion="is there space left in the cache?"
-        ) from error
+    return argv
+
+
+def _not_unpacked(error: CommandError) -> UllageError:
+    suggestion = "is there space left in the cache?"
+    return UllageError(IMAGE_BUILD_FAILED, reason=error.reason, suggestion=suggestion)
 
 
 def _versions_if_any(root: Path) -> dict[str, str]:

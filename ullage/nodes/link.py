@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from ullage.common import errors
+from ullage.common import errors, processes
 from ullage.common.errors import UllageError
 from ullage.common.faults import first_fault
 from ullage.environments.agent.channel import AgentChannel, AgentError, PendingCall
@@ -37,7 +37,7 @@ SEND_BYTES_PER_S: Final = 128 * 1024
 """A file has SEND_S and the time that its bytes take at this rate, whatever comes now and then."""
 SILENCE_S: Final = 15.0
 """So late may the answer to a sign of life come."""
-_PIECE: Final = 128 * 1024
+_WORDS: Final = 64 * 1024
 _NOT_FOUND: Final = frozenset({126, 127})
 
 T = TypeVar("T", bound=Payload)
@@ -79,32 +79,53 @@ class NodeLink:
         within_s: float | None = None,
     ) -> T:
         """Ask for something. NODE_REFUSED with the node's reason, NODE_LOST."""
-        pending, _ = self._begin(op, answer, request)
+        pending = self._begin(op, answer, request)
         return await self._answer(op, pending, REQUEST_S if within_s is None else within_s)
 
-    async def send(self, op: str, request: Payload, file: Path) -> None:
-        """Ask for something, with a file. NODE_LOST too when it takes longer than one may."""
-        pending, number = self._begin(op, Nothing, request)
-        size = (await asyncio.to_thread(file.stat)).st_size
-        limit_s = SEND_S + size / SEND_BYTES_PER_S
-        try:
-            async with asyncio.timeout(limit_s):
-                await self._send(number, file, pending)
-        except TimeoutError:
-            reason = f"it has not taken {size} bytes within {limit_s:.0f} s"
-            lost = UllageError(errors.NODE_LOST, node=self.target.node, reason=reason)
-            raise self._gone(lost) from None
-        except UllageError as error:
-            if not pending.future.done():
-                raise self._gone(error) from error
-        await self._answer(op, pending, REQUEST_S)
+    async def send(self, file: Path, digest: str, config: dict[str, Any] | None) -> None:
+        """Send an image's tar. NODE_LOST too when it takes longer than one may.
 
-    async def _send(self, number: int, file: Path, pending: PendingCall[Nothing]) -> None:
-        with await asyncio.to_thread(file.open, "rb") as stream:
-            while piece := await asyncio.to_thread(stream.read, _PIECE):
-                if pending.future.done():  # refused: the rest is not wanted
-                    break
-                await self._channel.send_data(number, piece)
+        The system's ssh reads the file, over the same connection: no byte passes through here.
+        """
+        size = (await asyncio.to_thread(file.stat)).st_size
+        request = wire.Take(digest=digest, size=size, config=config)
+        taking = await self.call("take", wire.Taking, request)
+        limit_s = SEND_S + size / SEND_BYTES_PER_S
+        async with self._carried(file, taking.socket):
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self.call("taken", Nothing, wire.Taken(digest=digest), within_s=limit_s)
+            except TimeoutError:
+                reason = f"it has not taken {size} bytes within {limit_s:.0f} s"
+                lost = UllageError(errors.NODE_LOST, node=self.target.node, reason=reason)
+                raise self._gone(lost) from None
+
+    @asynccontextmanager
+    async def _carried(self, file: Path, socket: str) -> AsyncIterator[None]:
+        """The file goes to who listens there; where ssh cannot, its words go with the error."""
+        words = await asyncio.to_thread(tempfile.TemporaryFile)
+        with words:
+            with await asyncio.to_thread(file.open, "rb") as stream:
+                process = await asyncio.create_subprocess_exec(
+                    *self.target.further((str(runner()), "attach", socket), self.control),
+                    stdin=stream,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=words,
+                    start_new_session=True,
+                )
+            try:
+                yield
+            except UllageError as error:
+                if process.returncode:
+                    words.seek(0)
+                    raise self._not_carried(words.read(_WORDS)) from error
+                raise
+            finally:
+                await processes.end(process, group=True)
+
+    def _not_carried(self, output: bytes) -> UllageError:
+        reason = f"ssh says: {last_words(output)}"
+        return self._refused("take", AgentError(self.target.node, "take", "cut", reason))
 
     async def prove(self) -> None:
         """See that the node still answers. NODE_LOST, for good."""
@@ -127,17 +148,16 @@ class NodeLink:
             self._heart.cancel()
         await self._end()
 
-    def _begin(
-        self, op: str, answer: type[T], request: Payload | None
-    ) -> tuple[PendingCall[T], int]:
+    def _begin(self, op: str, answer: type[T], request: Payload | None) -> PendingCall[T]:
         pending = PendingCall(op, "done", _reader(answer))
         fields = {} if request is None else request.model_dump(mode="json")
         try:
-            return pending, self._channel.request(pending, **fields)
+            self._channel.request(pending, **fields)
         except AgentError as error:
             raise self._refused(op, error) from error
         except UllageError as error:
             raise self._gone(error) from error
+        return pending
 
     async def _answer(self, op: str, pending: PendingCall[T], within_s: float) -> T:
         try:

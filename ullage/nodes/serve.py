@@ -13,7 +13,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final
@@ -21,16 +21,14 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ullage import environments
+from ullage.common.archives.inflow import CutError
 from ullage.common.errors import NODE_DISK_FULL, NODE_IMAGE_CORRUPT, UllageError
 from ullage.common.faults import first_fault
 from ullage.common.text import printable
 from ullage.environments import Instance, Provider
 from ullage.environments.agent.client import binary
 from ullage.environments.agent.frames import (
-    CREDIT,
-    Data,
     FrameError,
-    FrameKind,
     FrameReader,
     Message,
     encode_message,
@@ -44,8 +42,8 @@ from ullage.nodes.answers import LONGEST
 from ullage.nodes.base import Order
 from ullage.nodes.handover import offer
 from ullage.nodes.local import LocalNode
+from ullage.nodes.uploads import Uploads
 from ullage.nodes.wire import HINT, LEASE_S, MAGIC, PROTOCOL, Nothing, Payload
-from ullage.runs.records import ImageConfig
 
 _READ: Final = 256 * 1024
 _MOST_REQUESTS: Final = 1024
@@ -61,23 +59,6 @@ class RefusedError(Exception):
         super().__init__(reason)
 
 
-class Upload:
-    """File data that come for a request."""
-
-    def __init__(self, size: int) -> None:
-        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._left = size
-
-    def add(self, piece: bytes) -> None:
-        """FrameError when there is more than was promised."""
-        self._left -= len(piece)
-        if self._left < 0:
-            raise FrameError("more data than was promised")
-        self.pieces.put_nowait(piece)
-        if self._left == 0:
-            self.pieces.put_nowait(None)
-
-
 class Server:
     """One controller's session."""
 
@@ -85,11 +66,11 @@ class Server:
         self._reader, self._write = reader, write
         self._frames = FrameReader(None)
         self._requests: set[asyncio.Task[None]] = set()
-        self._uploads: dict[int, Upload] = {}
         self._tag = ""
         self._node: LocalNode
         self._providers: dict[str, Provider] = {}
         self._images: dict[str, Image] = {}
+        self._uploads = Uploads()
         self._instances: dict[str, Instance] = {}
         self._offers: list[asyncio.Task[None]] = []
         self._meters: AsyncExitStack | None = None
@@ -101,6 +82,8 @@ class Server:
             "ping": (Nothing, self._ping),
             "check": (wire.Provided, self._check),
             "has": (wire.Has, self._has),
+            "take": (wire.Take, self._take),
+            "taken": (wire.Taken, self._taken),
             "packages": (wire.Packages, self._packages),
             "surroundings": (wire.Surroundings, self._surroundings),
             "join": (wire.Join, self._join),
@@ -130,38 +113,27 @@ class Server:
                 if not data:
                     break
                 for frame in self._frames.feed(data):
-                    self._take(frame)
+                    self._begin(frame)
         except (TimeoutError, FrameError) as error:
             why = f"nothing was heard for {LEASE_S:g} s" if isinstance(error, TimeoutError) else ""
             print(f"ullage-node: {why or error}", file=sys.stderr)
         finally:
             await self._leave()
 
-    def _take(self, frame: object) -> None:
-        if isinstance(frame, Data):
-            upload = self._uploads.get(frame.id)
-            if frame.kind is not FrameKind.FILE:
-                raise FrameError("data of a kind that nobody sends")
-            if upload is None:  # it was refused
-                self._write(encode_message("credit", bytes=frame.cost))
-            else:
-                upload.add(frame.data)
-        elif isinstance(frame, Message):
-            number = frame.integer("id", 0, 2**32 - 1)
-            if len(self._requests) >= _MOST_REQUESTS:
-                raise FrameError("too many requests at once")
-            if frame.op == "take":
-                self._uploads[number] = Upload(frame.integer("size", 1))
-            task = asyncio.create_task(self._answer(number, frame))
-            self._requests.add(task)
-            task.add_done_callback(self._requests.discard)
-        else:
+    def _begin(self, frame: object) -> None:
+        if not isinstance(frame, Message):
             raise FrameError("a frame that no node knows")
+        number = frame.integer("id", 0, 2**32 - 1)
+        if len(self._requests) >= _MOST_REQUESTS:
+            raise FrameError("too many requests at once")
+        task = asyncio.create_task(self._answer(number, frame))
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
 
     async def _answer(self, number: int, frame: Message) -> None:
         fields = {name: v for name, v in frame.fields.items() if name not in {"op", "id"}}
         try:
-            answer = await self._perform(number, frame.op, fields)
+            answer = await self._perform(frame.op, fields)
             body = encode_message("done", id=number, **answer.model_dump(mode="json"))
         except RefusedError as error:
             body = _error(number, error.code, error.reason, error.hint)
@@ -178,20 +150,16 @@ class Server:
         if frame.op == "bye":
             self._over.set()
 
-    async def _perform(self, number: int, op: str, fields: Mapping[str, Any]) -> Payload:
+    async def _perform(self, op: str, fields: Mapping[str, Any]) -> Payload:
         if not self._tag and op not in {"hello", "ping", "clean", "doctor", "bye"}:
             raise RefusedError("no-hello", "nobody has said which run it is for")
         try:
-            if op == "take":
-                return await self._receive(number, wire.Take.model_validate(fields))
             if op not in self._operations:
                 raise RefusedError("unknown-op", f"{printable(op, 40)} is nothing that a node does")
             model, perform = self._operations[op]
             return await perform(model.model_validate(fields))
         except ValidationError as error:
             raise RefusedError("bad-field", f"{op}: {first_fault(error)}") from None
-        finally:
-            self._uploads.pop(number, None)
 
     async def _hello(self, request: wire.Hello) -> Payload:
         if request.protocol != PROTOCOL:
@@ -235,27 +203,30 @@ class Server:
             self._images[digest] = there
         return self._images[digest]
 
-    async def _receive(self, number: int, request: wire.Take) -> Payload:
-        config = None if request.config is None else ImageConfig.model_validate(request.config)
-        pieces = self._pieces(self._uploads[number])
-        try:
-            actual = await image.receive(request.digest, pieces, config)
-        except UllageError as error:
-            if "No space left" in error.message:
-                raise RefusedError(NODE_DISK_FULL.code, "the image") from error
-            raise
-        except OSError as error:
-            if error.errno in _DISK_FULL:
-                raise RefusedError(NODE_DISK_FULL.code, "the image") from error
-            raise
-        if actual != request.digest:
-            raise RefusedError(NODE_IMAGE_CORRUPT.code, actual)
-        return Nothing()
+    async def _take(self, request: wire.Take) -> Payload:
+        if request.digest in self._uploads:
+            raise RefusedError("taking", "it is on its way already")
+        socket = paths.state_dir(self._tag) / f"image-{request.digest[-12:]}"
+        await self._uploads.begin(request, socket)
+        return wire.Taking(socket=str(socket))
 
-    async def _pieces(self, upload: Upload) -> AsyncIterator[bytes]:
-        while (piece := await upload.pieces.get()) is not None:
-            yield piece
-            self._write(encode_message("credit", bytes=min(CREDIT, len(piece) + 4)))
+    async def _taken(self, request: wire.Taken) -> Payload:
+        if request.digest not in self._uploads:
+            raise RefusedError("not-taking", "nobody has said that it comes")
+        try:
+            arrived = await self._uploads.end(request.digest)
+        except CutError as error:
+            raise RefusedError("cut", str(error)) from error
+        except (UllageError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in _DISK_FULL:
+                raise
+            if isinstance(error, UllageError) and "No space left" not in error.message:
+                raise
+            raise RefusedError(NODE_DISK_FULL.code, "the image") from error
+        if not isinstance(arrived, Image):
+            raise RefusedError(NODE_IMAGE_CORRUPT.code, arrived)
+        self._images[request.digest] = arrived
+        return Nothing()
 
     async def _packages(self, request: wire.Packages) -> Payload:
         return wire.PackagesAnswer(packages=dict(await self._node.packages(request.programs)))
@@ -393,6 +364,7 @@ class Server:
         return Nothing()
 
     async def _leave(self) -> None:
+        await self._uploads.close()
         for task in [*self._requests, *self._offers]:
             task.cancel()
         await asyncio.gather(*self._requests, *self._offers, return_exceptions=True)

@@ -85,11 +85,8 @@ class SshNode(Node):
         if has.there:
             return
         config = image.config.model_dump(mode="json") if image.config else None
-        size = (await asyncio.to_thread(image.tar.stat)).st_size
         try:
-            await link.send(
-                "take", wire.Take(digest=image.digest, size=size, config=config), image.tar
-            )
+            await link.send(image.tar, image.digest, config)
         except UllageError as error:
             if error.facts.get("error") == NODE_IMAGE_CORRUPT.code:
                 raise UllageError(

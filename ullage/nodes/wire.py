@@ -88,11 +88,23 @@ class HasAnswer(Payload):
 
 
 class Take(Payload):
-    """Here comes the image: its tar follows."""
+    """An image is to come."""
 
     digest: Digest
     size: Annotated[int, Field(ge=1, lt=1 << 46)]
     config: dict[str, Any] | None = None
+
+
+class Taking(Payload):
+    """Where its tar is taken: whoever attaches there, as to an instance's agent, is read."""
+
+    socket: Path
+
+
+class Taken(Payload):
+    """Is it there, whole?"""
+
+    digest: Digest
 
 
 class Packages(Payload):

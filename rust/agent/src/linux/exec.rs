@@ -15,7 +15,8 @@ use crate::protocol::User;
 use crate::system::sys;
 use crate::time;
 
-/// A first sleep ends so long before the instant, and shows how late this machine wakes up.
+/// A first sleep ends so long before the instant, or half way to it, and shows how late this machine
+/// wakes up.
 const REHEARSAL_NS: u64 = 10_000_000;
 /// The child spins for a few times what the rehearsal was late, within these bounds: tens of
 /// microseconds on hardware, a millisecond or two where the processor is emulated.
@@ -209,7 +210,7 @@ impl Child<'_> {
         };
         unsafe {
             libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-            let late_ns = sleep_until(at_ns.saturating_sub(REHEARSAL_NS));
+            let late_ns = sleep_until(rehearsal_ns(at_ns, time::now_ns()));
             sleep_until(at_ns.saturating_sub(spin_ns(late_ns)));
             // Back to the default, for the slack is inherited over exec.
             libc::prctl(libc::PR_SET_TIMERSLACK, 0, 0, 0, 0);
@@ -238,6 +239,13 @@ impl Child<'_> {
             libc::_exit(127)
         }
     }
+}
+
+/// When the first sleep ends: never before now, or a near instant would look like a late awakening,
+/// and all who wait for it on one CPU would spin, and keep each other from it.
+fn rehearsal_ns(at_ns: u64, now_ns: u64) -> u64 {
+    let half_way_ns = now_ns.saturating_add(at_ns.saturating_sub(now_ns) / 2);
+    at_ns.saturating_sub(REHEARSAL_NS).max(half_way_ns)
 }
 
 /// How long to spin where a sleep of our own was `late_ns` late.
@@ -282,6 +290,14 @@ unsafe fn sleep_until_mono(instant_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rehearsal_is_never_in_the_past() {
+        let ms = 1_000_000;
+        assert_eq!(rehearsal_ns(100 * ms, 0), 90 * ms);
+        assert_eq!(rehearsal_ns(100 * ms, 96 * ms), 98 * ms);
+        assert_eq!(rehearsal_ns(100 * ms, 101 * ms), 101 * ms);
+    }
 
     #[test]
     fn the_spin_follows_the_rehearsal() {
