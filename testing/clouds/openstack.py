@@ -157,6 +157,10 @@ def _json(status: int, body: Any) -> Answer:
     return status, {"Content-Type": "application/json"}, json.dumps(body)
 
 
+def _at(second: int) -> str:
+    return f"2026-11-28T22:31:{second:02}.000000"
+
+
 class Cloud:
     """Answers one request after the other."""
 
@@ -257,6 +261,19 @@ class Cloud:
             return _error(404, "itemNotFound", "Instance could not be found.")
         return _json(200, {"server": self.double.servers[ids[0]].shown(self.double.admin)})
 
+    def actions(self, _: Mapping[str, str], __: Any, *ids: str) -> Answer:
+        if not ids:
+            return _error(404, "itemNotFound", "Instance could not be found.")
+        made = {"action": "create", "request_id": "req-1", "start_time": _at(0)}
+        return _json(200, {"instanceActions": [made]})
+
+    def action(self, *_: Any) -> Answer:
+        """Nova's clock has whole seconds."""
+        times = {"start_time": _at(2), "finish_time": _at(7), "result": "Success"}
+        events = [{"event": "compute__do_build_and_run_instance", **times}]
+        made = {"action": "create", "request_id": "req-1", "start_time": _at(0)}
+        return _json(200, {"instanceAction": {**made, "events": events}})
+
     def delete(self, _: Mapping[str, str], __: Any, *ids: str) -> Answer:
         if not ids:
             return _error(404, "itemNotFound", "Instance could not be found.")
@@ -301,6 +318,8 @@ _ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
     "GET /servers/ID": Cloud.server,
     "DELETE /servers/ID": Cloud.delete,
     "POST /servers/ID/action": Cloud.act,
+    "GET /servers/ID/os-instance-actions": Cloud.actions,
+    "GET /servers/ID/os-instance-actions/req-1": Cloud.action,
 }
 _ROOMS: Final = {"compute": "/v2.1", "image": "/v2", "network": "/v2.0"}
 

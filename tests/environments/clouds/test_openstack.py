@@ -56,7 +56,10 @@ async def running(
 async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: str) -> None:
     stack.admin = host_key == "console"
     more = {"network": "prov", "server_group": "apart", "config_drive": True, "zone": "nova"}
-    async with running(stack, host_key=host_key, **more) as (run, instance):
+    passed: list[str] = []
+    async with kit.running(provider(stack, host_key=host_key, **more)) as run:
+        wanted = replace(spec(run, stack), on_stage=lambda stage, _: passed.append(stage))
+        instance = await run.create(wanted)
         assert len(stack.left()) == 2, "the instance and its key"
         assert (await kit.sh(instance, "hostname"))[1].startswith("c-0")
         (server,) = stack.servers.values()
@@ -64,9 +67,10 @@ async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: st
         assert server.wanted["availability_zone"] == "nova"
         assert server.wanted["config_drive"] is True
         below = {k: v for k, v in instance.agent.facts.items() if k.startswith("cloud_")}
-        assert below == (
-            {"cloud_host": "compute-1", "cloud_hypervisor": "QEMU"} if stack.admin else {}
-        )
+        seconds = {"cloud_scheduling_s": "2", "cloud_building_s": "5"}
+        host = {"cloud_host": "compute-1", "cloud_hypervisor": "QEMU"} if stack.admin else {}
+        assert below == seconds | host
+        assert passed == ["requested", "chosen", "copied", "addressed", "reached"]
         (record,) = [r for r in user_commands.records() if r.tag == run.tag]
         assert double.PASSWORD not in record.model_dump_json()
         await instance.destroy()
@@ -226,7 +230,7 @@ async def test_somebody_else_answers(stack: double.OpenStackDouble) -> None:
 async def test_a_cloud_without_room(stack: double.OpenStackDouble) -> None:
     stack.full = True
     error = await refused(stack)
-    assert error.kind is errors.CLOUD_INSTANCE_FAILED
+    assert error.kind is errors.CLOUD_QUOTA
     assert "No valid host was found" in error.message
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import shlex
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
@@ -84,8 +85,10 @@ class Shell:
             argv += ["-o", option]
         return argv
 
-    async def wait(self, deadline: Deadline) -> None:
-        """Until somebody lets us in who has the key. CLOUD_HOST_KEY, CLOUD_NOT_UP."""
+    async def wait(self, deadline: Deadline) -> float:
+        """Until somebody lets us in who has the key: seconds since its kernel began, or 0.0 where
+        it does not tell. CLOUD_HOST_KEY, CLOUD_NOT_UP.
+        """
         last = "nothing"
         open_there = False
         while not deadline.passed:
@@ -93,8 +96,8 @@ class Shell:
                 if not open_there:
                     await self._knock()
                     open_there = True
-                await self.run(["true"], timeout_s=min(30.0, deadline.left_s))
-                return
+                command = ["true"] if self.windows else ["cat", "/proc/uptime"]
+                return _uptime_s(await self.run(command, timeout_s=min(30.0, deadline.left_s)))
             except ShellError as error:
                 last = error.reason
                 if error.other_key:
@@ -158,6 +161,11 @@ class Shell:
         unpack = "tar --numeric-owner --xattrs '--xattrs-include=*' -xp"
         unpack += f"f {PLACE}/image.tar -C {PLACE}/root"
         await self.run(["sh", "-c", f"{unpack} && rm {PLACE}/image.tar"], timeout_s=deadline.left_s)
+
+
+def _uptime_s(printed: str) -> float:
+    uptime = re.match(r"\d{1,9}\.\d{1,9} ", printed)
+    return float(uptime[0]) if uptime else 0.0
 
 
 def serving(spec: InstanceSpec, image: Image) -> list[str]:
