@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.real_openstack.by_hand import by_hand, by_us
 from tests.lab.real_openstack.stack import Stack, started
 from tests.lab.runkit import finished
 from ullage.experiments.elastic.folder import (
@@ -185,6 +187,16 @@ def test_one_two_and_four_at_once(stack: Stack, tmp_path: Path) -> None:
         if trial.environment == "cloud":
             parts = [trial.metrics[part] for part in ("choose_time", "copy_time", "boot_time")]
             assert all(isinstance(part, float) and part > 0 for part in parts), "the cloud's own"
+    assert listed() == []
+
+
+def test_what_we_add_to_an_allocation(stack: Stack, tmp_path: Path) -> None:
+    """In turns, so that both have the same host; what it is stands in the docs."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    pairs = [(by_us(plan), by_hand(stack, tmp_path)) for _ in range(3)]
+    ours, hand = (statistics.median(times) for times in zip(*pairs, strict=True))
+    print(f"ours {ours:.1f} s ÷ by hand {hand:.1f} s = {ours / hand:.2f}, of {pairs}")
     assert listed() == []
 
 

@@ -20,6 +20,7 @@ from ullage.runs.records import Price
 _STAGES: Final[Mapping[Stage, str]] = {
     "requested": "asked for an instance",
     "addressed": "it runs, at {}",
+    "reached": "ssh lets us in",
 }
 
 

@@ -215,6 +215,19 @@ async def test_a_lost_answer_makes_no_second_instance(stack: double.OpenStackDou
 
 
 @kit.in_a_loop
+async def test_a_request_that_is_done_late_makes_no_double(stack: double.OpenStackDouble) -> None:
+    """Seen on a crowded Nova: it took 92 s to answer, and we had asked again after 60."""
+    ours, calls = provider(stack), Calls(NovaDriver("double"), "c-0")
+    ours._image = calls.driver.find_image("debian12")
+    stack.late = 1
+    request = ours._request("ullage-u0000000-c-0", "u0000000", "ssh-ed25519 AAAA", "")
+    machine = await calls.ask(calls.driver.launch, request)
+    first, second = stack.servers.values()
+    assert machine.id == first.id
+    assert second.turns_to == "DELETED" != first.turns_to
+
+
+@kit.in_a_loop
 async def test_one_that_never_boots(stack: double.OpenStackDouble) -> None:
     stack.dead = True
     assert (await refused(stack, deadline_s=5)).kind is errors.CLOUD_NOT_UP

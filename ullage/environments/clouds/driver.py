@@ -50,6 +50,8 @@ class Machine:
     public: str | None = None
     placed: bool = False
     """The cloud says that it has chosen a host for it; False: not yet, or it never tells."""
+    image_there: bool = False
+    """The cloud says that its image is on that host; False: not yet, or it never tells."""
     crowded_out: bool = False
     """It failed because the cloud has no room for it."""
 

@@ -349,7 +349,7 @@ def _stages(machine: Machine) -> Iterator[Stage]:
     """How far it has come, as its cloud tells it."""
     if machine.placed:
         yield "chosen"
-    if machine.state == "running":
+    if machine.image_there or machine.state == "running":
         yield "copied"
 
 

@@ -215,8 +215,9 @@ def test_stages_stand_in_their_order_and_the_injected_one_apart(tmp_path: Path) 
 
 
 def test_contextualisation_is_in_one_figure_and_out_of_the_other(run: ElasticRun) -> None:
-    told = {"TiI": 3.0, CONTEXTUALISATION: 1.5}
-    acts = (requested(0, ZERO), ready(0, ZERO, ZERO + 4 * NS).model_copy(update={"stages": told}))
+    stages = {"TiI": 3.0, CONTEXTUALISATION: 1.5}
+    bare = ready(0, ZERO, ZERO + 4 * NS).model_copy(update={"stages": stages})
+    acts: tuple[Act, ...] = (requested(0, ZERO), bare)
     sessions = (viewer(0, 0, 4 * NS, 12 * NS),)
     figures = measured(with_parts(run, sessions, acts, 14 * NS), run.resolved).figures
     assert (figures["tar"], figures["tar_bare"]) == (4.0, 2.5)
@@ -237,7 +238,7 @@ def test_who_was_blocked_by_a_full_cloud_and_who_by_a_slow_one(run: ElasticRun) 
         viewer(2, 0, None, 5 * NS),  # after it had given one
         viewer(3, 0, 4 * NS, 9 * NS),
     )
-    acts = (requested(0, ZERO), no_room(0, 2 * NS), requested(1, ZERO))
+    acts: tuple[Act, ...] = (requested(0, ZERO), no_room(0, 2 * NS), requested(1, ZERO))
     acts += (ready(1, ZERO, ZERO + 4 * NS),)
     figures = measured(with_parts(run, sessions, acts, 14 * NS), run.resolved).figures
     assert (figures["blocked"], figures["blocked_full"]) == (3 / 4, 1 / 4)
