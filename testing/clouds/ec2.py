@@ -63,6 +63,10 @@ class Ec2Double:
     """What answers at an instance's address has another host key than the instance."""
     stillborn: bool = False
     """Instances end as soon as they are made."""
+    wired: bool = False
+    """Each instance has a network of its own."""
+    room: int | None = None
+    """So many instances at most; None: any number."""
     tokens: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -89,7 +93,9 @@ class Ec2Double:
             for instance in reservation.instances:
                 key = backend.key_pairs[instance.key_name].public_key
                 text = base64.b64decode(str(instance.user_data or "")).decode()
-                booted = machine.boot(instance.id, key, "" if self.impostor else text)
+                booted = machine.boot(
+                    instance.id, key, "" if self.impostor else text, wired=self.wired
+                )
                 if self.dead:
                     booted.unplug()
                 self.machines[instance.id] = booted
@@ -113,6 +119,11 @@ class Ec2Double:
         text = self.machines[identifier].console
         encoded = base64.b64encode(text.encode()).decode()
         return ActionResult({"InstanceId": identifier, "Output": encoded})
+
+    def full(self, action: str) -> Answer | None:
+        """A `trouble`: it refuses one more once all its room is taken."""
+        taken = self.room is not None and len(self.machines) >= self.room
+        return self.refusal("quota") if action == self.LAUNCH and taken else None
 
     def vanish(self) -> None:
         """All instances are taken back by the cloud, as spot instances are."""

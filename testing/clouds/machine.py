@@ -23,6 +23,8 @@ from typing import Final
 SCRIPT: Final = Path(__file__).parent / "machine.sh"
 _NAMESPACES: Final = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
 _NUMBERS: Final = itertools.count(2)
+_CABLES: Final = "198.18"
+"""Addresses for tests of networks (RFC 2544): four for each cable."""
 _GROUP: Final = 64 + os.getpid() % 128
 
 
@@ -33,6 +35,8 @@ class CloudMachine:
     address: str
     dir: Path
     process: subprocess.Popen[bytes]
+    network: str = ""
+    """Its network namespace; empty: this host's."""
 
     @property
     def console(self) -> str:
@@ -61,6 +65,8 @@ class CloudMachine:
         """It goes, with all that it has written."""
         self.unplug()
         self.process.wait(30)
+        if self.network:
+            _ip(f"netns del {self.network}")
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
@@ -74,13 +80,21 @@ def inside(pid: int) -> list[int]:
 
 
 def boot(
-    name: str, public_key: str, user_data: str, address: str = "", more: str = ""
+    name: str,
+    public_key: str,
+    user_data: str,
+    address: str = "",
+    more: str = "",
+    *,
+    wired: bool = False,
 ) -> CloudMachine:
     """Start one, at an address of its own or at this one; nobody waits until it is up.
 
-    more: lines of its sshd's configuration.
+    more: lines of its sshd's configuration; wired: it has a network of its own, with a cable here,
+    so that several may have servers at the same port.
     """
     number = next(_NUMBERS)
+    network, address = _wire(number) if wired else ("", address)
     address = address or f"127.{_GROUP}.{number >> 8}.{number & 255}"
     directory = Path(tempfile.mkdtemp(prefix="ullage-machine-", dir="/var/tmp"))
     (directory / "disk").mkdir()
@@ -92,10 +106,30 @@ def boot(
         f"AuthorizedKeysFile {directory}/authorized\nPidFile none\nUsePAM no\nStrictModes no\n"
         "PermitRootLogin prohibit-password\nPasswordAuthentication no\nPrintMotd no\n" + more
     )
-    argv = [*_NAMESPACES, "bash", str(SCRIPT), str(directory), name]
+    inside = ("ip", "netns", "exec", network) if network else ()
+    argv = [*inside, *_NAMESPACES, "bash", str(SCRIPT), str(directory), name]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    return CloudMachine(address, directory, process)
+    return CloudMachine(address, directory, process, network)
+
+
+def _wire(number: int) -> tuple[str, str]:
+    """A network namespace with a cable to this host; its name, and its address."""
+    name = f"ullage-double-{_GROUP}-{number}"
+    first = 4 * number % 256
+    here, there = (f"{_CABLES}.{_GROUP}.{first + end}" for end in (1, 2))
+    cable = f"ud{_GROUP}-{number}"
+    _ip(f"netns add {name}")
+    _ip(f"link add {cable} type veth peer name eth0 netns {name}")
+    _ip(f"addr add {here}/30 dev {cable}")
+    _ip(f"link set {cable} up")
+    for words in ("link set lo up", f"addr add {there}/30 dev eth0", "link set eth0 up"):
+        _ip(f"-n {name} {words}")
+    return name, there
+
+
+def _ip(words: str) -> None:
+    subprocess.run(["ip", *words.split()], check=True, capture_output=True)
 
 
 def _host_key(path: Path, user_data: str) -> None:

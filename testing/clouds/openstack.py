@@ -48,6 +48,7 @@ class Server:
     turns_at: float = 0.0
     turns_to: str = "ACTIVE"
     fault: str = ""
+    created: str = ""
 
     def turn(self, status: str, task: str) -> None:
         """It will be in that state."""
@@ -65,6 +66,7 @@ class Server:
         shown: dict[str, Any] = {
             "id": self.id,
             "name": self.wanted["name"],
+            "created": self.created,
             "status": self.status,
             "metadata": self.wanted.get("metadata", {}),
             "key_name": self.wanted.get("key_name"),
@@ -89,6 +91,9 @@ class OpenStackDouble:
     calls: list[str] = field(default_factory=list)
     """Method and path of each, without its query; ids are `ID`."""
     trouble: Trouble | None = None
+    late: int = 0
+    """So many requests for an instance are cut off, and done when the next one has come."""
+    cut_off: list[Any] = field(default_factory=list)
     lost: int = 0
     """So many answers to `POST /servers` get lost after it has been done."""
     dead: bool = False
@@ -157,6 +162,10 @@ def _json(status: int, body: Any) -> Answer:
     return status, {"Content-Type": "application/json"}, json.dumps(body)
 
 
+def _at(second: int) -> str:
+    return f"2026-11-28T22:31:{second:02}.000000"
+
+
 class Cloud:
     """Answers one request after the other."""
 
@@ -221,6 +230,12 @@ class Cloud:
 
     def launch(self, _: Mapping[str, str], body: Any, *__: str) -> Answer:
         double, wanted = self.double, body["server"]
+        if double.late:
+            double.late -= 1
+            double.cut_off.append(body)
+            return _error(504, "gatewayTimeout", "The gateway waits no longer.")
+        while double.cut_off:
+            self.launch({}, double.cut_off.pop(0))
         if len(double.servers) >= double.quota:
             used = f"already used {len(double.servers)} of {double.quota} instances"
             return _error(
@@ -235,6 +250,7 @@ class Cloud:
         server = Server(identifier, wanted, booted)
         server.turn("ERROR" if double.full else "ACTIVE", "spawning")
         server.fault = "No valid host was found. There are not enough hosts available."
+        server.created = _at(len(double.servers))
         double.servers[identifier] = server
         if double.on_launch is not None:
             double.on_launch()
@@ -256,6 +272,19 @@ class Cloud:
         if not ids:
             return _error(404, "itemNotFound", "Instance could not be found.")
         return _json(200, {"server": self.double.servers[ids[0]].shown(self.double.admin)})
+
+    def actions(self, _: Mapping[str, str], __: Any, *ids: str) -> Answer:
+        if not ids:
+            return _error(404, "itemNotFound", "Instance could not be found.")
+        create = {"action": "create", "request_id": "req-1", "start_time": _at(0)}
+        return _json(200, {"instanceActions": [create]})
+
+    def action(self, *_: Any) -> Answer:
+        """Nova's clock has whole seconds."""
+        times = {"start_time": _at(2), "finish_time": _at(7), "result": "Success"}
+        events = [{"event": "compute__do_build_and_run_instance", **times}]
+        create = {"action": "create", "request_id": "req-1", "start_time": _at(0)}
+        return _json(200, {"instanceAction": {**create, "events": events}})
 
     def delete(self, _: Mapping[str, str], __: Any, *ids: str) -> Answer:
         if not ids:
@@ -301,6 +330,8 @@ _ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
     "GET /servers/ID": Cloud.server,
     "DELETE /servers/ID": Cloud.delete,
     "POST /servers/ID/action": Cloud.act,
+    "GET /servers/ID/os-instance-actions": Cloud.actions,
+    "GET /servers/ID/os-instance-actions/req-1": Cloud.action,
 }
 _ROOMS: Final = {"compute": "/v2.1", "image": "/v2", "network": "/v2.0"}
 

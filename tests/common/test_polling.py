@@ -80,7 +80,7 @@ def test_a_port_that_opens_is_seen_in_time(monkeypatch: pytest.MonkeyPatch, open
     clock = Clock(0.0)
     instants: dict[str, float] = {}
 
-    async def knock(address: str, port: int) -> int:
+    async def knock(address: str, port: int, silent_s: float) -> int:
         if "port_closed" not in instants or clock.now < 100 + opens_s:
             return 111  # refused
         return 0

@@ -33,6 +33,7 @@ STEPS = [
     "what we may have there: ",
     "asked for an instance",
     "it runs",
+    "ssh lets us in",
     "its agent answers",
     "it is gone",
 ]

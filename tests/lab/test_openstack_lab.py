@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -14,8 +15,16 @@ from typing import Any
 
 import pytest
 
+from tests.lab.real_openstack.by_hand import by_hand, by_us
 from tests.lab.real_openstack.stack import Stack, started
 from tests.lab.runkit import finished
+from ullage.experiments.elastic.folder import (
+    Act,
+    NotReady,
+    Ready,
+    read_acts,
+    repetition_folder,
+)
 from ullage.host import leftovers
 from ullage.runs.events import Synchronised
 from ullage.runs.reader import RunFolder, sessions
@@ -174,7 +183,80 @@ def test_one_two_and_four_at_once(stack: Stack, tmp_path: Path) -> None:
     for trial in folder.trials:
         print(trial.environment, trial.workload, trial.metrics, trial.reason)
     assert status == 0
+    for trial in folder.trials:
+        if trial.environment == "cloud":
+            parts = [trial.metrics[part] for part in ("choose_time", "copy_time", "boot_time")]
+            assert all(isinstance(part, float) and part > 0 for part in parts), "the cloud's own"
     assert listed() == []
+
+
+def test_what_we_add_to_an_allocation(stack: Stack, tmp_path: Path) -> None:
+    """In turns, so that both have the same host; what it is stands in the docs."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    pairs = [(by_us(plan), by_hand(stack, tmp_path)) for _ in range(3)]
+    ours, hand = (statistics.median(times) for times in zip(*pairs, strict=True))
+    print(f"ours {ours:.1f} s ÷ by hand {hand:.1f} s = {ours / hand:.2f}, of {pairs}")
+    assert listed() == []
+
+
+ELASTIC = f"""\
+name: openstack-elastic
+baseline: lxc
+room: 2
+resources: {{cpus: 1, memory: 512MiB}}
+environments:
+  lxc: {{provider: lxc}}
+  cloud: {CLOUD.removesuffix("}")}, price: {{per_hour: 0.02, currency: EUR, billed: minute}}}}
+nodes: {{max: 2, allocation: one_per_need}}
+arrivals: {{kind: uniform, rate: 1, viewers: 4}}
+video: {{length: 20s, bitrate: 200000, generate: bytes}}
+patience: PATIENCE
+repetitions: 1
+lateness_limit: 60
+budgets: {{allocate: {{tries: 1, limit: 2400}}, release: {{tries: 2, limit: 600}}}}
+seed: 7
+"""
+
+
+def elastic(tmp_path: Path, patience: str) -> tuple[tuple[Act, ...], dict[str, Any]]:
+    """What was done to the cloud's nodes, and the figures of it."""
+    file, runs = tmp_path / "plan.yaml", tmp_path / "runs"
+    file.write_text(ELASTIC.replace("PATIENCE", patience))
+    argv = [sys.executable, "-m", "ullage", "elastic", "run", str(file), "--runs", str(runs)]
+    done = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (run,) = runs.iterdir()
+    (cloud,) = [e for e in json.loads(done.stdout)["environments"] if e["key"] == "cloud"]
+    print(cloud)
+    assert listed() == []
+    figures = {estimate["metric"]: estimate["mean"] for estimate in cloud["estimates"]}
+    return read_acts(repetition_folder(run, "cloud", 0)), figures
+
+
+def test_an_elastic_run_whose_nodes_are_its_servers(stack: Stack, tmp_path: Path) -> None:
+    acts, figures = elastic(tmp_path, "40m")
+    ready = [act for act in acts if isinstance(act, Ready)]
+    assert len(ready) == 2
+    for act in ready:
+        stages = act.stages
+        assert all(stages[part] > 0 for part in ("TeF", "TcI", "TiI", "contextualisation"))
+        assert stages["contextualisation"] + stages["furnishing"] < stages["TiI"] + 1
+    assert figures["blocked"] == 0
+    assert 0 < figures["tar_bare"] < figures["tar"]
+    assert figures["cost_per_viewer"] > 0
+
+
+def test_who_is_blocked_by_the_quota(stack: Stack, tmp_path: Path) -> None:
+    """The second node is refused, and whoever waits for it is not blocked by slowness."""
+    stack.inside("python3", "/lab/cloud.py", "one_instance")
+    try:
+        acts, figures = elastic(tmp_path, "20s")
+    finally:
+        stack.inside("python3", "/lab/cloud.py", "ten_instances")
+    refusals = [act for act in acts if isinstance(act, NotReady)]
+    assert refusals and {act.code for act in refusals} == {"cloud-quota"}
+    assert 0 < figures["blocked_full"] <= figures["blocked"]
 
 
 EC2 = """\

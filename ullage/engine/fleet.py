@@ -486,9 +486,16 @@ class Fleet:
             turn=self.needs.turn(environment, index) if environment.away else index,
             image=self.image_of(environment),
             place=None if environment.away else self.needs.place(environment, index),
-            network=self.away if away else self.network,
+            network=self._network_of(environment, away=away),
             joined=self._joined,
         )
+
+    def _network_of(self, environment: Environment, *, away: bool) -> Network | None:
+        """None: it is a cloud's, and what wants the run's network only makes more of its like."""
+        networked = [case.workload for case in self.matrix.cases if case.places != {"instance"}]
+        if environment.provider.elsewhere and all(isinstance(w, Conducted) for w in networked):
+            return None
+        return self.away if away else self.network
 
     def metered_on(self, members: Iterable[Instance]) -> Node | None:
         """The machine whose meters see all of them; None: they are on several."""

@@ -85,9 +85,11 @@ class DataOptions(Options):
     disk: DataDisk = Field(DataDisk(), description="where `/data` stands: `{path: /mnt/ssd}`")
 
 
-Stage = Literal["copied", "booting", "addressed"]
+Stage = Literal["requested", "chosen", "copied", "booting", "addressed", "reached"]
 """What a provider tells of an instance while it makes it: its disks are laid out; the program that
-boots it starts; its address can be reached, as far as the network is concerned."""
+boots it starts; its address can be reached, as far as the network is concerned. Of a cloud's:
+the cloud has taken the request, it has chosen a host, it runs the instance (`copied`), which has an
+address, and lets us in."""
 
 StageListener = Callable[[Stage, str], None]
 """Called with a stage at the moment when it is reached; with `addressed` comes the address."""
@@ -136,6 +138,8 @@ class Instance(ABC):
     """The data directory as seen inside."""
     program_suffix: str = ""
     """What the files of our own programs end with, that are built for its system: `.exe`."""
+    kernel_ns: int | None = None
+    """When its kernel began, on this host's clock; None: nobody asked it."""
     own_kernel: bool = False
     """True for a VM: CPU times are told by a kernel that does not know of waiting for its vCPU."""
 

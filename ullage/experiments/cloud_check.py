@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from ullage.environments.agent.client import binary
 from ullage.environments.base import InstanceSpec, Stage
@@ -16,7 +17,11 @@ from ullage.host.image import Image
 from ullage.plan.matrix import Environment, Matrix
 from ullage.runs.records import Price
 
-_STAGES = {"booting": "asked for an instance", "addressed": "it runs, at {}"}
+_STAGES: Final[Mapping[Stage, str]] = {
+    "requested": "asked for an instance",
+    "addressed": "it runs, at {}",
+    "reached": "ssh lets us in",
+}
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ async def check(
         on_step(seen.steps[-1])
 
     def on_stage(stage: Stage, address: str) -> None:
-        reached(_STAGES[stage].format(address))
+        if stage in _STAGES:
+            reached(_STAGES[stage].format(address))
 
     await provider.check()
     seen.label = provider.label()

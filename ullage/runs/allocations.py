@@ -13,11 +13,14 @@ Copy = Literal["real", "backing"]
 
 Step = Literal[
     "asked",
+    "requested",
     "chosen",
     "copied",
     "booting",
+    "kernel",
     "hello",
     "addressed",
+    "reached",
     "up",
     "started",
     "port_closed",

@@ -231,6 +231,27 @@ class Price(Record):
         return self.per_hour / 3600 * step * math.ceil(max(lived_s, self.least_s) / step)
 
 
+class ServicePrice(Price):
+    """What somebody pays for a service on instances that come and go."""
+
+    per_gb: float = Field(
+        0.0,
+        ge=0,
+        lt=1e9,
+        allow_inf_nan=False,
+        exclude_if=lambda given: not given,
+        description="for 10⁹ bytes that its nodes send to viewers",
+    )
+    per_request: float = Field(
+        0.0,
+        ge=0,
+        lt=1e9,
+        allow_inf_nan=False,
+        exclude_if=lambda given: not given,
+        description="for each viewer who asks",
+    )
+
+
 class EnvironmentRecord(Record):
     """An environment as it stands in `resolved.json`."""
 

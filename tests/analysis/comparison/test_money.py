@@ -122,6 +122,16 @@ def test_other_currencies_have_no_ratio(tmp_path: Path) -> None:
     assert alone.money_notes == ()
 
 
+def test_lives_are_billed_as_the_price_says(tmp_path: Path) -> None:
+    """Begun minutes are paid whole; the cost of the work is what it is without."""
+    price = {"per_hour": 0.36, "currency": "EUR", "billed": "hour", "least_s": 7201}
+    folder = _run(tmp_path / "run", _priced(native=EUR, vm=Price.model_validate(price)))
+    number = sum(event.environment == "vm" for event in folder.provisioned)
+    (note,) = overhead.analyse(folder).money_notes
+    assert note.startswith(f"{number} instance")
+    assert f"billed by the hour, 7201 s at least: {number * 3 * 0.36:.3g} EUR" in note
+
+
 def test_a_slow_fifth_is_paid_for(tmp_path: Path) -> None:
     """Issue 19: a fifth of the trials five times as long; the median says nothing of them."""
     folder = _run(tmp_path / "run", _priced(native=EUR, vm=EUR), (TIMED,), truth={}, blocks=20)

@@ -101,3 +101,21 @@ def _instances(cloud: Ec2Double) -> list[Any]:
 def _ullage(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "ullage", *arguments]
     return subprocess.run(argv, capture_output=True, text=True, check=False, env=os.environ)
+
+
+def test_instances_are_made_there_and_their_servers_are_reached(
+    cloud: Ec2Double, tmp_path: Path
+) -> None:
+    """`provisioning` of a cloud: by its own addresses, not on the run's network."""
+    cloud.wired = True
+    plan = cloudkit.PLAN.format(cpus=cloud.cpus, cloud=json.dumps(cloud.plan()))
+    command = "{name: command, argv: [sha256sum, /bin/bash]}"
+    plan = plan.replace(command, "{name: provisioning, count: 2}")
+    status, folder = finished(tmp_path, plan.replace("min: 3, max: 3", "min: 1, max: 1"))
+    assert status == 0
+    (trial,) = [trial for trial in folder.trials if trial.environment == "cloud"]
+    assert trial.status == "ok", trial.reason
+    for part in ("choose_time", "copy_time", "boot_time", "reply_time"):
+        seconds = trial.metrics[part]
+        assert isinstance(seconds, float) and seconds > 0
+    assert cloud.left() == []

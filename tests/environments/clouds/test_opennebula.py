@@ -123,16 +123,21 @@ def test_one_that_was_only_slow_makes_no_double(
     assert cloud.left() == [request().name]
 
 
-def test_on_its_way_up_it_cannot_be_ended(cloud: OneFake) -> None:
+def test_on_its_way_up_it_cannot_be_ended(cloud: OneFake, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenNebula refuses that of a VM in PROLOG: it is asked until it can."""
+    slowly = (("PENDING", 0.05), ("PROLOG", 600.0), ("BOOT", 0.1))
+    monkeypatch.setattr("testing.clouds.opennebula._UP", slowly)
     ours = driver(cloud)
     machine = ours.launch(request())
     cloud.vms[1].stages._began -= 0.1
-    assert "PROLOG" in ours.machine(machine.id).words
+    copying = ours.machine(machine.id)
+    assert "PROLOG" in copying.words
+    assert (copying.placed, copying.image_there) == (True, False)
     assert not ours.remove(machine.name, machine.tag)
     assert cloud.left()
-    cloud.vms[1].stages._began -= 1
-    assert ours.machine(machine.id).state == "running"
+    cloud.vms[1].stages._began -= 601
+    running = ours.machine(machine.id)
+    assert (running.state, running.placed, running.image_there) == ("running", True, True)
     while not ours.remove(machine.name, machine.tag):
         pass
     assert ours.machine(machine.id).state == "gone"

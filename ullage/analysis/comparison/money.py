@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.analysis.comparison import rounding
+from ullage.analysis.comparison import lives, rounding
 from ullage.analysis.comparison.estimates import Absolute, Interval
 from ullage.analysis.comparison.model import Analysis, Comparison, Cost
 from ullage.analysis.comparison.words import listed, name, ratio_cells
@@ -87,7 +87,7 @@ def bills(folder: RunFolder, comparisons: Sequence[Comparison]) -> Bills:
             f"Prices are in {listed(currencies)}: no ratio is made across currencies, for their "
             "rate of exchange is not known here."
         )
-    return Bills(tuple(all_costs), tuple(notes))
+    return Bills(tuple(all_costs), (*notes, *lives.notes(folder, prices)))
 
 
 def rows(analysis: Analysis) -> list[tuple[str, ...]]:

@@ -48,6 +48,12 @@ class Machine:
     """The state in the cloud's own words, and its reason."""
     private: str | None = None
     public: str | None = None
+    placed: bool = False
+    """The cloud says that it has chosen a host for it; False: not yet, or it never tells."""
+    image_there: bool = False
+    """The cloud says that its image is on that host; False: not yet, or it never tells."""
+    crowded_out: bool = False
+    """It failed because the cloud has no room for it."""
 
 
 Trouble = Literal["again", "credentials", "quota", "lacks", "refused"]
@@ -111,6 +117,10 @@ class Driver(ABC):
     @abstractmethod
     def remove(self, name: str, tag: str) -> bool:
         """Ask that all of that name go, with their key; True once nothing is left of them."""
+
+    def history(self, identifier: str) -> dict[str, str]:
+        """What the cloud did to make it, by its own clock: fact → its value."""
+        return {}
 
     def stands_on(self, identifier: str) -> dict[str, str]:
         """What the cloud tells this user of the host below it: fact → its value."""

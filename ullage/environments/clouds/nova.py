@@ -12,6 +12,7 @@ import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from ullage.common.errors import CLOUD_CREDENTIALS, CLOUD_LACKS, HOST_MISSING, UllageError
@@ -48,7 +49,13 @@ _LISTS: Final[Mapping[str, tuple[str, str, bool]]] = {
 }
 """Kind → the service that has it, the path there, whether that looks for a name or an id."""
 _FULL: Final = re.compile(r"quota|exceeded|maximum number", re.IGNORECASE)
+_NO_ROOM: Final = "No valid host was found"
+_EVENTS: Final = "2.51"
+"""The first version of the API in which a user sees the events of his instances."""
+_TIME: Final = "%Y-%m-%dT%H:%M:%S.%f"
 _ANSWER_S: Final = 60
+_LAUNCH_S: Final = 300
+"""A crowded Nova answers a request for an instance late, and makes it all the same."""
 _MOST_PAGES: Final = 100
 _ACCEPTED: Final = 202
 P = TypeVar("P")
@@ -121,14 +128,27 @@ class NovaDriver(PausingDriver):
         with self._lock:
             again = request.token in self._asked
             self._asked.add(request.token)
-        if again and (there := [s for s in self._servers(request.tag) if _made_for(s, request)]):
-            return _machine(there[0])
+        if again and (there := self._with_token(request)):
+            return self._only(there)
         self._import_key(request)
-        answer = self._post("/servers", self._wanted(request))
+        answer = self._post("/servers", self._wanted(request), _LAUNCH_S)
         identifier = str(_part(answer, "server", dict).get("id") or "")
         if not identifier:
             raise NotAnAnswerError("it names no instance")
+        if again and (there := self._with_token(request)):
+            return self._only(there)
         return Machine(identifier, request.name, request.tag, "pending", "asked for")
+
+    def _with_token(self, request: Request) -> list[Mapping[str, Any]]:
+        """What a request has come to, the oldest first."""
+        ours = [server for server in self._servers(request.tag) if _made_for(server, request)]
+        return sorted(ours, key=lambda server: (str(server.get("created")), str(server["id"])))
+
+    def _only(self, servers: list[Mapping[str, Any]]) -> Machine:
+        """The oldest; the others go: an earlier try was slow, and not lost."""
+        for double in servers[1:]:
+            self._delete(f"/servers/{double['id']}")
+        return _machine(servers[0])
 
     def _import_key(self, request: Request) -> None:
         pair = {"name": request.name, "public_key": request.public_key}
@@ -219,6 +239,21 @@ class NovaDriver(PausingDriver):
                 facts["cloud_hypervisor"] = str(one.get("hypervisor_type"))
         return {name: printable(text, 100) for name, text in facts.items()}
 
+    def history(self, identifier: str) -> dict[str, str]:
+        """From Nova's list of what was done to an instance, which knows whole seconds."""
+        path = f"/servers/{identifier}/os-instance-actions"
+        try:
+            actions = _part(self._get("compute", path), "instanceActions", list)
+            made_by = [one["request_id"] for one in actions if one["action"] == "create"]
+            if not made_by:
+                return {}
+            action = self._get("compute", f"{path}/{_quoted(made_by[0])}", _EVENTS)
+            return _seconds(_part(action, "instanceAction", dict))
+        except (self._sdk.ForbiddenException, self._sdk.NotFoundException):
+            return {}  # it does not show them to this user
+        except (KeyError, TypeError, ValueError) as error:
+            raise NotAnAnswerError(f"events that cannot be read: {error!r}") from error
+
     def _servers(self, tag: str | None) -> Iterator[Mapping[str, Any]]:
         """Of ours, by name, as far as their metadata says so too."""
         pattern = _quoted(f"^ullage-{tag}-" if tag else "^ullage-")
@@ -255,11 +290,13 @@ class NovaDriver(PausingDriver):
                 return
         raise NotAnAnswerError(f"a list of {kind} without an end")
 
-    def _get(self, service: str, path: str) -> Mapping[str, Any]:
-        return self._read(getattr(self._cloud, service).get(path))
+    def _get(self, service: str, path: str, version: str | None = None) -> Mapping[str, Any]:
+        return self._read(getattr(self._cloud, service).get(path, microversion=version))
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._read(self._cloud.compute.post(path, json=body))
+    def _post(
+        self, path: str, body: Mapping[str, Any], answer_s: float = _ANSWER_S
+    ) -> Mapping[str, Any]:
+        return self._read(self._cloud.compute.post(path, json=body, timeout=answer_s))
 
     def _delete(self, path: str) -> None:
         """Who is gone already is no failure."""
@@ -345,11 +382,26 @@ def _machine(server: Mapping[str, Any]) -> Machine:
             tag=str(server.get("metadata", {}).get(_TAG, "")),
             state=_STATES.get(state, "pending"),
             words=printable(words, 300),
+            placed=state != "BUILD" or task not in {"scheduling", None},
+            crowded_out=_NO_ROOM in str(fault),
             private=next((address for address, kind in shown if kind != "floating"), None),
             public=next((address for address, kind in shown if kind == "floating"), None),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise NotAnAnswerError(f"an instance that cannot be read: {error!r}") from error
+
+
+def _seconds(action: Mapping[str, Any]) -> dict[str, str]:
+    """Until a host was chosen, and what that one took: its image, its network, the start."""
+    built = [one for one in action["events"] if one["event"].endswith("build_and_run_instance")]
+    if not built or built[-1]["finish_time"] is None:
+        return {}
+    requested, began, ended = (
+        datetime.strptime(text, _TIME)
+        for text in (action["start_time"], built[-1]["start_time"], built[-1]["finish_time"])
+    )
+    seconds = {"cloud_scheduling_s": began - requested, "cloud_building_s": ended - began}
+    return {name: f"{length.total_seconds():.0f}" for name, length in seconds.items()}
 
 
 def _quoted(text: str) -> str:

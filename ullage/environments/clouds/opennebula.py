@@ -36,6 +36,8 @@ _TAG: Final = "ULLAGE_TAG"
 _TOKEN: Final = "ULLAGE_TOKEN"  # noqa: S105 - a name
 _ACTIVE, _DONE = 3, 6
 _RUNNING: Final = 3
+_COPYING: Final = (0, 1)
+"""LCM_INIT and PROLOG: the image is not on the host yet."""
 _MINE, _WHAT_I_MAY_USE = -3, -2
 _ALL: Final = (-1, -1)
 _NOT_DONE: Final = -1
@@ -291,6 +293,8 @@ class OpenNebulaDriver(Driver):
                 words=printable(f"{words}: {why}" if why and state != "running" else words, 300),
                 private=first.get("IP"),
                 public=first.get("EXTERNAL_IP") or first.get("IP"),
+                placed=int(vm.STATE) == _ACTIVE,
+                image_there=int(vm.STATE) == _ACTIVE and int(vm.LCM_STATE) not in _COPYING,
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise NotAnAnswerError(f"a VM that cannot be read: {error!r}") from error

@@ -9,7 +9,7 @@ import signal
 import sys
 from abc import abstractmethod
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -20,6 +20,7 @@ from ullage.common.errors import (
     CLOUD_INSTANCE_FAILED,
     CLOUD_NETWORK,
     CLOUD_NOT_UP,
+    CLOUD_QUOTA,
     CLOUD_VANISHED,
     INSTANCE_NOT_REMOVED,
     INSTANCE_NOT_STARTED,
@@ -27,13 +28,21 @@ from ullage.common.errors import (
 )
 from ullage.common.quantities import format_bytes
 from ullage.environments.agent.client import AgentClient
-from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
+from ullage.environments.base import (
+    Instance,
+    InstanceSpec,
+    Options,
+    Provider,
+    Stage,
+    StageListener,
+    verify_limits,
+)
 from ullage.environments.clouds import keys
 from ullage.environments.clouds.calls import POLL_S, Calls, Deadline
 from ullage.environments.clouds.driver import Driver, Flavor, Machine, PausingDriver, Request, State
 from ullage.environments.clouds.options import CloudOptions
 from ullage.environments.clouds.ssh import Shell, ShellError, serving
-from ullage.host import disks, user_commands
+from ullage.host import clock, disks, user_commands
 
 _REACH: Final = {"cloud", "region", "endpoint"}
 """Fields of a plan that say which cloud; not every provider has all of them."""
@@ -124,23 +133,28 @@ class CloudProvider(Provider):
             await to_thread(user_commands.keep, removal)
             undo.push(_remove, calls, removal, self._cloud.deadline_s)
             user_data = "" if host is None else keys.cloud_init(host)
-            spec.on_stage("booting", "")
             request = self._request(removal.name, spec.tag, own.public, user_data)
             machine = await calls.ask(calls.driver.launch, request)
-            machine, address = await self._addressed(calls, machine, deadline)
+            spec.on_stage("requested", "")
+            machine, address = await self._addressed(calls, machine, deadline, spec.on_stage)
             spec.on_stage("addressed", address)
             known = (host.public,) if host else await _printed(calls, machine, deadline)
             hosts = spec.state_dir / "known_hosts"
             await to_thread(keys.known_hosts, hosts, address, known)
             user = self._cloud.user
             shell = Shell(spec.name, address, user, own.private, hosts, pausable=self.pauses)
-            await shell.wait(deadline)
+            uptime_s = await shell.wait(deadline)
+            reached_ns = clock.ordered_ns()
+            spec.on_stage("reached", "")
             agent = await self._agent(spec, shell, deadline)
             undo.push(agent.bye)
             verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
-            agent.facts.update(await calls.ask(calls.driver.stands_on, machine.id))
+            for facts in (calls.driver.stands_on, calls.driver.history):
+                agent.facts.update(await calls.ask(facts, machine.id))
             new = NewInstance(machine, address, agent, _pausing(calls.driver, self.pauses))
-            return CloudInstance(spec, calls, new, undo)
+            instance = CloudInstance(spec, calls, new, undo)
+            instance.kernel_ns = reached_ns - round(uptime_s * 1e9) if uptime_s else None
+            return instance
         raise AssertionError  # what starts hides no exception
 
     @asynccontextmanager
@@ -208,18 +222,22 @@ class CloudProvider(Provider):
         )
 
     async def _addressed(
-        self, calls: Calls, machine: Machine, deadline: Deadline
+        self, calls: Calls, machine: Machine, deadline: Deadline, on_stage: StageListener
     ) -> tuple[Machine, str]:
-        """Once it runs and has an address. CLOUD_INSTANCE_FAILED, CLOUD_NOT_UP."""
+        """Once it runs and has an address. CLOUD_INSTANCE_FAILED, CLOUD_NOT_UP, CLOUD_QUOTA."""
+        passed: set[Stage] = set()
         while True:
+            for stage in _stages(machine):
+                if stage not in passed:
+                    on_stage(stage, "")
+                passed.add(stage)
             address = machine.public if self._cloud.address == "public" else machine.private
             if machine.state == "running" and address:
                 return machine, address
             if machine.state in {"failed", "gone"}:
                 cloud = calls.driver.title
-                raise UllageError(
-                    CLOUD_INSTANCE_FAILED, cloud=cloud, name=calls.name, reason=machine.words
-                )
+                kind = CLOUD_QUOTA if machine.crowded_out else CLOUD_INSTANCE_FAILED
+                raise UllageError(kind, cloud=cloud, name=calls.name, reason=machine.words)
             if deadline.passed:
                 lacks = f"{machine.words}, without a {self._cloud.address} address"
                 last = machine.words if machine.state != "running" else lacks
@@ -325,6 +343,14 @@ class CloudInstance(Instance):
             return None
         cloud = self._calls.driver.title
         return UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=machine.words)
+
+
+def _stages(machine: Machine) -> Iterator[Stage]:
+    """How far it has come, as its cloud tells it."""
+    if machine.placed:
+        yield "chosen"
+    if machine.image_there or machine.state == "running":
+        yield "copied"
 
 
 def _pausing(driver: Driver, wanted: bool) -> PausingDriver | None:

@@ -107,8 +107,10 @@ class Shell:
             argv += ["-o", option]
         return argv
 
-    async def wait(self, deadline: Deadline) -> None:
-        """Until somebody lets us in who has the key. CLOUD_HOST_KEY, CLOUD_NOT_UP."""
+    async def wait(self, deadline: Deadline) -> float:
+        """Until somebody lets us in who has the key: seconds since its kernel began, or 0.0 where
+        it does not tell. CLOUD_HOST_KEY, CLOUD_NOT_UP.
+        """
         last = "nothing"
         open_there = False
         while not deadline.passed:
@@ -116,8 +118,8 @@ class Shell:
                 if not open_there:
                     await self._knock()
                     open_there = True
-                await self.run(["true"], timeout_s=min(30.0, deadline.left_s))
-                return
+                command = ["true"] if self.windows else ["cat", "/proc/uptime"]
+                return _uptime_s(await self.run(command, timeout_s=min(30.0, deadline.left_s)))
             except ShellError as error:
                 last = error.reason
                 if error.other_key:
@@ -197,6 +199,11 @@ async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) ->
             of_ssh=process.returncode == _SSH_FAILED,
         )
     return out.decode(errors="replace")
+
+
+def _uptime_s(printed: str) -> float:
+    uptime = re.match(r"\d{1,9}\.\d{1,9} ", printed)
+    return float(uptime[0]) if uptime else 0.0
 
 
 def serving(spec: InstanceSpec, image: Image, place: str = PLACE) -> list[str]:

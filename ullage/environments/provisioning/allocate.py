@@ -25,7 +25,13 @@ from ullage.environments.agent.client import Command, Process, printable
 from ullage.environments.base import Instance, InstanceSpec, Stage
 from ullage.environments.provisioning import image_copy
 from ullage.environments.provisioning.node import Site
-from ullage.environments.provisioning.probe import first_reply, introduce, watch_port
+from ullage.environments.provisioning.probe import (
+    FAR_SILENT_S,
+    SILENT_S,
+    first_reply,
+    introduce,
+    watch_port,
+)
 from ullage.environments.provisioning.release import bounded, kill, unwind
 from ullage.host import clock, disks
 from ullage.host.network.bridge import Network
@@ -171,7 +177,7 @@ class _Making:
         image, remove = await image_copy.copy(node.image, node.copy, node.provider, spec)
         self.undo.push(remove)
         self.steps.now("copied")
-        watch = _Watch(self.steps, node.network, self._port)
+        watch = _Watch(self.steps, spec.network, self._port)
         try:
             instance = await node.provider.create(
                 replace(spec, image=image, on_stage=watch.on_stage)
@@ -181,6 +187,8 @@ class _Making:
                 watch.on_stage("addressed", instance.address)  # a provider that tells nothing
             self.steps.now("up")
             self.steps.at("hello", instance.agent.greeted_ns)
+            if instance.kernel_ns is not None and instance.kernel_ns > self.steps.instants["asked"]:
+                self.steps.at("kernel", instance.kernel_ns)
             process = None
             if self.application is not None:
                 process = await self._start(instance, self.application, watch.expected)
@@ -192,8 +200,8 @@ class _Making:
 
     @property
     def _port(self) -> int | None:
-        """Where to knock; None without a network, or without anybody who would open."""
-        if self.application is None or self.node.network is None:
+        """Where to knock; None without an address, or without anybody who would open."""
+        if self.application is None or not self.node.reachable:
             return None
         return self.application.port
 
@@ -250,6 +258,7 @@ class _Watch:
     """Hears the provider; once the address can be reached, knocks at the application's port."""
 
     def __init__(self, steps: AllocationSteps, network: Network | None, port: int | None) -> None:
+        """network: the run's, where it stands on it; port: None, nobody would open."""
         self.task: asyncio.Task[None] | None = None
         self.expected = asyncio.Event()
         """The application is about to start."""
@@ -260,11 +269,16 @@ class _Watch:
     def on_stage(self, stage: Stage, address: str) -> None:
         """A stage is reached."""
         self._steps.now(stage)
-        if stage != "addressed" or self._network is None:
+        if stage != "addressed":
             return
-        introduce(address, self._network.mac(address), self._network.bridge)
+        silent_s = FAR_SILENT_S
+        if self._network is not None:
+            introduce(address, self._network.mac(address), self._network.bridge)
+            silent_s = SILENT_S
         if self._port is not None and self.task is None:
-            watching = watch_port(address, self._port, self._steps.now, self.expected)
+            watching = watch_port(
+                address, self._port, self._steps.now, self.expected, silent_s=silent_s
+            )
             self.task = asyncio.create_task(watching)
 
     def end(self) -> None:

@@ -54,9 +54,9 @@ class Site:
     def choose(self, name: str) -> InstanceSpec:
         """A place for one more: on the CPUs that the fewest have. ALLOCATION_NO_ROOM."""
         self.check_room(1)
-        places = range(len(os.sched_getaffinity(0)))
+        places = range(1 if self.provider.elsewhere else len(os.sched_getaffinity(0)))
         place = min(places, key=lambda cpu_place: (self._turns[cpu_place], cpu_place))
-        cpu_ids, quota = placement.place(self.resources, place)
+        cpu_ids, quota = self._cpus(place)
         self._turns[place] += 1
         self._places[name] = place
         return InstanceSpec(
@@ -69,8 +69,18 @@ class Site:
             agent=self.agent,
             state_dir=state_dir(self.tag) / name,
             data_dir=storage.place(self.tag, name, self.provider.data_request.path),
-            network=self.network,
+            network=None if self.provider.elsewhere else self.network,
         )
+
+    def _cpus(self, place: int) -> placement.Placed:
+        if self.provider.elsewhere:
+            return placement.elsewhere(self.resources)
+        return placement.place(self.resources, place)
+
+    @property
+    def reachable(self) -> bool:
+        """Have its instances addresses that we may knock at: the run's, or their cloud's?"""
+        return self.network is not None or self.provider.elsewhere
 
     @property
     def used(self) -> int:
@@ -89,7 +99,7 @@ class Site:
         A VM keeps what it has once used, and may come to use all of it: those that were made here
         count in full, however far they have come. A container takes what it uses.
         """
-        if not self.provider.keeps_memory:
+        if self.provider.elsewhere or not self.provider.keeps_memory:
             return
         memory = self.resources.memory + self.provider.overhead_bytes
         needed, free = count * memory, available_bytes()

@@ -2,10 +2,10 @@
 
 Nothing tells from outside that somebody begins to listen, so a connection that was refused is tried
 again: a tenth of the time later that somebody has been expected there, and REST_S later at most
-(`looking`). What was not answered at all is given up
-and tried anew after SILENT_S, so that no second of the kernel's own patience hides in a figure. For
-the same reason the kernel is told the MAC address: a question for it that was lost, because the
-bridge did not yet pass frames on, it would ask again only a second later.
+(`looking`). What was not answered at all is given up and tried anew after SILENT_S (FAR_SILENT_S
+where the way is not ours, and may be long), so that no second of the kernel's own patience hides in
+a figure. For the same reason the kernel is told the MAC address: a question for it that was lost,
+because the bridge did not yet pass frames on, it would ask again only a second later.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ullage.common import commands
 
 REST_S: Final = 0.005
 SILENT_S: Final = 0.05
+FAR_SILENT_S: Final = 0.5
 LONGEST_HEAD: Final = 1 << 14
 """Bytes in which a reply has its status."""
 
@@ -55,6 +56,8 @@ async def watch_port(
     port: int,
     on_state: Callable[[Literal["port_closed", "port_open"]], None],
     expected: asyncio.Event,
+    *,
+    silent_s: float = SILENT_S,
 ) -> None:
     """Knock until somebody opens. `port_closed` is seen once, at the first refusal.
 
@@ -62,7 +65,7 @@ async def watch_port(
     """
     refused, began = False, time.monotonic()
     while True:
-        error = await _knock(address, port)
+        error = await _knock(address, port, silent_s)
         if error == 0:
             on_state("port_open")
             return
@@ -79,12 +82,12 @@ async def watch_port(
             await asyncio.sleep(commands.poll_interval_s(time.monotonic() - began, REST_S))
 
 
-async def _knock(address: str, port: int) -> int:
-    """0, or the number of the error; ETIMEDOUT after SILENT_S."""
+async def _knock(address: str, port: int, silent_s: float) -> int:
+    """0, or the number of the error; ETIMEDOUT when nobody answers so long."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as knock:
         knock.setblocking(False)
         try:
-            async with asyncio.timeout(SILENT_S):
+            async with asyncio.timeout(silent_s):
                 await asyncio.get_running_loop().sock_connect(knock, (address, port))
         except TimeoutError:
             return errno.ETIMEDOUT

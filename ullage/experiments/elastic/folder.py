@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from ullage.common.errors import CLOUD_QUOTA
 from ullage.common.text import slug
 from ullage.runs.events import ProcessClock, Reason, Started, Warned
 from ullage.runs.reader import FolderKind, Lines
@@ -40,6 +41,7 @@ from ullage.runs.records import (
     Record,
     Seconds,
     Seed,
+    ServicePrice,
     Share,
 )
 
@@ -114,6 +116,7 @@ class Setting(Record):
     """Viewers that a node takes; None: as many as the run's."""
     capacity: Capacity | None = None
     """Where that was measured; None: the plan says it."""
+    price: ServicePrice | None = Field(None, exclude_if=lambda given: given is None)
 
 
 class ElasticResolved(Record):
@@ -175,6 +178,10 @@ class Requested(Record):
     """When the controller had heard it: TaR counts from here, for the provider's part."""
 
 
+FULL: Final = CLOUD_QUOTA.code
+"""Of the error: a cloud has no room for one more, or we may not have it."""
+
+
 class Retried(Record):
     """An allocation or a release failed, or hung until its limit, and was tried again."""
 
@@ -186,6 +193,8 @@ class Retried(Record):
     """From 1: the one that failed."""
     at_ns: Nanoseconds
     why: str
+    code: str = Field("", exclude_if=lambda given: not given)
+    """Of the error; empty: it was none of ours."""
 
 
 class Ready(Record):
@@ -223,6 +232,8 @@ class NotReady(Record):
     at_ns: Nanoseconds
     attempts: Natural
     why: str
+    code: str = Field("", exclude_if=lambda given: not given)
+    """Of the error; empty: it was none of ours."""
 
 
 class Lost(Record):

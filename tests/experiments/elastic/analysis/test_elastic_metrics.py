@@ -31,10 +31,18 @@ from ullage.experiments.elastic.analysis.definitions import (
     SPEC_RG,
     STUDY,
 )
-from ullage.experiments.elastic.analysis.metrics import INJECTED, measured
+from ullage.experiments.elastic.analysis.metrics import CONTEXTUALISATION, INJECTED, measured
 from ullage.experiments.elastic.analysis.reading import ElasticRun
-from ullage.experiments.elastic.folder import Act, NotReady, ViewerSession, Violation
+from ullage.experiments.elastic.folder import (
+    FULL,
+    Act,
+    ElasticResolved,
+    NotReady,
+    ViewerSession,
+    Violation,
+)
 from ullage.experiments.studies.elastic_clock import ElasticClock
+from ullage.runs.records import ServicePrice
 
 
 @pytest.fixture
@@ -206,6 +214,63 @@ def test_stages_stand_in_their_order_and_the_injected_one_apart(tmp_path: Path) 
     assert set(stages[INJECTED]) == {0.25}
 
 
+def test_contextualisation_is_in_one_figure_and_out_of_the_other(run: ElasticRun) -> None:
+    stages = {"TiI": 3.0, CONTEXTUALISATION: 1.5}
+    bare = ready(0, ZERO, ZERO + 4 * NS).model_copy(update={"stages": stages})
+    acts: tuple[Act, ...] = (requested(0, ZERO), bare)
+    sessions = (viewer(0, 0, 4 * NS, 12 * NS),)
+    figures = measured(with_parts(run, sessions, acts, 14 * NS), run.resolved).figures
+    assert (figures["tar"], figures["tar_bare"]) == (4.0, 2.5)
+    acts += (requested(1, ZERO), ready(1, ZERO, ZERO + 4 * NS))
+    figures = measured(with_parts(run, sessions, acts, 14 * NS), run.resolved).figures
+    assert "tar_bare" not in figures, "one node does not tell it"
+
+
+def no_room(node: int, at: int) -> NotReady:
+    times = {"asked_ns": ZERO, "at_ns": ZERO + at}
+    return NotReady(node=node, instance=f"n{node}", **times, attempts=1, why="full", code=FULL)
+
+
+def test_who_was_blocked_by_a_full_cloud_and_who_by_a_slow_one(run: ElasticRun) -> None:
+    sessions = (
+        viewer(0, 0, None, 1 * NS),  # before it said anything
+        viewer(1, 0, None, 3 * NS),  # after it had refused
+        viewer(2, 0, None, 5 * NS),  # after it had given one
+        viewer(3, 0, 4 * NS, 9 * NS),
+    )
+    acts: tuple[Act, ...] = (requested(0, ZERO), no_room(0, 2 * NS), requested(1, ZERO))
+    acts += (ready(1, ZERO, ZERO + 4 * NS),)
+    figures = measured(with_parts(run, sessions, acts, 14 * NS), run.resolved).figures
+    assert (figures["blocked"], figures["blocked_full"]) == (3 / 4, 1 / 4)
+    never = measured(with_parts(run, sessions, acts[2:], 14 * NS), run.resolved).figures
+    assert "blocked_full" not in never
+
+
+def priced(run: ElasticRun, **more: float) -> ElasticResolved:
+    price = ServicePrice(per_hour=60, currency="EUR", billed="minute", **more)
+    settings = {"lxc": run.resolved.settings["lxc"].model_copy(update={"price": price})}
+    return run.resolved.model_copy(update={"settings": settings})
+
+
+def test_money_is_each_life_as_it_is_billed_and_what_was_served(run: ElasticRun) -> None:
+    sessions = (viewer(0, 0, 2 * NS, 12 * NS).model_copy(update={"bytes": 2 * 10**9}),) * 2
+    acts = (
+        requested(0, ZERO),
+        ready(0, ZERO, ZERO + 2 * NS),
+        released(0, ZERO + 61 * NS, ZERO + 61 * NS, ZERO + 61 * NS),
+        requested(1, ZERO),
+        ready(1, ZERO, ZERO + 2 * NS),  # it is there to the end: 14 s
+        requested(2, ZERO),
+        no_room(2, 2 * NS),
+    )
+    repetition = with_parts(run, sessions, acts, 14 * NS)
+    assert measured(repetition, priced(run)).figures["cost"] == 3, "two minutes and one"
+    whole = measured(repetition, priced(run, per_gb=0.5, per_request=0.25)).figures
+    assert whole["cost"] == 3 + 4 * 0.5 + 2 * 0.25
+    assert whole["cost_per_viewer"] == whole["cost"] / 2
+    assert "cost" not in measured(repetition, run.resolved).figures
+
+
 def test_releases_at_the_end_and_those_that_left_something_do_not_count(run: ElasticRun) -> None:
     unremoved = released(0, ZERO, ZERO, ZERO + 4 * NS).model_copy(update={"left": "a mount"})
     acts = (
@@ -240,7 +305,8 @@ def test_a_figure_of_every_kind_is_in_the_definitions(tmp_path: Path) -> None:
     run = ElasticRun.open(make(tmp_path, plan))
     figures = measured(run.repetitions[0], run.resolved).figures
     assert figures.keys() <= BY_NAME.keys()
-    assert {d.name for d in DEFINITIONS} - figures.keys() <= {"speed_up"}
+    of_clouds = {"tar_bare", "blocked_full", "cost", "cost_per_viewer"}
+    assert {d.name for d in DEFINITIONS} - figures.keys() <= {"speed_up"} | of_clouds
     assert len(BY_NAME) == len(DEFINITIONS)
 
 

@@ -296,6 +296,18 @@ def test_the_plans_of_the_docs_are_good(file: Path) -> None:
     assert not list(units.said_before(plan, environments))
 
 
+def test_prices_are_in_one_currency() -> None:
+    price = "price: {{per_hour: 0.02, currency: {}}}, "
+    text = GOOD.replace("{provider: lxc", "{" + price.format("EUR") + "provider: lxc")
+    plan, document = schema.loads(text)
+    lxc, vm = schema.resolve(plan, document)
+    assert (lxc.price and lxc.price.currency, vm.price) == ("EUR", None)
+    error = refused(text.replace("{provider: qemu", "{" + price.format("USD") + "provider: qemu"))
+    assert error.kind is errors.PLAN_BAD_FIELD
+    assert "plan.yaml:5: environments.vm.price.currency: found USD" in error.message
+
+
+IN_A_CLOUD = "flavor: small, boot_image: debian"
 GENERATORS = GOOD + "generators: {number: 3, provider: oci, resources: {cpus: 0.5}}\n"
 
 
@@ -321,6 +333,13 @@ def test_viewers_may_come_from_machines_of_their_own() -> None:
         ("number: 3", "number: 0", errors.PLAN_BAD_FIELD, "generators.number"),
         ("number: 3", "numbre: 3", errors.PLAN_UNKNOWN_FIELD, "number"),
         ("oci,", "lxc,", errors.PLAN_BAD_FIELD, "generators: lxc cannot run"),
+        ("oci,", f"ec2, {IN_A_CLOUD},", errors.PLAN_BAD_FIELD, "no cloud is on"),
+        (
+            "lxc: {provider: lxc}",
+            f"lxc: {{provider: openstack, {IN_A_CLOUD}}}",
+            errors.PLAN_BAD_FIELD,
+            "leave `generators` out",
+        ),
     ],
 )
 def test_machines_that_cannot_be_are_refused(

@@ -111,6 +111,10 @@ async def refuse() -> None:
     raise UllageError(errors.NETWORK_FULL, what="every place", where="the cloud")
 
 
+async def no_quota() -> None:
+    raise UllageError(errors.CLOUD_QUOTA, cloud="a cloud", name="n", reason="10 of 10 are used")
+
+
 async def break_down() -> None:
     raise RuntimeError("a provider of somebody else's")
 
@@ -205,6 +209,29 @@ def test_what_fails_is_tried_again_within_the_budget(tmp_path: Path) -> None:
     (end,) = of(acts, Release)
     assert (end.node, end.end) == (0, True)
     assert stage.maker.instances == []
+
+
+def test_a_full_cloud_is_asked_once_and_not_at_once_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+    sleep = asyncio.sleep
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+        await sleep(0)
+
+    async def script(stage: Stage) -> None:
+        monkeypatch.setattr(asyncio, "sleep", rest)
+        stage.maker.making = [no_quota]
+        stage.front.allocate(0)
+        await stage.hears(failed=0)
+
+    _, acts = play(lambda: Stage(tmp_path), script)
+    assert [act.code for act in of(acts, Retried)] == ["cloud-quota"]
+    (failed,) = of(acts, NotReady)
+    assert (failed.code, failed.attempts) == ("cloud-quota", 1)
+    assert max(rests) >= 5, "the front asks for the next one when it hears"
 
 
 def test_what_cannot_be_removed_is_said_and_the_front_is_not_left_waiting(tmp_path: Path) -> None:

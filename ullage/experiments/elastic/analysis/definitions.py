@@ -33,7 +33,8 @@ class Definition:
     symbol: str = ""
     """As the field calls it."""
     unit: str
-    """`1`: a share, shown in per cent, or a pure number; `count`, `nodes`, `nodes/s`; else SI."""
+    """`1`: a share, shown in per cent, or a pure number; `count`, `nodes`, `nodes/s`; `money`, in
+    the plan's currency; else SI."""
     better: Better | None
     """None: it tells what was asked of the environment; nothing is better or worse."""
     scale: Scale
@@ -59,6 +60,10 @@ class Definition:
             f"{self.title} ({self.symbol})" if self.symbol not in ("", self.title) else self.title
         )
 
+    def titled(self, currency: str) -> str:
+        """The same, and of money in which currency: that is the plan's."""
+        return f"{self.named}, {currency}" if self.unit == "money" else self.named
+
     def within(self, low: float, high: float) -> tuple[float, float]:
         """An interval of differences, cut off at what two parts of a whole can differ by."""
         if self.scale == "difference" and self.bounded:
@@ -81,6 +86,17 @@ ALLOCATION: Final[tuple[Definition, ...]] = (
         "delay that the plan injects.",
         source=STUDY,
         primary=True,
+    ),
+    _allocation(
+        name="tar_bare",
+        title="the same without contextualisation",
+        unit="s",
+        better="lower",
+        scale="ratio",
+        description="TaR less the time from the start of the instance's kernel until it let us in: "
+        "its own start, network and keys, which published figures of clouds leave out at times. "
+        "Of instances that tell when their kernel began.",
+        source=HERE,
     ),
     _allocation(
         name="tlr",
@@ -154,6 +170,21 @@ COST: Final[tuple[Definition, ...]] = (
         unit="nodes",
         better=None,
         description="The largest number of nodes that were allocated at once.",
+    ),
+    _cost(
+        name="cost",
+        title="cost of the service",
+        unit="money",
+        better=None,
+        description="Each node's life, from its request until nothing of it was left, billed as "
+        "its price says; with the bytes and the requests, where these have a price.",
+    ),
+    _cost(
+        name="cost_per_viewer",
+        title="cost for a viewer",
+        unit="money",
+        better="lower",
+        description="The same over the viewers who were served.",
     ),
     _cost(
         name="energy",
@@ -301,6 +332,14 @@ USERS: Final[tuple[Definition, ...]] = (
         "patience; without any, that found no room when they came.",
         source=STUDY,
         primary=True,
+    ),
+    _users_share(
+        name="blocked_full",
+        title="of them, because the cloud was full",
+        description="Share of the requests that were blocked when the cloud's last word on a node "
+        "was that it has no room or no quota for one; the others were blocked because it is slow. "
+        "Absent where it never said so.",
+        source=HERE,
     ),
     _users_share(
         name="affected",

@@ -13,6 +13,7 @@ from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.elasticity import Span
 from ullage.experiments.elastic.analysis.reading import Repetition
 from ullage.experiments.elastic.folder import (
+    FULL,
     Act,
     ElasticResolved,
     Lost,
@@ -116,6 +117,18 @@ def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
         up = ready.get(node)
         begin = asked_ns.get(node, up.asked_ns if up else 0)
         yield begin, up, ends.get(node, [])
+
+
+def lived_s(acts: tuple[Act, ...], last: int) -> list[float]:
+    """Of each node that is paid for, from its request until nothing of it was left.
+
+    One that its cloud had no room for never was.
+    """
+    return [
+        ((last if (end := _gone(over)) is None else end) - begin) / 1e9
+        for begin, _, over in _lives(acts)
+        if not any(isinstance(act, NotReady) and act.code == FULL for act in over)
+    ]
 
 
 def _closed(over: Over) -> int | None:

@@ -6,6 +6,8 @@ where no meter was) is absent: never zero.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,21 +16,25 @@ import numpy as np
 
 from ullage.experiments.elastic.analysis.curves import StepCurve
 from ullage.experiments.elastic.analysis.definitions import BRIEF_WAIT_S
-from ullage.experiments.elastic.analysis.demand import Curves, curves, window_ns
+from ullage.experiments.elastic.analysis.demand import Curves, curves, lived_s, window_ns
 from ullage.experiments.elastic.analysis.elasticity import NS, Span, measure, speed_up, standing
 from ullage.experiments.elastic.analysis.reading import Repetition
 from ullage.experiments.elastic.folder import (
+    FULL,
     ElasticResolved,
     NotReady,
     Ready,
     Release,
     Requested,
+    Retried,
     ViewerSession,
 )
 
 STAGES: Final = ("TeF", "TcI", "TiI")
 """The parts of an allocation that have had names since 2015: choosing a host, copying the image,
 starting the instance."""
+CONTEXTUALISATION: Final = "contextualisation"
+"""Part of TiI: from the start of an instance's kernel until it let us in."""
 INJECTED: Final = "injected"
 """The stage in which a node was held back because the plan says so."""
 
@@ -63,6 +69,7 @@ def measured(repetition: Repetition, resolved: ElasticResolved) -> RepetitionFig
     if course is not None:
         followed, nodes = _followed(course, resolved)
         figures |= followed | _cost(course, len(waits))
+        figures |= _bill(repetition, resolved, course.last_ns)
         share = _clock_share(repetition, course)
     figures |= _energy(repetition)
     return RepetitionFigures(
@@ -83,6 +90,8 @@ def _users(
         "blocked": _part(sessions, [s for s in sessions if s.outcome == "blocked"]),
         "turned_away": _part(sessions, [s for s in sessions if s.outcome in ("refused", "failed")]),
     }
+    if (full := _when_full(repetition)) is not None:
+        figures["blocked_full"] = _part(sessions, full)
     if resolved.patience_s > 0:
         waited = [s for s in sessions if _wait_s(s) is None or _long(s, brief)]
         figures["waited"] = _part(sessions, waited)
@@ -98,6 +107,24 @@ def _users(
         figures["wait_mean"] = float(np.mean(waits))
         figures["wait_p95"] = float(np.quantile(waits, 0.95))
     return figures
+
+
+def _when_full(repetition: Repetition) -> list[ViewerSession] | None:
+    """Who was blocked when the last word on a node was that there is no room for it."""
+    words = sorted(
+        (act.at_ns, not isinstance(act, Ready) and act.code == FULL)
+        for act in repetition.acts
+        if isinstance(act, Ready | NotReady | Retried) and getattr(act, "what", "") != "release"
+    )
+    if not any(full for _, full in words):
+        return None
+    instants = [at_ns for at_ns, _ in words]
+
+    def full_at(at_ns: int) -> bool:
+        place = bisect_right(instants, at_ns)
+        return place > 0 and words[place - 1][1]
+
+    return [s for s in repetition.sessions if s.outcome == "blocked" and full_at(s.ended_ns)]
 
 
 def _long(session: ViewerSession, brief: float) -> bool:
@@ -126,6 +153,17 @@ def _allocations(repetition: Repetition) -> tuple[float, ...]:
     return tuple(_seconds(asked_ns.get(a.node, a.asked_ns), a.at_ns) for a in ready)
 
 
+def _bare(repetition: Repetition, allocated_s: Sequence[float]) -> list[float]:
+    """TaR of each node without its contextualisation; none where one node does not tell it."""
+    ready = [a for a in repetition.acts if isinstance(a, Ready)]
+    if not all(CONTEXTUALISATION in act.stages for act in ready):
+        return []
+    return [
+        max(0.0, seconds - act.stages[CONTEXTUALISATION])
+        for seconds, act in zip(allocated_s, ready, strict=True)
+    ]
+
+
 def _releases(repetition: Repetition) -> tuple[float, ...]:
     """Without those that could not be removed whole: their end is not known."""
     gone = (a for a in repetition.acts if isinstance(a, Release))
@@ -141,6 +179,8 @@ def _allocated(
         figures["not_had"] = sum(isinstance(a, NotReady) for a in repetition.acts) / requested
     if allocated_s:
         figures["tar"] = float(np.mean(allocated_s))
+        if bare_s := _bare(repetition, allocated_s):
+            figures["tar_bare"] = float(np.mean(bare_s))
     if released_s:
         figures["tlr"] = float(np.mean(released_s))
     return figures
@@ -194,6 +234,19 @@ def _cost(course: Curves, served: int) -> dict[str, float]:
         "demanded_seconds": node_seconds(course.demanded),
         "nodes_most": float(course.allocated.most(begin, end)),
     }
+
+
+def _bill(repetition: Repetition, resolved: ElasticResolved, last_ns: int) -> dict[str, float]:
+    """What its nodes cost, and what they served; nothing without a price."""
+    price = resolved.settings[repetition.environment].price
+    if price is None:
+        return {}
+    sessions = repetition.sessions
+    cost = math.fsum(price.bill(lived) for lived in lived_s(repetition.acts, last_ns))
+    cost += price.per_gb * sum(session.bytes for session in sessions) / 1e9
+    cost += price.per_request * len(sessions)
+    served = sum(session.was_served for session in sessions)
+    return {"cost": cost, **({"cost_per_viewer": cost / served} if served and cost else {})}
 
 
 def _energy(repetition: Repetition) -> dict[str, float]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from pydantic import Field
 
 from ullage.experiments.elastic.analysis.contrasts import (
     MARGIN,
@@ -76,6 +77,8 @@ class Summary(Record):
     """Real seconds that a viewer waits; 0: who finds no room is blocked at once."""
     environments: tuple[EnvironmentSummary, ...]
     contrasts: tuple[Contrast, ...]
+    currency: str = Field("", exclude_if=lambda given: not given)
+    """Of all prices; empty: there are none."""
 
     def environment(self, key: str) -> EnvironmentSummary:
         return next(e for e in self.environments if e.key == key)
@@ -104,6 +107,7 @@ def summarise(run: ElasticRun, sides: Sequence[EnvironmentSide]) -> Summary:
         patience_s=r.patience_s,
         environments=tuple(_environment(side, r.confidence) for side in sides),
         contrasts=_within(run, sides),
+        currency=next((s.price.currency for s in r.settings.values() if s.price), ""),
     )
 
 

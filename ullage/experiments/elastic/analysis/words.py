@@ -23,6 +23,7 @@ def figure(d: Definition, value: float | None) -> str:
 _SHOWN: Final = {
     "%": (100.0, " %"),
     "1": (1.0, "×"),
+    "money": (1.0, ""),
     "nodes": (1.0, " nodes"),
     "node·s": (1.0, " node·s"),
     "nodes/s": (60.0, " nodes/min"),

@@ -43,6 +43,7 @@ from ullage.experiments.elastic.folder import Capacity
 from ullage.experiments.elastic.plan import room
 from ullage.plan.factors import AGAIN, refuse_twins
 from ullage.plan.schema import MeterPlan
+from ullage.runs.records import ServicePrice
 from ullage.runs.room import OUTPUTS
 
 MOST_VIEWERS: Final = 1_000_000
@@ -295,6 +296,11 @@ class AllocationTime(Fields):
 class ElasticEnvironment(ProviderPlan):
     provider: str = Field(description="`oci`, `lxc`, `qemu`: one that can make one more")
     resources: NodeResources | None = Field(None, description="of a node, other than the plan's")
+    price: ServicePrice | None = Field(
+        None,
+        description="of a node: `{per_hour: 0.02, currency: EUR, billed: minute}`, and of what "
+        "it serves: `per_gb`, `per_request`",
+    )
     boot_delay: Delay | None = Field(None, description="other than the plan's")
     allocation_time: AllocationTime | None = Field(
         None,
@@ -388,6 +394,7 @@ class NodeEnvironment:
     """Viewers that a node takes."""
     capacity: Capacity | None
     """Where the room was measured; None: the plan says it."""
+    price: ServicePrice | None = None
     again_of: str | None = None
     """This is the baseline's second copy."""
 
@@ -417,7 +424,25 @@ def check(document: YamlFile) -> ElasticPlan:
     if plan.again:
         _check_again(plan, document)
     check_number(plan.arrivals, document)
+    _check_currency(plan, document)
     return plan
+
+
+def _check_currency(plan: ElasticPlan, document: YamlFile) -> None:
+    """PLAN_BAD_FIELD where prices are in several: their rate of exchange is not known here."""
+    prices = {key: e.price.currency for key, e in plan.environments.items() if e.price is not None}
+    first = next(iter(prices.values()), "")
+    for key, currency in prices.items():
+        if currency != first:
+            raise UllageError(
+                PLAN_BAD_FIELD,
+                file=document.name,
+                line=document.line(("environments", key, "price")),
+                field=f"environments.{key}.price.currency",
+                found=currency,
+                allowed=f"all prices of a plan are in one currency, here {first}",
+                suggestion="convert it: no rate of exchange is known here",
+            )
 
 
 _READER: Final = Reader(check)
@@ -458,7 +483,24 @@ def generators(plan: ElasticPlan, document: YamlFile) -> Generators | None:
     if entry is None:
         return None
     provider = _made_by(plan, document, path, entry, environments.names())
+    _check_beside(plan, provider, document)
     return Generators(entry.number, provider, entry.resources)
+
+
+def _check_beside(plan: ElasticPlan, provider: Provider, document: YamlFile) -> None:
+    """PLAN_BAD_FIELD where the generators, which have the run's network alone, reach no node."""
+    nodes = [environments.get(entry.provider) for entry in plan.environments.values()]
+    if not provider.elsewhere and not any(kind.elsewhere for kind in nodes):
+        return
+    raise UllageError(
+        PLAN_BAD_FIELD,
+        file=document.name,
+        line=document.line(("generators",)),
+        field="generators",
+        found=provider.name,
+        allowed="they stand on the run's own network, which no cloud is on",
+        suggestion="leave `generators` out where nodes are instances of a cloud",
+    )
 
 
 def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> NodeEnvironment:
@@ -475,6 +517,7 @@ def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> NodeEnviro
         allocation_time=entry.allocation_time,
         policy=entry.policy or plan.policy,
         nodes=entry.nodes or plan.nodes,
+        price=entry.price,
     )
 
 

@@ -153,6 +153,8 @@ def said_before(plan: ElasticPlan, environments: Iterable[NodeEnvironment]) -> I
     machines = plan.generators
     others = 0 if machines is None else memory_of(machines.number, machines.resources)
     for environment in environments:
+        if environment.provider.elsewhere:
+            continue
         most = _most(environment, arrivals.viewers, scaled.most_nodes)
         if (needed := memory_of(most, environment.resources) + others) > memory_bytes():
             generators = "" if machines is None else f" and {many(machines.number, 'generator')}"

@@ -106,7 +106,7 @@ def _figure(summary: Summary, e: EnvironmentSummary, estimate: MetricEstimate) -
         "metric": d.name,
         "title": d.title,
         "symbol": d.symbol,
-        "unit": d.unit,
+        "unit": summary.currency if d.unit == "money" else d.unit,
         "better": d.better,
         "is_primary": d.primary,
         "estimate": estimate.estimate,

@@ -233,7 +233,7 @@ def _metrics(summary: Summary) -> Table:
                 text = "–" if estimate is None else figure(d, estimate.estimate)
                 bounds = "" if estimate is None else answer.interval(d, estimate, e.ok)
                 cells.append(f"{text} ({bounds})" if bounds else text)
-            table.add_row(*map(escape, (f"  {d.named}", *cells)))
+            table.add_row(*map(escape, (f"  {d.titled(summary.currency)}", *cells)))
     return table
 
 

@@ -10,7 +10,7 @@ from ullage.common.text import clean
 from ullage.experiments.elastic.analysis.contrasts import Contrast, EnvironmentSide
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, GROUPS, Definition
 from ullage.experiments.elastic.analysis.elasticity import NS
-from ullage.experiments.elastic.analysis.metrics import INJECTED
+from ullage.experiments.elastic.analysis.metrics import CONTEXTUALISATION, INJECTED
 from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary
 from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
@@ -28,6 +28,8 @@ STAGES: Final = {
     "TcI": "copying the image",
     "TiI": "starting the instance",
     "application": "until its server replied",
+    CONTEXTUALISATION: "of TiI, its own start until it let us in",
+    "furnishing": "of TiI, agent and image put there",
     INJECTED: "held back on purpose",
 }
 
@@ -47,7 +49,10 @@ def metrics(summary: Summary) -> list[Table]:
     tables = []
     for group, caption in GROUPS.items():
         rows = tuple(
-            (TableCell(d.named), *(TableCell(_cell(d, e), "n") for e in environments))
+            (
+                TableCell(d.titled(summary.currency)),
+                *(TableCell(_cell(d, e), "n") for e in environments),
+            )
             for d in metrics_of(environments)
             if d.group == group
         )
@@ -128,7 +133,9 @@ def stages(summary: Summary) -> Table | None:
         (_stage(name), [e.stages.get(name, (None, None, 0))[:2] for e in environments])
         for name in names
     ]
-    for metric in ("tar", "tlr"):
+    for metric in ("tar", "tar_bare", "tlr"):
+        if metric == "tar_bare" and not any(e.estimate(metric) for e in environments):
+            continue
         estimates = [e.estimate(metric) for e in environments]
         lines.append(
             (

@@ -154,7 +154,8 @@ def _steps(
     if plan.image == "host":
         yield partial(_now, partial(image.require_on_host, nodes.PROGRAMS))
     for environment in environments:
-        yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
+        if not environment.provider.elsewhere:
+            yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
         if generators is not None:
             yield partial(_now, partial(_fit_together, environment, generators))
         yield partial(_provider, environment.provider, f"the nodes of {environment.key}")

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, Protocol
 from ullage.common.errors import UllageError
 from ullage.common.text import printable
 from ullage.experiments.elastic.folder import (
+    FULL,
     Act,
     FrontEnded,
     Lost,
@@ -62,6 +63,8 @@ _LONGEST_WHY: Final = 500
 _REST_S: Final = 0.25
 """Before the front hears that an allocation failed: while viewers wait it asks for the next one
 at once, and a provider that refuses at once would be asked thousands of times a second."""
+_FULL_REST_S: Final = 5.0
+"""The same where a cloud has no room, or we may have no more: nothing of ours changes that."""
 
 
 class ServingNode(Protocol):
@@ -222,7 +225,7 @@ class Controller:
 
     async def _make(self, node: _Node, front_ns: int) -> bool:
         """Try within the budget; False when it could not be allocated."""
-        budget, why, began = self.budgets.allocate, "", clock.ordered_ns()
+        budget, why, code, began = self.budgets.allocate, "", "", clock.ordered_ns()
         node.instance = self.maker.name(node.number, 1)
         self._add(Requested, node, front_ns=front_ns, at_ns=began)
         for attempt in range(1, budget.tries + 1):
@@ -230,12 +233,14 @@ class Controller:
             try:
                 serving = node.serving = await self.maker.make(node.instance, budget.limit)
             except Exception as error:  # whatever a provider does
-                why = _why(error)
-                self._add(Retried, node, what="allocate", attempt=attempt, why=why)
+                why, code = _why(error), _code(error)
+                self._add(Retried, node, what="allocate", attempt=attempt, why=why, code=code)
+                if code == FULL:
+                    break
                 continue
             serving_ns = serving.serving_ns
             until_ns = self.hold.until_ns(node.number, began, serving_ns)
-            why = await self._hold(node, until_ns)
+            why, code = await self._hold(node, until_ns), ""
             if not why:
                 node.phase = "ready"
                 self._add(
@@ -256,8 +261,8 @@ class Controller:
             await self._remove(node)
         node.phase = "failed"
         self.failed += 1
-        self._add(NotReady, node, asked_ns=began, attempts=budget.tries, why=why)
-        await asyncio.sleep(_REST_S)
+        self._add(NotReady, node, asked_ns=began, attempts=attempt, why=why, code=code)
+        await asyncio.sleep(_FULL_REST_S if code == FULL else _REST_S)
         self._tell(node, failed=node.number, why=why)
         return False
 
@@ -357,6 +362,10 @@ class _Busy:
         self._controller._busy -= 1
         if not self._controller._busy:
             self._controller._idle.set()
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, UllageError) else ""
 
 
 def _why(error: Exception) -> str:

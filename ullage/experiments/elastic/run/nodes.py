@@ -23,6 +23,8 @@ _PARTS: Final[dict[str, tuple[Step, Step]]] = {
     "TcI": ("chosen", "copied"),
     "TiI": ("copied", "up"),
     "application": ("up", "replied"),
+    "contextualisation": ("kernel", "reached"),
+    "furnishing": ("reached", "hello"),
 }
 """Part of an allocation → the steps between which it lies."""
 

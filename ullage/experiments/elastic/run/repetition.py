@@ -261,13 +261,19 @@ class RunningRepetition:
             setting.plan, environment, f"{setting.network.gateway}:0", self.folder / FRONT_LOG
         )
 
+    @property
+    def _nodes_are_in(self) -> str:
+        """Where viewers may be sent: the run's network, or wherever a cloud has addresses."""
+        elsewhere = self.environment.provider.elsewhere
+        return "0.0.0.0/0" if elsewhere else str(self.setting.network.subnet)
+
     def _viewers_settings(self) -> dict[str, Any]:
         setting, scaled, clip = self.setting, self.setting.scaled, self.setting.clip
         plan = setting.plan
         bitrate = clip.size * 8 / scaled.length_s
         return {
             "front": f"http://{self.front.address}",
-            "allow": [str(setting.network.subnet)],
+            "allow": [self._nodes_are_in],
             "arrivals": arrivals_settings(
                 plan, seed_of(setting.seed, self.number), self.folder / TRACE
             ),

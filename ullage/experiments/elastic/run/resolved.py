@@ -66,6 +66,7 @@ def resolved(
                 policy=environment.policy.model_dump(mode="json"),
                 room=None if environment.room == environments[0].room else environment.room,
                 capacity=environment.capacity,
+                price=environment.price,
             )
             for environment in environments
         },
