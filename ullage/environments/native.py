@@ -16,10 +16,10 @@ from ullage.common.quantities import memory_bytes
 from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
-    DataOptions,
     Instance,
     InstanceSpec,
     Options,
+    ProcessOptions,
     Provider,
     verify_limits,
 )
@@ -29,7 +29,7 @@ from ullage.host.cgroups import Group, Limits
 _DEADLINE_S: Final = 10.0
 
 
-class NativeOptions(DataOptions):
+class NativeOptions(ProcessOptions):
     """Fields of a `native` environment in the plan."""
 
 

@@ -19,10 +19,10 @@ from ullage.common.quantities import Seconds
 from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
-    DataOptions,
     Instance,
     InstanceSpec,
     Options,
+    ProcessOptions,
     Provider,
     verify_limits,
 )
@@ -81,7 +81,7 @@ _NOTIFY: Final = "run/ullage-notify"
 _APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
 
 
-class LxcOptions(DataOptions):
+class LxcOptions(ProcessOptions):
     """Fields of an `lxc` environment in the plan."""
 
     boot: Literal["agent", "systemd"] = Field(
