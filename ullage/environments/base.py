@@ -205,6 +205,9 @@ class Provider(ABC):
     optional: ClassVar[bool] = False
     """Does it need what is no part of ullage's own installation? Nobody misses it then."""
 
+    last_seen: ClassVar[str] = ""
+    """On which real part trials of it last had figures, and when; empty: nobody has told."""
+
     provision_s: ClassVar[float] = 1.0
     """Seconds to make one: a first guess for the estimate, replaced by what is seen."""
 

@@ -94,6 +94,7 @@ class Oci(Provider):
 
     name: ClassVar[str] = "oci"
     options_model: ClassVar[type[Options]] = OciOptions
+    last_seen: ClassVar[str] = "2026-11-28: crun 1.8.1 on the lab's VM"
     host_image: ClassVar[bool] = True
 
     def __init__(self, options: Options) -> None:
