@@ -96,6 +96,13 @@ def providers_page(kinds: Sequence[type[Provider]]) -> str:
         _NOTE,
         "# Providers\n",
         "What a plan may name as the `provider:` of an environment, and the fields it adds.\n",
+        "The lab's VM: Debian 12 on Linux 6.18, control groups v1, 2 AMD EPYC CPUs, shared.\n",
+        "| provider | where its trials last had figures |\n|---|---|",
+        *(
+            f"| [{kind.name}](#{kind.name}) | {kind.last_seen or 'nobody has told'} |"
+            for kind in kinds
+        ),
+        "",
     ]
     for provider in kinds:
         host = "works" if provider.host_image else "does not work"

@@ -1,5 +1,6 @@
 """The list of providers, and what it refuses."""
 
+import re
 from typing import Any
 
 import pytest
@@ -122,3 +123,9 @@ def test_a_line_that_names_no_provider_is_refused(line: str) -> None:
     with pytest.raises(UllageError) as caught:
         REGISTRY.load(line)
     assert caught.value.kind is errors.LIST_BAD_INTERFACE
+
+
+def test_each_says_where_its_trials_last_had_figures() -> None:
+    """A day and a part, or that it was never."""
+    for provider in environments.PROVIDERS:
+        assert re.match(r"(20\d\d-\d\d-\d\d|never): \S", provider.last_seen), provider.name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.lab.runkit import ran
@@ -10,7 +12,7 @@ from ullage.analysis.causes import symbols
 from ullage.report import page
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
-from ullage.runs.symbols import Symbols
+from ullage.runs.symbols import GUEST_FILE, Symbols
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -77,3 +79,34 @@ def test_the_worse_comes_with_its_cause(folder: RunFolder) -> None:
     counters = [cause.counter for cause in vm.causes.found]
     assert any(name.startswith("symbols.vcpu/qemu-system-x86_64") for name in counters), counters
     assert "vCPUs in qemu-system-x86_64" in page.render(folder, analysis)
+
+
+INSIDE = """\
+name: inside
+baseline: native
+resources: {cpus: 1, memory: 512MiB}
+causes: guest
+environments:
+  native: {provider: native}
+  vm: {provider: qemu, accel: tcg}
+workloads: [{name: command, argv: [dd, if=/dev/zero, of=/dev/null, bs=1, count=400000]}]
+blocks: {min: 2, max: 2}
+"""
+
+
+def test_a_guest_is_looked_into(tmp_path: Path) -> None:
+    """Its own kernel's functions, and those of the image's files, within the trial."""
+    folder = ran(tmp_path, INSIDE)
+    assert not [w for w in folder.warnings if w.code == "guest-not-sampled"]
+    for trial in folder.trials:
+        table = symbols.read(folder, trial, GUEST_FILE)
+        assert (table is not None) == (trial.environment == "vm")
+        if table is not None:
+            assert (table.start_ns, table.end_ns) == (trial.start_ns, trial.end_ns)
+            places = {(row.object, row.symbol) for row in table.rows if row.program == "dd"}
+            assert places & {("libc.so.6", "read"), ("libc.so.6", "write")}, places
+            assert [symbol for file, symbol in places if file == "kernel" and symbol]
+            seconds = (table.end_ns - table.start_ns) / 1e9
+            busy = sum(row.samples for row in table.rows) + table.rest
+            assert busy <= table.cpus * (table.hz * seconds + 2)
+    assert "inside: " in page.render(folder, overhead.analyse(folder))

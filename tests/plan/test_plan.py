@@ -346,3 +346,8 @@ def test_a_workload_is_called_by_its_as() -> None:
         "mine, threads 2",
         resolved(GOOD).cases[2].title,
     ]
+
+
+def test_guests_are_looked_into_by_perf_of_the_image() -> None:
+    assert "linux-perf" not in matrix.packages(resolved(GOOD))
+    assert "linux-perf" in matrix.packages(resolved(f"{GOOD}causes: guest\n"))

@@ -27,6 +27,9 @@ from ullage.host import devices
 from ullage.host.image import Image
 from ullage.host.network.bridge import Network
 from ullage.host.paths import state_dir
+from ullage.host.swap import area
+from ullage.host.swap.request import HEAD_BYTES
+from ullage.meters.perf.inside import GuestSampler
 from ullage.meters.perf.sampler import Sampler, started
 from ullage.nodes.base import Node, Order
 from ullage.nodes.roster import Roster
@@ -103,6 +106,8 @@ class Fleet:
     """The second bridge of this host."""
     sampler: Sampler | None = None
     """Looks at what the host's CPUs work at; None where it cannot, and before the start."""
+    inside: GuestSampler | None = None
+    """The same in guests; None: the plan does not ask for it."""
     needs: Needs = field(init=False)
     _instances: dict[str, list[Instance]] = field(default_factory=dict)
     """In a duet those of the two sides, in their order."""
@@ -134,6 +139,8 @@ class Fleet:
         if trouble := self.needs.check():
             self.warn("memory-overcommitted", trouble)
         self.sampler = await started(state_dir(self.tag) / "perf", self.warn, self._root_of_all())
+        if self.matrix.causes == "guest":
+            self.inside = GuestSampler(self._root_of_all(), self.warn)
         if self.needs.duet and (
             trouble := placement.shared_core(self.matrix.environments[0].resources)
         ):
@@ -148,6 +155,7 @@ class Fleet:
         here = [key for key in keys if not self.needs.environment(key).away]
         requests = [self.needs.environment(key).provider.data_request for key in here]
         await devices.mount(self.tag, requests)
+        await self._give_swap()
         try:
             async with asyncio.TaskGroup() as group:
                 for key in keys:
@@ -157,6 +165,19 @@ class Fleet:
             if ours is None or others is not None:
                 raise
             raise ours.exceptions[0] from several
+
+    async def _give_swap(self) -> None:
+        """What all instances may swap together. SWAP_UNUSABLE."""
+        environments = [self.needs.environment(key) for key in self.needs.all]
+        swapping = [
+            (request, self.needs.count(one))
+            for one in environments
+            if (request := one.provider.swap_request) is not None and not one.away
+        ]
+        if swapping:
+            total = sum(request.size * count for request, count in swapping)
+            on = swapping[0][0].on
+            await asyncio.to_thread(area.turn_on, self.tag, on, total + HEAD_BYTES)
 
     async def _connect(self) -> None:
         """The network of this machine, or one over all nodes. NODE_NETWORK, HOST_NEEDS_ROOT."""
@@ -212,6 +233,10 @@ class Fleet:
         await asyncio.gather(
             *(self._put_away(i) for instances in self._instances.values() for i in instances)
         )
+        try:
+            await asyncio.to_thread(area.end, self.tag)
+        except UllageError as error:
+            self.warn("not-removed", error.message)
         if self.network:
             await self.network.destroy()
 

@@ -53,6 +53,8 @@ class Part:
     process: Process | None = None
     finished: ProgramEnd | None = None
     memory_kills: int = 0
+    swap: str = ""
+    """What its instance may swap, `512MiB on zram`; empty: nothing."""
     """As of `OutputStream`."""
 
     async def wait(self) -> None:
@@ -73,7 +75,8 @@ class Part:
                 f"{self.name} did not end within {self.task.timeout_s:g} s and was killed",
             )
         if done.signal is not None:
-            why = "its instance ran out of memory; " if self.memory_kills else ""
+            swap = f", and of swap ({self.swap})" if self.swap else ""
+            why = f"its instance ran out of memory{swap}; " if self.memory_kills else ""
             raise TrialFailedError(
                 "killed", f"{self.name} was killed by signal {done.signal}: {why}{_tail(process)}"
             )

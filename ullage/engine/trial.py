@@ -22,6 +22,7 @@ from ullage.engine.team import Team, context, workspace
 from ullage.environments import Instance
 from ullage.environments.agent.client import Command, Process, ProgramEnd
 from ullage.host import clock
+from ullage.host.swap.request import SwapRequest
 from ullage.plan import neighbours
 from ullage.runs.events import InstanceClock, Reason
 from ullage.runs.writer import disk_full_as_error
@@ -115,6 +116,7 @@ class Attempt:
         for part in self.rounds[-1]:
             name = part.instance.name
             part.memory_kills = killed.get(name, 0) - self._killed.get(name, 0)
+            part.swap = f"{self._swap or ''}"
         self.closed.append(await trial_clocks.close(self.rounds[-1]))
         for part in self.rounds[-1]:
             if not part.task.service:
@@ -137,9 +139,13 @@ class Attempt:
         for name, step in steps.items():
             self.steps[name] = min(step, self.steps.get(name, step))
 
+    @property
+    def _swap(self) -> SwapRequest | None:
+        return self.fleet.matrix.environment(self.slot.environment).provider.swap_request
+
     async def _memory_kills(self) -> dict[str, int]:
         """Instance → how many of its processes were killed for memory, where that matters."""
-        if not self.case.workload.guards_memory:
+        if not self.case.workload.guards_memory and self._swap is None:
             return {}
         instances = {part.instance.name: part.instance for part in self.rounds[-1] if part.own}
         return {name: await instance.memory_kills() for name, instance in instances.items()}

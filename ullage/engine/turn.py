@@ -29,6 +29,7 @@ from ullage.engine.trial import Attempt, StartAndEnd
 from ullage.host import clock
 from ullage.meters import Scene
 from ullage.meters.guest import Guest
+from ullage.meters.perf.inside import GuestSamples
 from ullage.meters.perf.sampler import Watch
 from ullage.runs.events import Reason, RoleRecord, Trial
 from ullage.runs.records import Metered
@@ -37,6 +38,7 @@ from ullage.workloads.base import InvalidTrialError
 
 if TYPE_CHECKING:
     from ullage.engine.fleet import Fleet
+    from ullage.environments import Instance
     from ullage.plan.matrix import Case
     from ullage.plan.schedule import Turn
 
@@ -74,21 +76,23 @@ async def run(
     ]
     meters: list[Metered] = [{} for _ in attempts]
     watches: list[Watch] = []
+    insides: list[GuestSamples] = []
     try:
         with _blamed(*attempts):
             own = trial_clocks.Own.now()
             if await _all_at_once(attempts, Attempt.wake):
                 if fleet.sampler and not fleet.needs.environment(turn[0].environment).away:
                     watches = [fleet.sampler.watch(_scene(attempt)) for attempt in attempts]
-                meters = await _rounds(attempts, iterations)
+                meters = await _rounds(attempts, iterations, insides)
             await _all_at_once(attempts, Attempt.conclude, own)
+        await _write(attempts, insides)
         _judge_overlap(attempts)
     except asyncio.CancelledError:
         raise  # the run ends: its instances are removed next, with all that runs in them
     except BaseException:
-        await _rest(fleet, attempts)
+        await _rest(fleet, attempts, insides)
         raise
-    await _rest(fleet, attempts)
+    await _rest(fleet, attempts, insides)
     await asyncio.gather(*(_blame_node(attempt) for attempt in attempts))
     trials = [
         _trial(attempt, began, epoch_ns, readings)
@@ -102,8 +106,9 @@ async def run(
     return trials
 
 
-async def _rest(fleet: Fleet, attempts: Sequence[Attempt]) -> None:
+async def _rest(fleet: Fleet, attempts: Sequence[Attempt], insides: Sequence[GuestSamples]) -> None:
     """End what is left of the programs, and freeze the instances."""
+    await asyncio.gather(*(inside.end() for inside in insides))
     await asyncio.gather(*(attempt.stop() for attempt in attempts))
     await fleet.freeze([team for attempt in attempts for team in attempt.teams])
 
@@ -127,10 +132,13 @@ def _scene(*attempts: Attempt) -> Scene:
     return Scene(attempts[0].fleet.tag, tuple(names), tuple(ends))
 
 
-async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]:
+async def _rounds(
+    attempts: Sequence[Attempt], iterations: int, insides: list[GuestSamples]
+) -> list[Metered]:
     """All iterations, or up to the first that goes wrong; what the meters saw of each attempt.
 
-    Nobody goes on before all are ready: the one that ends first waits.
+    Nobody goes on before all are ready: the one that ends first waits. insides: takes what looks
+    into the guests of each attempt.
     """
     readings: Metered = {}
     guests = [Guest() for _ in attempts]
@@ -141,6 +149,7 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
             if not await _all_at_once(attempts, Attempt.begin):
                 break
             if number == 0:
+                insides += await _look_inside(attempts)
                 await _ask(guests, attempts)
                 for guest in guests:
                     guest.begin()
@@ -155,6 +164,7 @@ async def _rounds(attempts: Sequence[Attempt], iterations: int) -> list[Metered]
             if number == iterations - 1:
                 await meters.aclose()
                 await _ask(guests, attempts)
+                await asyncio.gather(*(inside.end() for inside in insides))
             if not await _all_at_once(attempts, Attempt.end, instant):
                 break
     return [
@@ -171,13 +181,29 @@ def lead_ns(starters: int, rtt_ns: int) -> int:
 async def _ask(guests: Sequence[Guest], attempts: Sequence[Attempt]) -> None:
     """Ask every guest of each attempt for its counters."""
     for guest, attempt in zip(guests, attempts, strict=True):
-        inside = [
-            instance.agent.get
-            for instance in attempt.workers()
-            if instance.own_kernel and instance.alive
-        ]
-        if inside:
+        if inside := [instance.agent.get for instance in _guests(attempt)]:
             await guest.ask(inside)
+
+
+def _guests(attempt: Attempt) -> list[Instance]:
+    return [one for one in attempt.workers() if one.own_kernel and one.alive]
+
+
+async def _look_inside(attempts: Sequence[Attempt]) -> list[GuestSamples]:
+    """Have perf look in the guests of each attempt, where the plan asks for it."""
+    sampler = attempts[0].fleet.inside
+    if sampler is None:
+        return []
+    return await asyncio.gather(*(sampler.begin(_guests(attempt)) for attempt in attempts))
+
+
+async def _write(attempts: Sequence[Attempt], insides: Sequence[GuestSamples]) -> None:
+    """Keep what was seen in the guests of the trials that went well."""
+    for attempt, inside in zip(attempts, insides, strict=False):
+        spans = [span for span in attempt.spans() if span is not None]
+        if attempt.status == "ok" and spans:
+            start_ns, end_ns = min(span[0] for span in spans), max(span[1] for span in spans)
+            await inside.write(attempt.folder, start_ns, end_ns)
 
 
 async def _all_at_once(

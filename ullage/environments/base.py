@@ -23,6 +23,7 @@ from ullage.common.errors import UllageError
 from ullage.common.quantities import exact_bytes
 from ullage.host import storage
 from ullage.host.storage import DiskRequest, FileSystem
+from ullage.host.swap.request import SwapRequest
 
 if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient
@@ -83,6 +84,18 @@ class DataOptions(Options):
     later: ClassVar[frozenset[str]] = frozenset({"disk"})
 
     disk: DataDisk = Field(DataDisk(), description="where `/data` stands: `{path: /mnt/ssd}`")
+
+
+class ProcessOptions(DataOptions):
+    """Of a provider whose programs run on this host's kernel, in a cgroup of ours."""
+
+    later: ClassVar[frozenset[str]] = DataOptions.later | {"swap"}
+
+    swap: SwapRequest | None = Field(
+        None,
+        description="what each instance may swap beyond its memory, `{on: zram, size: 512MiB}`;"
+        " absent: nothing",
+    )
 
 
 Stage = Literal["requested", "chosen", "copied", "booting", "addressed", "reached"]
@@ -196,6 +209,9 @@ class Provider(ABC):
     optional: ClassVar[bool] = False
     """Does it need what is no part of ullage's own installation? Nobody misses it then."""
 
+    last_seen: ClassVar[str] = ""
+    """On which real part trials of it last had figures, and when; empty: nobody has told."""
+
     provision_s: ClassVar[float] = 1.0
     """Seconds to make one: a first guess for the estimate, replaced by what is seen."""
 
@@ -251,14 +267,20 @@ class Provider(ABC):
         disk = self.options.disk
         return DiskRequest(disk.path, disk.file_system, own=self.stands_on == "disk")
 
+    @property
+    def swap_request(self) -> SwapRequest | None:
+        """What the plan lets its instances swap."""
+        return self.options.swap if isinstance(self.options, ProcessOptions) else None
+
     def data_treatments(self) -> dict[str, str]:
-        """That disk, where the plan chose one. DISK_UNUSABLE."""
+        """That disk, and swap, where the plan chose one. DISK_UNUSABLE."""
         request = self.data_request
+        swapping = {"swap": str(self.swap_request)} if self.swap_request else {}
         if (path := request.path) is None:
-            return {}
+            return swapping
         if storage.is_device(path):
-            return {"data on": str(storage.device(path, request.file_system))}
-        return {"data on": f"{path}: {storage.disk(path)}"}
+            return {**swapping, "data on": str(storage.device(path, request.file_system))}
+        return {**swapping, "data on": f"{path}: {storage.disk(path)}"}
 
     @property
     def on_network(self) -> bool:

@@ -120,6 +120,7 @@ class UserCommand(Provider):
 
     name: ClassVar[str] = "command"
     options_model: ClassVar[type[Options]] = CommandOptions
+    last_seen: ClassVar[str] = "2026-11-27: LXD 5.0.2 of Debian 12"
     provision_s: ClassVar[float] = 10.0
 
     def __init__(self, options: Options) -> None:

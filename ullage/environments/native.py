@@ -16,10 +16,10 @@ from ullage.common.quantities import memory_bytes
 from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
-    DataOptions,
     Instance,
     InstanceSpec,
     Options,
+    ProcessOptions,
     Provider,
     verify_limits,
 )
@@ -29,7 +29,7 @@ from ullage.host.cgroups import Group, Limits
 _DEADLINE_S: Final = 10.0
 
 
-class NativeOptions(DataOptions):
+class NativeOptions(ProcessOptions):
     """Fields of a `native` environment in the plan."""
 
 
@@ -51,6 +51,7 @@ class Native(Provider):
     name: ClassVar[str] = "native"
     options_model: ClassVar[type[Options]] = NativeOptions
     host_image: ClassVar[bool] = True
+    last_seen: ClassVar[str] = "2026-11-28: the lab's VM"
 
     async def check(self) -> None:
         """Every Linux host can do it; what one instance needs is seen when it is made."""

@@ -41,6 +41,7 @@ class Wine(Provider):
 
     name: ClassVar[str] = "wine"
     options_model: ClassVar[type[Options]] = WineOptions
+    last_seen: ClassVar[str] = "2026-11-28: Wine 8.0 of Debian 12; it is not Windows"
     host_image: ClassVar[bool] = True
     optional: ClassVar[bool] = True
     provision_s: ClassVar[float] = 15.0

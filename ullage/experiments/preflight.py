@@ -14,6 +14,7 @@ from ullage.environments.containers.oci import Oci
 from ullage.environments.native import Native
 from ullage.host import devices
 from ullage.host.cgroups import hierarchies
+from ullage.host.swap import area
 from ullage.meters.host import HostReading
 from ullage.plan.instances import Needs
 from ullage.plan.matrix import Matrix
@@ -41,9 +42,10 @@ def _check_room(_plan: Plan, cells: Matrix) -> None:
 
 
 def _check_disks(_plan: Plan, cells: Matrix) -> None:
-    """DISK_UNUSABLE, and DISK_SHARED where environments that differ in their disk do not."""
+    """DISK_UNUSABLE, SWAP_UNUSABLE; DISK_SHARED where what differs in its disk does not."""
     here = [cell for cell in cells.environments if not cell.away]
     devices.check({cell.key: cell.provider.data_request for cell in here})
+    area.check({cell.key: request for cell in here if (request := cell.provider.swap_request)})
 
 
 def refuse(plan: Plan, cells: Matrix) -> None:

@@ -200,6 +200,24 @@ class Group:
             else None,
         )
 
+    def allow_swap(self, memory_bytes: int, swap_bytes: int) -> int | None:
+        """Let it swap so much beyond its memory: the limit of both that it has then.
+
+        None: there is none. CGROUP_DENIED.
+        """
+        for hierarchy, place in self._places:
+            both, swap = place / "memory.memsw.limit_in_bytes", place / "memory.swap.max"
+            if hierarchy.version == 1 and both.exists():
+                _write(both, str(memory_bytes + swap_bytes))
+            elif swap.exists():
+                _write(swap, str(swap_bytes))
+        both_now = self._setting("memory", "memory.memsw.limit_in_bytes", "memory.swap.max")
+        if not both_now.isdecimal() or int(both_now) >= _UNLIMITED_BYTES:
+            return None
+        memory = self.limits().memory_bytes
+        v2 = any(h.version == 2 and "memory" in h.controllers for h, _ in self._places)
+        return int(both_now) + (memory or 0 if v2 else 0)
+
     def memory_kills(self) -> int:
         """How many processes the kernel has killed in it, as its memory ran out; 0: not told."""
         text = self._setting("memory", "memory.oom_control", "memory.events")

@@ -22,6 +22,7 @@ from typing import Final, Literal
 from ullage.common.errors import UllageError
 from ullage.host import cgroups, claims, disks, image, paths, storage, user_commands
 from ullage.host.network import routes
+from ullage.host.swap import area
 
 LeftoverKind = Literal[
     "crun",
@@ -31,6 +32,7 @@ LeftoverKind = Literal[
     "command",
     "process",
     "cgroup",
+    "swap",
     "mount",
     "netns",
     "link",
@@ -282,6 +284,17 @@ def _find_mounts() -> Iterator[Leftover]:
                 yield Leftover("mount", str(path), tag, _owner(root))
 
 
+def _find_swap() -> Iterator[Leftover]:
+    """Root's alone: nobody else can give a host swap, whatever a note of theirs says."""
+    for root in _tagged(paths.state_root()):
+        if _owner(root) == 0 and (noted := area.noted(root.name)) is not None:
+            yield Leftover("swap", str(noted), root.name, 0)
+
+
+def _remove_swap(leftover: Leftover) -> None:
+    area.turn_off(Path(leftover.name))
+
+
 def _remove_mount(leftover: Leftover) -> None:
     if Path(leftover.name) in disks.points():
         _run("umount", "--lazy", "--no-canonicalize", leftover.name)
@@ -427,6 +440,7 @@ _FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
     _find_cgroups,  # before the processes: it thaws the frozen, who could not die
     _find_processes,
     _find_podman,  # no daemon: it removes a container only once nothing of it lives
+    _find_swap,
     _find_mounts,
     _find_netns,
     _find_links,
@@ -443,6 +457,7 @@ _REMOVERS: Final[dict[LeftoverKind, Callable[[Leftover], None]]] = {
     "command": _remove_user_command,
     "process": _remove_process,
     "cgroup": _remove_cgroup,
+    "swap": _remove_swap,
     "mount": _remove_mount,
     "netns": _remove_netns,
     "link": _remove_link,

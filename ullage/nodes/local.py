@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ullage.environments import Instance, InstanceSpec, Provider, placement
 from ullage.environments.base import verify_data
 from ullage.host import facts, image, storage
+from ullage.host.cgroups import Group
 from ullage.host.image import Image
 from ullage.host.paths import state_dir
+from ullage.host.swap.request import SwapRequest, allow, verify
 from ullage.meters import Scene, metered
 from ullage.nodes import wire
 from ullage.nodes.answers import Offer
@@ -24,6 +26,8 @@ from ullage.runs.records import Metered
 if TYPE_CHECKING:
     from ullage.host.network import between
     from ullage.host.network.joined import Joined
+
+_LONGEST_SWAPS: Final = 1 << 16
 
 
 class LocalNode(Node):
@@ -114,6 +118,8 @@ class LocalNode(Node):
         instance = await provider.create(self._spec(order, provider))
         try:
             await verify_data(instance, provider.data_request)
+            if provider.swap_request is not None:
+                await _give_swap(instance, provider.swap_request)
         except BaseException:
             await instance.destroy()
             raise
@@ -155,3 +161,12 @@ def _peer(member: wire.Member) -> between.Peer:
     from ullage.host.network import between  # noqa: PLC0415
 
     return between.Peer(IPv4Network(member.subnet), member.address)
+
+
+async def _give_swap(instance: Instance, request: SwapRequest) -> None:
+    """Let it swap, and see that it can. LIMIT_NOT_APPLIED."""
+    spec = instance.spec
+    group = Group.find(spec.tag, spec.name)
+    allow(group, spec.name, spec.memory_bytes, request.size)
+    inside = await instance.agent.get("/proc/swaps", _LONGEST_SWAPS)
+    verify(inside.decode("utf-8", "replace"), spec.name, request.size)

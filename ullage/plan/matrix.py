@@ -29,6 +29,7 @@ from ullage.plan.neighbours import PROGRAMS
 from ullage.plan.nodes import nodes_of, others_of, provider_for
 from ullage.plan.schema import (
     MOST,
+    Causes,
     ContainerImage,
     EnvironmentPlan,
     Fit,
@@ -56,6 +57,8 @@ ON_NODES: Final = ("native", "oci", "lxc")
 """Providers that other machines can be asked for."""
 _LEAVE: Final = "leave it out, or place its environments on this machine: `{local: true}`"
 COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
+
+_PERF: Final = "linux-perf"
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ class Matrix:
     """The machines that its instances stand on; empty: this one."""
     between: Between | None = None
     """How they are joined; None: nothing is said."""
+    causes: Causes = "host"
 
     @property
     def keys(self) -> list[str]:
@@ -200,6 +204,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
         plan.network if plan.network and plan.network.slows else None,
         plan.nodes,
         plan.network.between if plan.network else None,
+        plan.causes,
     )
     if matrix.cells > MAX_CELLS:
         raise impossible(
@@ -573,6 +578,8 @@ def packages(matrix: Matrix | None) -> list[str]:
         names |= set(environment.provider.packages())
         if environment.neighbour:
             names.add(PROGRAMS[environment.neighbour.program].package)
+    if matrix.causes == "guest":
+        names.add(_PERF)
     return sorted(names)
 
 

@@ -350,6 +350,9 @@ class OwnImage(Fields):
         return self
 
 
+Causes = Literal["host", "guest"]
+
+
 class Plan(Fields):
     name: str = Field(description="becomes part of the run folder's name")
     baseline: str = Field(description="the environment that all others are compared with")
@@ -419,6 +422,11 @@ class Plan(Fields):
     idle: Delay | None = Field(
         None,
         description="how long the host rests before the first block, for its idle power: `10s`",
+    )
+    causes: Causes = Field(
+        "host",
+        description="where CPUs are looked at: `guest`, also inside of VMs with a kernel of their"
+        " own, by `perf` of the image",
     )
     outputs: Bytes = Field(
         ByteSize(OUTPUTS),

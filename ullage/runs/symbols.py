@@ -1,4 +1,7 @@
-"""`trials/…/symbols.json`: what the host's CPUs were seen at during a trial."""
+"""`trials/…/symbols.json`: what the host's CPUs were seen at during a trial.
+
+`guest-symbols.json` beside it: the same of its guests' CPUs, seen from inside, all guests together.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pydantic import Field, model_validator
 
 from ullage.runs.records import Nanoseconds, Natural, Record
 
+GUEST_FILE = "guest-symbols.json"
 MOST_BINS = 60
 """Equal parts of a trial in which its samples are counted, at most."""
 LEAST_BIN_NS = 500_000_000

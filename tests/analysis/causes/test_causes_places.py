@@ -22,7 +22,7 @@ from ullage.meters.perf.sampler import FILE
 from ullage.report import page
 from ullage.report.export import rows
 from ullage.runs.reader import RunFolder
-from ullage.runs.symbols import SymbolRow, Symbols
+from ullage.runs.symbols import GUEST_FILE, SymbolRow, Symbols
 
 CPU = WORKLOADS[0]
 NATIVE, BOX, VM = ENVIRONMENTS[0], ENVIRONMENTS[1], ENVIRONMENTS[-1]
@@ -57,7 +57,9 @@ def folder_of(path: Path, readings: Readings, **more: Any) -> RunFolder:
     return RunFolder.open(path)
 
 
-def put(folder: Path, event: Mapping[str, Any], places: Mapping[Place, float]) -> None:
+def put(
+    folder: Path, event: Mapping[str, Any], places: Mapping[Place, float], name: str = FILE
+) -> None:
     """A table of samples, of programs that nobody asks about."""
     seconds = (event["end_ns"] - event["start_ns"]) / 1e9
     symbols = Symbols(
@@ -80,7 +82,7 @@ def put(folder: Path, event: Mapping[str, Any], places: Mapping[Place, float]) -
         rest=0,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(symbols.model_dump_json())
+    (folder / name).write_text(symbols.model_dump_json())
 
 
 def causes_of(analysis: Analysis, environment: str = "vm") -> Causes:
@@ -154,6 +156,44 @@ def test_beside_a_container_code_of_programs_is_compared(tmp_path: Path) -> None
         "symbols.programs/kernel/do_syscall_64",
     }
     assert {cause.difference > 0 for cause in causes.found} == {True, False}
+
+
+def test_programs_of_a_guest_that_was_looked_into_are_compared(tmp_path: Path) -> None:
+    """What its kernel does for them stands against what the host's does elsewhere."""
+
+    def readings(environment: str, rng: np.random.Generator) -> Any:
+        vm = environment == "vm"
+        meters = {"guest": {"interrupts": 100.0}, "kernel": {}} if vm else {"kernel": {}}
+        places: dict[Place, float] = {
+            ("programs", "libc.so.6", "memcpy"): noisy(rng, 0.2),
+            ("programs", "kernel", "clear_page"): noisy(rng, 0.5),
+        }
+        return meters, {("vcpu", "kernel (kvm)", "vmx_run"): noisy(rng, 0.9)} if vm else places
+
+    folder = folder_of(tmp_path / "run", readings)
+    outside = names(causes_of(overhead.analyse(folder)))
+    assert outside == ["symbols.vcpu/kernel (kvm)/vmx_run"]
+    rng = np.random.default_rng(6)
+    for trial in folder.trials:
+        if trial.environment == "vm":
+            inside = {
+                ("programs", "libc.so.6", "memcpy"): noisy(rng, 0.6),
+                ("programs", "kernel", "clear_page"): noisy(rng, 0.1),
+                ("kernel_threads", "kernel", "clear_page"): noisy(rng, 0.4),
+            }
+            event = trial.model_dump(include={"start_ns", "end_ns"})
+            put(folder.path / "trials" / trial.trial, event, inside, GUEST_FILE)
+    analysis = overhead.analyse(RunFolder.open(folder.path))
+    causes = causes_of(analysis)
+    words = {cause.words: cause.difference for cause in causes.found}
+    assert words.pop("vCPUs in the host's kernel (kvm), vmx_run") > 0
+    assert words.pop("the programs in libc.so.6, memcpy") == pytest.approx(0.4, rel=0.2)
+    # Less is news too, as both were seen where they ran.
+    assert words.pop("the programs in their kernel, clear_page") == pytest.approx(-0.4, rel=0.2)
+    assert words == {}
+    html = page.render(RunFolder.open(folder.path), analysis)
+    assert "inside: " in html
+    assert "of the guests busy" in html
 
 
 def test_a_file_whose_functions_one_side_alone_tells_is_compared_as_a_whole(

@@ -15,11 +15,12 @@ from itertools import pairwise, zip_longest
 from typing import Final
 
 from ullage.analysis.causes import symbols
+from ullage.common.quantities import many
 from ullage.common.text import clean
 from ullage.runs.events import Trial
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric, WorkloadRecord
-from ullage.runs.symbols import OTHER_END, Symbols
+from ullage.runs.symbols import GUEST_FILE, OTHER_END, Symbols
 
 LEAST_LOOKS: Final = 12
 """At a core in a part of the time: on a host of many cores each is looked at seldom, and parts of a
@@ -144,7 +145,7 @@ class CellHotspots:
     trials: int
     """Those that went well and have a table."""
     cpus: int
-    """Of the host."""
+    """Of the host, or of the guests together."""
     busy: float
     groups: Mapping[str, float]
     """Group → CPUs, over all rows of the tables."""
@@ -156,6 +157,8 @@ class CellHotspots:
     """None: its tables are without time."""
     cores: Mapping[str, tuple[float, ...]]
     """Group → CPUs on each core of the host; empty: its tables do not tell cores apart."""
+    of: str = "the host"
+    """Whose CPUs they are."""
 
     @property
     def busiest(self) -> list[tuple[int, float]]:
@@ -185,6 +188,9 @@ def cells(folder: RunFolder, most: int = MOST_CELLS) -> RunHotspots:
             left_out += any(symbols.has_table(folder, trial) for trial in trials)
         elif (cell := _cell(folder, workload, environment, label, trials)) is not None:
             busy_cells.append(cell)
+            inside = f"{label}, inside"
+            if cell := _cell(folder, workload, environment, inside, trials, file=GUEST_FILE):
+                busy_cells.append(cell)
     return RunHotspots(tuple(busy_cells), left_out)
 
 
@@ -205,7 +211,7 @@ def lines(folder: RunFolder) -> list[str]:
 def busy_words(cell: CellHotspots) -> str:
     """`1.32 of 2 CPUs of the host busy, mean of 12 trials`."""
     mean = f"mean of {cell.trials:,} trials" if cell.trials != 1 else "in one trial"
-    return f"{cell.busy:.2f} of {cell.cpus:,} CPUs of the host busy, {mean}"
+    return f"{cell.busy:.2f} of {many(cell.cpus, 'CPU')} of {cell.of} busy, {mean}"
 
 
 def core_words(cell: CellHotspots) -> str:
@@ -276,13 +282,15 @@ def _cell(
     environment: str,
     label: str,
     trials: Sequence[Trial],
+    *,
+    file: str = symbols.FILE,
 ) -> CellHotspots | None:
     count, cpus, total = 0, 0, 0.0
     places: dict[ProgramPlace, float] = defaultdict(float)
     courses: list[tuple[Trial, CpuCourse]] = []
     cores: list[Mapping[str, Sequence[float]]] = []
     for trial in trials:
-        table = symbols.read(folder, trial)
+        table = symbols.read(folder, trial, file)
         if table is None:
             continue
         count, cpus = count + 1, max(cpus, table.cpus)
@@ -317,6 +325,7 @@ def _cell(
         elsewhere=max(0.0, total / count - sum(spot.cpus for spot in hotspots)),
         course=_median(workload, courses),
         cores=_mean(cores),
+        of="the guests" if file == GUEST_FILE else "the host",
     )
 
 

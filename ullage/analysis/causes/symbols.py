@@ -3,12 +3,14 @@
 Only places that both sides could have are compared. Where one side has a kernel of its own, its
 programs' own code runs inside of vCPUs, and what its kernel does for them too: there a place of
 the host is news only if there is more of it, and code of programs and guests is the work itself.
+Unless guests were looked into (`causes: guest`): then programs, and what their kernel does for
+them, are compared as they were seen where they ran.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,7 +24,7 @@ from ullage.runs.events import Trial
 from ullage.runs.pairs import Pair
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT
-from ullage.runs.symbols import SymbolRow, Symbols, of_kernel
+from ullage.runs.symbols import GUEST_FILE, SymbolRow, Symbols, of_kernel
 
 FILE: Final = "symbols.json"
 MOST: Final = 12
@@ -63,6 +65,8 @@ class _Table:
     """None of programs' functions stands with its file for want of room."""
     files: Mapping[File, float]
     """Of the programs, whatever the function."""
+    inside: bool = False
+    """Its guests were looked into: what their programs did is among the places."""
 
     def share(self, place: CodePlace) -> float | None:
         """None: it may be among what was too small to keep."""
@@ -91,17 +95,28 @@ class SymbolTables:
     def counters(self, pairs: Sequence[Pair]) -> list[Counter]:
         """The places that were seen most in pairs of trials, both sides counted together."""
         totals: dict[CodePlace, float] = defaultdict(float)
-        unequal = self._unequal(pairs)
+        unequal, seen_inside = self._unequal(pairs), False
         for pair in pairs:
             mine, theirs = self._of(pair.environment), self._of(pair.baseline)
             if mine is None or theirs is None:
                 continue
+            known = _programs_are_known(pair, mine, theirs)
+            seen_inside |= known and (mine.inside or theirs.inside)
             for place, share in (*mine.places.items(), *theirs.places.items()):
-                if _is_news(place, pair):
+                if _is_news(place, pair, known):
                     totals[(*place[:2], ANY) if place[:2] in unequal else place] += share
         most = sorted(totals, key=lambda place: (-totals[place], place))[:MOST]
         return [
-            Seen(_name(place), _words(place), OF_A_CPU, FLOOR, "time", self, place)
+            Seen(
+                _name(place),
+                _words(place, inside := seen_inside and place[0] == "programs"),
+                OF_A_CPU,
+                FLOOR,
+                "time",
+                self,
+                place,
+                inside,
+            )
             for place in most
         ]
 
@@ -120,19 +135,27 @@ class SymbolTables:
         return self._read[trial.trial]
 
     def _table(self, trial: Trial) -> _Table | None:
-        table = read(self.folder, trial)
+        table, inside = read(self.folder, trial), read(self.folder, trial, GUEST_FILE)
         if table is None:
             return None
-        seconds = (table.end_ns - table.start_ns) / 1e9
-        places: dict[CodePlace, float] = {}
-        for row in table.rows:
-            place = _place(row)
-            places[place] = places.get(place, 0.0) + row.samples / table.hz / seconds
+        places: dict[CodePlace, float] = defaultdict(float)
+        for place, share in _shares(table):
+            places[place] += share
+        for place, share in _shares(inside) if inside else ():
+            if place[0] == "programs":
+                places[place] += share
         files: dict[File, float] = defaultdict(float)
         for place, share in places.items():
             if _of_programs(place):
                 files[place[:2]] += share
-        return _Table(places, table.rest == 0, table.folded == 0, files)
+        tables = [table, inside] if inside else [table]
+        return _Table(
+            places,
+            all(one.rest == 0 for one in tables),
+            all(one.folded == 0 for one in tables),
+            files,
+            inside is not None,
+        )
 
 
 @dataclass(frozen=True)
@@ -156,6 +179,8 @@ class Seen(Counter):
 
     tables: SymbolTables
     place: CodePlace
+    inside: bool = False
+    """Of programs, seen where they ran."""
 
     def both(self, environment: Trial, baseline: Trial) -> Both | None:
         """None without both tables; a place that is not in a table with all rows was not seen."""
@@ -165,18 +190,23 @@ class Seen(Counter):
 
     def only_more(self, environment: Trial, baseline: Trial) -> bool:
         """Where one of the two does its work inside of vCPUs."""
-        return has_guest(environment) != has_guest(baseline)
+        return has_guest(environment) != has_guest(baseline) and not self.inside
 
 
-def _is_news(place: CodePlace, pair: Pair) -> bool:
+def _programs_are_known(pair: Pair, mine: _Table, theirs: _Table) -> bool:
+    """Were the programs of both looked at where they ran?"""
+    sides = ((pair.environment, mine), (pair.baseline, theirs))
+    return all(table.inside or not has_guest(trial) for trial, table in sides)
+
+
+def _is_news(place: CodePlace, pair: Pair, programs_are_known: bool) -> bool:
     """Could it be a cause, and be seen on both sides?"""
     group, file, _ = place
     if group not in WHO or (pair.environment.partner is not None and group in _SHARED):
         return False
-    guests = has_guest(pair.environment), has_guest(pair.baseline)
     if group == "vcpu":
         return of_kernel(file) or file.startswith("qemu-")
-    return group != "programs" or of_kernel(file) or not any(guests)
+    return group != "programs" or of_kernel(file) or programs_are_known
 
 
 def _of_programs(place: CodePlace) -> bool:
@@ -186,20 +216,27 @@ def _of_programs(place: CodePlace) -> bool:
 
 def has_table(folder: RunFolder, trial: Trial) -> bool:
     """Is there one? It is not read."""
-    return folder.raw(_file_of(trial)).is_file()
+    return folder.raw(_path(trial, FILE)).is_file()
 
 
-def read(folder: RunFolder, trial: Trial) -> Symbols | None:
+def read(folder: RunFolder, trial: Trial, file: str = FILE) -> Symbols | None:
     """A trial's table; None without one, or without a length. RUN_BAD_FORMAT if unreadable."""
-    if not has_table(folder, trial):
+    name = _path(trial, file)
+    if not folder.raw(name).is_file():
         return None
-    name = _file_of(trial)
     table = _parsed(folder.path, name, folder.raw(name))
     return table if table.end_ns > table.start_ns else None
 
 
-def _file_of(trial: Trial) -> str:
-    return f"trials/{trial.trial}/{FILE}"
+def _path(trial: Trial, file: str) -> str:
+    return f"trials/{trial.trial}/{file}"
+
+
+def _shares(table: Symbols) -> Iterator[tuple[CodePlace, float]]:
+    """Its places, and their shares of a CPU."""
+    seconds = (table.end_ns - table.start_ns) / 1e9
+    for row in table.rows:
+        yield _place(row), row.samples / table.hz / seconds
 
 
 def _parsed(folder: Path, name: str, file: Path) -> Symbols:
@@ -218,9 +255,10 @@ def _name(place: CodePlace) -> str:
     return clean(f"symbols.{'/'.join(part for part in place if part not in ('', ANY))}", 200)
 
 
-def _words(place: CodePlace) -> str:
+def _words(place: CodePlace, inside: bool = False) -> str:
     """`the hypervisor in the host's kernel, do_sys_poll`."""
     group, file, symbol = place
     symbol = "" if symbol == ANY else symbol
-    where = clean(f"the host's {file}" if of_kernel(file) else file, 80)
+    owner = "their" if inside else "the host's"
+    where = clean(f"{owner} {file}" if of_kernel(file) else file, 80)
     return f"{WHO[group]} in {where}{f', {clean(symbol, 100)}' if symbol else ''}"

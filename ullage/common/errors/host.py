@@ -68,6 +68,12 @@ DISK_SHARED: Final = ErrorKind(
     "{first} and {second} have different `disk: path`, and both stand on one disk: {disk}",
     "name directories on different disks, or the same one for both",
 )
+SWAP_UNUSABLE: Final = ErrorKind(
+    "swap-unusable",
+    "this host cannot swap to {on}: {reason}",
+    "`swap: on` is `zram`, a directory with room for a file, or an empty block device that nobody"
+    " uses",
+)
 GUEST_KERNEL_UNUSABLE: Final = ErrorKind(
     "guest-kernel-unusable",
     "no guest kernel from {package}: {reason}",

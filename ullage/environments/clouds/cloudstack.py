@@ -96,6 +96,7 @@ class CloudStack(CloudProvider):
 
     name: ClassVar[str] = "cloudstack"
     options_model: ClassVar[type[Options]] = CloudStackOptions
+    last_seen: ClassVar[str] = "never: a fake that speaks its API, with real machines behind it"
 
     def __init__(self, options: Options) -> None:
         assert isinstance(options, CloudStackOptions)

@@ -115,6 +115,9 @@ class Ec2(CloudProvider):
 
     name: ClassVar[str] = "ec2"
     options_model: ClassVar[type[Options]] = Ec2Options
+    last_seen: ClassVar[str] = (
+        "never: moto's server with real machines behind it, and an OpenStack's ec2-api"
+    )
 
     def __init__(self, options: Options) -> None:
         assert isinstance(options, Ec2Options)

@@ -81,6 +81,7 @@ class OpenNebula(CloudProvider):
 
     name: ClassVar[str] = "opennebula"
     options_model: ClassVar[type[Options]] = OpenNebulaOptions
+    last_seen: ClassVar[str] = "never: a fake that speaks its XML-RPC, with real machines behind it"
 
     def __init__(self, options: Options) -> None:
         assert isinstance(options, OpenNebulaOptions)

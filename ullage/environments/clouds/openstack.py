@@ -47,6 +47,7 @@ class OpenStack(CloudProvider):
 
     name: ClassVar[str] = "openstack"
     options_model: ClassVar[type[Options]] = OpenStackOptions
+    last_seen: ClassVar[str] = "2026-11-28: OpenStack Zed of Debian 12, one compute node, emulated"
 
     def __init__(self, options: Options) -> None:
         assert isinstance(options, OpenStackOptions)

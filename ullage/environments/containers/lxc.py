@@ -19,10 +19,10 @@ from ullage.common.quantities import Seconds
 from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
-    DataOptions,
     Instance,
     InstanceSpec,
     Options,
+    ProcessOptions,
     Provider,
     verify_limits,
 )
@@ -81,7 +81,7 @@ _NOTIFY: Final = "run/ullage-notify"
 _APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
 
 
-class LxcOptions(DataOptions):
+class LxcOptions(ProcessOptions):
     """Fields of an `lxc` environment in the plan."""
 
     boot: Literal["agent", "systemd"] = Field(
@@ -108,6 +108,7 @@ class Lxc(Provider):
 
     name: ClassVar[str] = "lxc"
     options_model: ClassVar[type[Options]] = LxcOptions
+    last_seen: ClassVar[str] = "2026-11-28: LXC 5.0.2 on the lab's VM"
 
     def __init__(self, options: Options) -> None:
         assert isinstance(options, LxcOptions)

@@ -17,10 +17,10 @@ from ullage.common.quantities import memory_bytes
 from ullage.environments import layer
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import (
-    DataOptions,
     Instance,
     InstanceSpec,
     Options,
+    ProcessOptions,
     Provider,
     verify_group,
     verify_limits,
@@ -52,7 +52,7 @@ _STORED: Final = {
 _NO_CGROUP: Final = "a plain user has no cgroup to set limits in"
 
 
-class OciOptions(DataOptions):
+class OciOptions(ProcessOptions):
     """Fields of an `oci` environment in the plan."""
 
     runtime: str = Field(
@@ -94,6 +94,7 @@ class Oci(Provider):
 
     name: ClassVar[str] = "oci"
     options_model: ClassVar[type[Options]] = OciOptions
+    last_seen: ClassVar[str] = "2026-11-28: crun 1.8.1 on the lab's VM"
     host_image: ClassVar[bool] = True
 
     def __init__(self, options: Options) -> None:

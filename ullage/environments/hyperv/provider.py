@@ -46,6 +46,9 @@ class Hyperv(Provider):
 
     name: ClassVar[str] = "hyperv"
     options_model: ClassVar[type[Options]] = HypervOptions
+    last_seen: ClassVar[str] = (
+        "never: a double with a real sshd and an interpreter of ours for its PowerShell"
+    )
     elsewhere: ClassVar[bool] = True
     optional: ClassVar[bool] = True
     keeps_memory: ClassVar[bool] = True

@@ -35,6 +35,9 @@ class Xen(Provider):
 
     name: ClassVar[str] = "xen"
     options_model: ClassVar[type[Options]] = XenOptions
+    last_seen: ClassVar[str] = (
+        "never: domains of Xen 4.17 in an emulated dom0, no figures (2026-11-28)"
+    )
     keeps_memory: ClassVar[bool] = True
     stands_on: ClassVar[Literal["root", "disk"]] = "disk"
     optional: ClassVar[bool] = True

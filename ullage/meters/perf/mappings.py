@@ -76,13 +76,13 @@ class OwnFiles:
 
     def find(self, device: int, inode: int, path: str) -> OwnFile | None:
         """The image's file that was mapped under this path; None: it is none."""
-        if device != self._device:
-            return None
-        key = (device, inode, path)
+        return self._once((device, inode, path)) if device == self._device else None
+
+    def _once(self, key: tuple[int, int, str]) -> OwnFile | None:
         if key not in self._files:
             if len(self._files) >= MOST_FILES:
                 return None
-            self._files[key] = self._look(device, inode, path)
+            self._files[key] = self._look(*key)
         return self._files[key]
 
     def _look(self, device: int, inode: int, path: str) -> OwnFile | None:

@@ -40,10 +40,10 @@ FILE: Final = "symbols.json"
 """In the folder of each trial."""
 EVERY_S: Final = 120.0
 """The samples are read when so much time has gone by, between two trials."""
-_HZ: Final = 49
+HZ: Final = 49
 """Not 50: what the kernel does at each of its ticks would be seen each time or never. To print
 and fold a sample takes 25 µs, so of each busy CPU this is an eighth of a percent."""
-_MOST_HZ: Final = 800
+MOST_HZ: Final = 800
 """Over all CPUs: with more than 16 of them each is looked at less often."""
 _MOST_BYTES: Final = "128M"
 _READY_S: Final = 60.0
@@ -55,15 +55,15 @@ _CHUNK: Final = 1 << 18
 _LATEST: Final = (1 << 31) - 1
 _OVER: Final = "it ended while the run went on"
 
-_RECORD: Final = (
+RECORD: Final = (
     *("record", "--quiet", "--all-cpus", "--event", "cpu-clock:I"),  # I: not where it is idle
-    *("--clockid", "CLOCK_MONOTONIC_RAW", "--switch-output=signal"),
-    *("--no-buildid", "--no-buildid-cache", f"--max-size={_MOST_BYTES}"),
+    *("--clockid", "CLOCK_MONOTONIC_RAW", "--no-buildid", "--no-buildid-cache"),
 )
-_SCRIPT: Final = (
-    *("script", "--ns", "-F", FIELDS),
+SCRIPT: Final = (
+    *("script", "--ns", "-F", FIELDS, "--kallsyms=/proc/kallsyms"),
     *("--show-task-events", "--show-mmap-events", "--show-lost-events"),
 )
+_ENDLESS: Final = ("--switch-output=signal", f"--max-size={_MOST_BYTES}")
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ class Sampler:
         """
         perf, files = _perf(), OwnFiles(image)
         _lay_out(directory)
-        hz = max(1, min(_HZ, _MOST_HZ // (os.cpu_count() or 1)))
-        argv = [needed("setpriv", "util-linux"), "--pdeathsig", "KILL", "--", perf, *_RECORD]
-        argv += [f"--freq={hz}", f"--output={directory / 'now'}"]
+        hz = max(1, min(HZ, MOST_HZ // (os.cpu_count() or 1)))
+        argv = [needed("setpriv", "util-linux"), "--pdeathsig", "KILL", "--", perf, *RECORD]
+        argv += [*_ENDLESS, f"--freq={hz}", f"--output={directory / 'now'}"]
         control = _Control()
         try:
             process = await _start_recording(argv, directory / "said", control)
@@ -261,8 +261,8 @@ class Sampler:
     async def _fold(self, file: Path, reader: ScriptReader) -> None:
         """Have perf print one file, and take its lines as they come."""
         process = await asyncio.create_subprocess_exec(
-            *(self.perf, *_SCRIPT, "--input", str(file)),
-            *("--symfs", str(self.directory / "files"), "--kallsyms=/proc/kallsyms"),
+            *(self.perf, *SCRIPT, "--input", str(file)),
+            *("--symfs", str(self.directory / "files")),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

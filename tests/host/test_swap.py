@@ -1,0 +1,143 @@
+"""Swap for a run: what is refused, and a real area of compressed memory or in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from ullage.common import errors
+from ullage.common.errors import UllageError
+from ullage.host import claims, leftovers, paths
+from ullage.host.cgroups import Group, Limits
+from ullage.host.swap import area as room
+from ullage.host.swap.request import SwapRequest, allow, areas, verify
+
+ROOT = os.geteuid() == 0
+HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+MIB = 1 << 20
+
+
+def request(on: str, size: str = "64MiB") -> SwapRequest:
+    return SwapRequest.model_validate({"on": on, "size": size})
+
+
+@pytest.fixture(autouse=True)
+def free_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host without swap, whoever else works on it."""
+    file = tmp_path / "swaps"
+    file.write_text(HEAD)
+    monkeypatch.setattr(room, "_SWAPS", file)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(room, "_of_memory", list)
+    return file
+
+
+def refused(requests: dict[str, SwapRequest]) -> str:
+    with pytest.raises(UllageError) as caught:
+        room.check(requests)
+    assert caught.value.kind is errors.SWAP_UNUSABLE
+    return caught.value.message
+
+
+def test_what_a_plan_may_say() -> None:
+    assert str(request("zram")) == "64MiB on zram"
+    assert request("/mnt").on == Path("/mnt")
+    for on, size in (("mnt", "64MiB"), ("zram", "1MiB"), ("", "64MiB")):
+        with pytest.raises(ValidationError):
+            request(on, size)
+
+
+def test_one_place_for_all(tmp_path: Path) -> None:
+    """The kernel takes of several areas whichever it likes: figures would be of both."""
+    text = refused({"a": request(str(tmp_path)), "b": request("zram")})
+    assert f"a swaps to {tmp_path} and b to zram" in text
+    room.check({})
+    room.check({"a": request(str(tmp_path)), "b": request(str(tmp_path), "32MiB")})
+
+
+def test_what_this_host_cannot_do(
+    tmp_path: Path, free_host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "no such directory" in refused({"a": request(str(tmp_path / "none"))})
+    monkeypatch.setattr(room, "_ZRAM", tmp_path / "none")
+    assert "`modprobe zram`" in refused({"a": request("zram")})
+    free_host.write_text(f"{HEAD}/dev/sda2 partition 1048572 0 -2\n")
+    assert "swaps already, to /dev/sda2" in refused({"a": request("zram")})
+    free_host.unlink()
+    assert "built without swap" in refused({"a": request("zram")})
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "only root" in refused({"a": request("zram")})
+
+
+def test_what_an_instance_must_see() -> None:
+    one = f"{HEAD}/dev/zram0 partition {64 * 1024} 0 -2\n"
+    verify(one, "box-0", 64 * MIB)
+    for text, size, seen in (
+        (HEAD, 64, "no swap"),
+        (one, 128, "64MiB"),
+        (one + "/dev/sda2 partition 1048572 0 -3\n", 64, "/dev/sda2"),
+        ("nonsense", 64, "no swap"),
+    ):
+        with pytest.raises(UllageError) as caught:
+            verify(text, "box-0", size * MIB)
+        assert caught.value.kind is errors.LIMIT_NOT_APPLIED
+        assert seen in caught.value.message
+    assert areas("x\na b c d e\n") == []
+
+
+@pytest.fixture
+def tag(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.undo()
+    tag = paths.new_tag()
+    claims.claim(tag, "test")
+    yield tag
+    assert leftovers.remove(leftovers.find(tag, own=True)) == []
+
+
+def live(path: Path) -> bool:
+    return str(path) in {area.path for area in areas(Path("/proc/swaps").read_text())}
+
+
+@pytest.mark.skipif(not ROOT, reason="root alone can give a host swap")
+@pytest.mark.parametrize("on", ["zram", "file"])
+def test_an_area_comes_and_goes(tag: str, tmp_path: Path, on: str) -> None:
+    """And `clean` finds it after the worst of deaths."""
+    place: str | Path = "zram" if on == "zram" else tmp_path
+    if on == "zram" and not Path("/sys/class/zram-control").is_dir():
+        pytest.skip("this kernel has no zram")
+    try:
+        room.turn_on(tag, place, 32 * MIB)
+    except UllageError as error:
+        pytest.skip(f"no swap there: {error.message}")  # tmp_path may be in memory
+    area = room.noted(tag)
+    assert area is not None
+    assert live(area)
+    (left,) = [one for one in leftovers.find(tag, own=True) if one.kind == "swap"]
+    assert left.name == str(area)
+    if on == "zram":
+        assert leftovers.remove([left]) == []
+    else:
+        room.end(tag)
+        assert room.noted(tag) is None
+    assert not live(area)
+    assert not area.exists()
+    room.end(tag)
+
+
+@pytest.mark.skipif(not ROOT, reason="root alone makes groups with limits")
+def test_a_group_may_swap_so_much(tag: str) -> None:
+    group = Group.create(tag, "box-0", Limits(memory_bytes=64 * MIB))
+    try:
+        if group.allow_swap(64 * MIB, 0) is None:
+            pytest.skip("this kernel does not limit swap by cgroup")
+        allow(group, "box-0", 64 * MIB, 32 * MIB)
+        with pytest.raises(UllageError) as caught:
+            allow(Group(group.path, []), "box-0", 64 * MIB, 32 * MIB)
+        assert caught.value.kind is errors.LIMIT_NOT_APPLIED
+        assert "no limit of both" in caught.value.message
+    finally:
+        group.remove_once()
