@@ -12,6 +12,7 @@ from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import ClassVar, Final
 
 from ullage.common.cleanup import Undo
@@ -212,7 +213,7 @@ class CloudProvider(Provider):
     ) -> tuple[Machine, str]:
         """Once it runs and has an address. CLOUD_INSTANCE_FAILED, CLOUD_NOT_UP."""
         while True:
-            address = machine.public if self._cloud.address == "public" else machine.private
+            address = _ip(machine.public if self._cloud.address == "public" else machine.private)
             if machine.state == "running" and address:
                 return machine, address
             if machine.state in {"failed", "gone"}:
@@ -325,6 +326,14 @@ class CloudInstance(Instance):
             return None
         cloud = self._calls.driver.title
         return UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=machine.words)
+
+
+def _ip(text: object) -> str | None:
+    """What the cloud calls an address, if it is one: it stands in files and command lines."""
+    try:
+        return str(ip_address(str(text)))
+    except ValueError:
+        return None
 
 
 def _pausing(driver: Driver, wanted: bool) -> PausingDriver | None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage.common.commands import needed
+from ullage.common import processes
+from ullage.common.commands import CommandError, needed, outputs
 from ullage.common.errors import CLOUD_HOST_KEY, CLOUD_IMAGE_CORRUPT, CLOUD_NOT_UP, UllageError
 from ullage.common.files import sha256_of
 from ullage.common.text import printable
@@ -128,13 +129,13 @@ class Shell:
             )
         try:
             async with asyncio.timeout(timeout_s):
-                out, err = await process.communicate()
+                out, err = await outputs(process, "ssh")
         except TimeoutError:
             raise ShellError(f"not done after {timeout_s:g} s") from None
+        except CommandError as error:
+            raise ShellError(error.reason) from None
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            await processes.end(process)
         if process.returncode:
             text = err.decode(errors="replace").strip()
             last = printable(" ".join(text.splitlines()[-3:]), 400)
