@@ -14,7 +14,7 @@ from ullage.common.errors import UllageError
 
 @pytest.mark.parametrize("first", [0, 378, 400, 1055])
 def test_every_reader_ends_in_words(first: int) -> None:
-    """Those were tracebacks; and what comes next, whatever it is."""
+    """Changes that the campaign makes, of several kinds of folders."""
     assert folders.go(first, 3) == []
 
 

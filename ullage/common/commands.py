@@ -111,14 +111,20 @@ async def feed(process: Process, stdin: bytes) -> bytes:
     return err
 
 
-async def _talk(process: Process, program: str, stdin: bytes) -> tuple[bytes, bytes]:
-    """As `Process.communicate`, which keeps whatever a program without an end prints."""
+async def outputs(process: Process, program: str) -> tuple[bytes, bytes]:
+    """As `Process.communicate`, which keeps whatever a program without an end prints.
+
+    CommandError when its standard output goes beyond a bound; of its complaints the end is kept.
+    """
     assert process.stdout is not None and process.stderr is not None
-    _, out, err = await asyncio.gather(
-        _tell(process, stdin), _all(process.stdout, program), _end(process.stderr)
-    )
+    out, err = await asyncio.gather(_all(process.stdout, program), _end(process.stderr))
     await process.wait()
     return out, err
+
+
+async def _talk(process: Process, program: str, stdin: bytes) -> tuple[bytes, bytes]:
+    _, printed = await asyncio.gather(_tell(process, stdin), outputs(process, program))
+    return printed
 
 
 async def _tell(process: Process, stdin: bytes) -> None:

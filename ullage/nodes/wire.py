@@ -6,9 +6,10 @@ is trusted less than the controller: whatever it answers is held against these m
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from ullage.environments.agent.clock import UNPROMISED_NS
 from ullage.environments.placement import Resources
@@ -31,8 +32,26 @@ Tag = Annotated[str, StringConstraints(pattern=rf"^{TAG.pattern}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Word = Annotated[str, StringConstraints(max_length=200)]
-Address = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
-Subnet = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$")]
+
+
+def _address(text: str) -> str:
+    return str(IPv4Address(text))
+
+
+def _subnet(text: str) -> str:
+    return str(IPv4Network(text))
+
+
+Address = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"),
+    AfterValidator(_address),
+]
+Subnet = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$"),
+    AfterValidator(_subnet),
+]
 Path = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]{1,200}$")]
 
 
@@ -188,7 +207,7 @@ class Created(Payload):
     cpu_quota: Annotated[float, Field(gt=0, le=1024)] | None
     data: Annotated[str, StringConstraints(pattern=r"^/[^\x00]{1,1000}$")]
     own_kernel: bool
-    address: Annotated[str, StringConstraints(pattern=r"^[0-9.]{7,15}$")] | None = None
+    address: Address | None = None
     apart_ns: Annotated[int, Field(ge=0, le=UNPROMISED_NS)] | None = None
     """Its clock is the node's, give or take this; None: it is another."""
 

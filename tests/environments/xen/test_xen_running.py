@@ -153,3 +153,11 @@ def test_a_guest_that_never_speaks_is_told_with_its_mode(xen: FakeXl, tmp_path: 
         asyncio.run(silence())
     assert caught.value.kind is errors.VM_NEVER_BOOTED
     assert "xen pvh" in caught.value.message
+
+
+def test_of_qemus_log_only_the_end_is_read(xen: FakeXl, tmp_path: Path) -> None:
+    with (tmp_path / f"qemu-dm-{DOMAIN.name}.log").open("wb") as log:
+        log.seek(20 << 30)
+        log.write(b"\n\n\n\nno such device\n")
+    error = asyncio.run(domain(tmp_path)._failure("its channel", OSError("refused")))
+    assert "refused; QEMU: no such device" in error.message

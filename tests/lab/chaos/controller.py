@@ -24,6 +24,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal
 
+from altair.utils.schemapi import disable_debug_mode
+
 from testing.synthetic import make_run
 
 Call = Literal[
@@ -94,6 +96,7 @@ def warm_up() -> None:
     """
     for name in _IMPORTED:
         import_module(name)
+    disable_debug_mode()  # to hold each chart against its schema is half of a page
     main = import_module("ullage.cli.main").main
     argv, null = sys.argv, io.TextIOWrapper(io.BytesIO(), "utf-8")
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(null):

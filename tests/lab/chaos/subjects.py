@@ -236,14 +236,18 @@ class Attacked:
         if self.tags and (left := left_with(self.tags)):
             raise FaultFoundError(f"{when}, {len(left)} things are left: {left[0][:200]}")
 
+    def count_ended(self) -> int:
+        """How many were finished by now, while a controller lives."""
+        journals = (self.case.place / "runs").glob("*/journal.jsonl")
+        return sum(len(self._ended(journal.read_bytes())) for journal in journals)
+
     def processes(self) -> list[int]:
         """All that carry one of its tags, but no controller."""
         self.tags |= {path.name for path in (self.case.place / "state").glob("u*")}
         return [
             int(leftover.name.partition("@")[0])
-            for tag in self.tags
-            for leftover in leftovers.find(tag, force=True)
-            if leftover.kind == "process"
+            for leftover in leftovers._find_processes()  # to look for all kinds takes a second
+            if leftover.tag in self.tags
         ]
 
     def _ended(self, journal: bytes) -> list[bytes]:

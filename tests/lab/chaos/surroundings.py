@@ -88,25 +88,45 @@ def _memory(attacked: Attacked, chance: random.Random) -> None:
 
 
 def _starved(attacked: Attacked, chance: random.Random) -> None:
-    """An agent, a keeper, QEMU, the front … gets no more memory: the kernel kills it, or not."""
+    """An agent, a keeper, QEMU, the front … gets no more memory: the kernel kills it.
+
+    Not all of them ask for memory again; the case counts who was killed.
+    """
     group = _MEMORY / f"chaos-{os.getpid()}"
     group.mkdir()
-    limit = chance.choice((4096, 65_536, 1_000_000))
-    (group / "memory.limit_in_bytes").write_text(str(limit), encoding="ascii")
+    (group / "memory.limit_in_bytes").write_text(str(chance.choice((4096, 65_536))))
     try:
         controller = attacked.start()
-        if processes := _processes(controller, attacked, chance):
+        if processes := _processes_at(chance.random(), controller, attacked):
             _move(chance.choice(processes), group)
-        if not controller.gone(chance.uniform(0.0, 3.0)):
+        if chance.random() < 0.5:
+            while not (_oom_kills(group) or controller.gone(0.0)):
+                time.sleep(0.01)
+            controller.gone(chance.uniform(0.0, 1.0))
             terminate(controller, signal.SIGTERM, 2 * GONE_S)
-        attacked.see()
-        check_words(controller)
-        words = (group / "memory.oom_control").read_text(encoding="ascii").split()
-        attacked.case.counts["oom_kills"] += int(words[words.index("oom_kill") + 1])
+            attacked.see()
+            check_words(controller)
+        else:
+            _ended(controller, attacked)
+        attacked.case.counts["oom_kills"] += _oom_kills(group)
     finally:
         for pid in (group / "cgroup.procs").read_text(encoding="ascii").split():
             _move(int(pid), _MEMORY)
         group.rmdir()
+
+
+def _processes_at(part: float, controller: Controller, attacked: Attacked) -> list[int]:
+    """What the run has started, once so much of it is done: a busy machine's too."""
+    count = int(part * attacked.subject.finished)
+    while not controller.gone(0.02):
+        if attacked.count_ended() >= count and (processes := attacked.processes()):
+            return processes
+    return []
+
+
+def _oom_kills(group: Path) -> int:
+    words = (group / "memory.oom_control").read_text(encoding="ascii").split()
+    return int(words[words.index("oom_kill") + 1])
 
 
 def _full(attacked: Attacked, chance: random.Random) -> None:

@@ -16,6 +16,7 @@ from ullage.common.errors import (
     CLOUD_REFUSED,
     UllageError,
 )
+from ullage.common.text import printable
 from ullage.environments.clouds.driver import ApiFault, Driver
 
 P = ParamSpec("P")
@@ -27,6 +28,9 @@ _TRIES: Final = 8
 """Of one call, in a row."""
 _FIRST_S: Final = 0.25
 _LONGEST_S: Final = 20.0
+_UNREADABLE: Final = (LookupError, TypeError, AttributeError, ArithmeticError, ValueError)
+"""What comes of parts of an answer that are not what they should be: drivers and their clients take
+it apart without looking at each."""
 
 
 class Calls:
@@ -50,7 +54,7 @@ class Calls:
             try:
                 return await asyncio.to_thread(call, *args, **kwargs)
             except Exception as error:
-                fault = self.driver.fault(error)
+                fault = self.driver.fault(error) or _unreadable(error)
                 if fault is None:
                     raise
                 if fault.trouble != "again" or tries >= self._tries:
@@ -88,6 +92,13 @@ class Deadline:
     @property
     def passed(self) -> bool:
         return not self.left_s
+
+
+def _unreadable(error: Exception) -> ApiFault | None:
+    if not isinstance(error, _UNREADABLE):
+        return None
+    reason = f"an answer that cannot be read: {type(error).__name__}: {error}"
+    return ApiFault("again", printable(reason, 300))
 
 
 def _wait_s(tries: int, fault: ApiFault) -> float:

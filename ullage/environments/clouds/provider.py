@@ -12,6 +12,7 @@ from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import ClassVar, Final
 
 from ullage.common.cleanup import Undo
@@ -231,7 +232,7 @@ class CloudProvider(Provider):
                 if stage not in passed:
                     on_stage(stage, "")
                 passed.add(stage)
-            address = machine.public if self._cloud.address == "public" else machine.private
+            address = _ip(machine.public if self._cloud.address == "public" else machine.private)
             if machine.state == "running" and address:
                 return machine, address
             if machine.state in {"failed", "gone"}:
@@ -351,6 +352,14 @@ def _stages(machine: Machine) -> Iterator[Stage]:
         yield "chosen"
     if machine.image_there or machine.state == "running":
         yield "copied"
+
+
+def _ip(text: object) -> str | None:
+    """What the cloud calls an address, if it is one: it stands in files and command lines."""
+    try:
+        return str(ip_address(str(text)))
+    except ValueError:
+        return None
 
 
 def _pausing(driver: Driver, wanted: bool) -> PausingDriver | None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ullage.common.commands import needed
+from ullage.common import processes
+from ullage.common.commands import CommandError, needed, outputs
 from ullage.common.errors import CLOUD_HOST_KEY, CLOUD_IMAGE_CORRUPT, CLOUD_NOT_UP, UllageError
 from ullage.common.files import sha256_of
 from ullage.common.text import printable
@@ -182,13 +183,13 @@ async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) ->
         )
     try:
         async with asyncio.timeout(timeout_s):
-            out, err = await process.communicate()
+            out, err = await outputs(process, argv[0])
     except TimeoutError:
         raise ShellError(f"not done after {timeout_s:g} s", of_ssh=True) from None
+    except CommandError as error:
+        raise ShellError(error.reason) from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await processes.end(process)
     if process.returncode:
         text = err.decode(errors="replace").strip()
         last = printable(" ".join(text.splitlines()[-3:]), 400)

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ullage.common import files
 from ullage.common.commands import CommandError, poll_interval_s, run, tail
 from ullage.common.errors import INSTANCE_NOT_REMOVED, LIMIT_NOT_APPLIED, UllageError
 from ullage.environments.qemu.console import SHOWN, listen
@@ -24,6 +25,8 @@ _CREATE_S: Final = 180.0
 _DESTROY_S: Final = 60.0
 _GONE_S: Final = 10.0
 _END_S: Final = 2.0
+_SAID: Final = 4
+"""Lines of QEMU's log that tell why it ended; a guest can make that long."""
 _LOGS: Final = Path("/var/log/xen")
 _LISTING: Final = ("sh", "-ec", "domains=$(xl list); echo \"$domains\" | sed 1d | cut -d' ' -f1")
 
@@ -171,7 +174,8 @@ class XenDomain(RunningVm):
     async def _failure(self, step: str, error: BaseException) -> UllageError:
         """With what QEMU said, which serves its devices."""
         reason = error.reason if isinstance(error, CommandError) else str(error)
-        with contextlib.suppress(OSError):
-            log = _LOGS / f"qemu-dm-{self._domain.name}.log"
-            reason += f"; QEMU: {tail(log.read_text(errors='replace'))}"
+        log = _LOGS / f"qemu-dm-{self._domain.name}.log"
+        with contextlib.suppress(OSError), log.open("rb") as file:
+            end = b"\n".join(files.last_lines(file.fileno(), _SAID))
+            reason += f"; QEMU: {tail(end.decode(errors='replace'))}"
         return self.failed(step, (reason or type(error).__name__)[-SHOWN:])

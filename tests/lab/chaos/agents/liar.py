@@ -2,23 +2,26 @@
 """An agent that lies: the real one behind it, and a rule by which its words are changed.
 
 `ULLAGE_LIE` is the rule's file, `ULLAGE_HONEST_AGENT` the real agent; without one, the arguments
-are the program at whose other end an agent is. Only the standard library: it starts in an instant.
+are the program at whose other end an agent is, or `--port N`, an open socket to it. Only the
+standard library: it starts in an instant.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import random
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 HEADER: Final = struct.Struct(">2sBBI")
 MARK: Final = b"\xa1\x55"
@@ -188,21 +191,32 @@ def main() -> None:
     rule = json.loads(Path(os.environ["ULLAGE_LIE"]).read_bytes())
     honest = os.environ.get("ULLAGE_HONEST_AGENT")
     argv = [honest, *sys.argv[1:]] if honest else sys.argv[1:]
-    agent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert agent.stdin is not None and agent.stdout is not None
+    agent_in, agent_out = _streams(argv)
     liar = Liar(rule, sys.stdout.buffer)
-    requests = threading.Thread(target=_pass_requests, args=(agent.stdin, liar), daemon=True)
+    requests = threading.Thread(target=_pass_requests, args=(agent_in, liar), daemon=True)
     requests.start()
-    magic = agent.stdout.readline()
+    magic = agent_out.readline()
     if rule["about"] == "magic":
         liar.rule["about"] = "nothing"
         liar.lie(0, b"", {})
     if "magic" in rule:
         Path(f"{os.environ['ULLAGE_LIE']}.done").touch()
     liar.say(bytes.fromhex(rule["magic"]) if "magic" in rule else magic)
-    while header := agent.stdout.read(HEADER.size):
+    while header := agent_out.read(HEADER.size):
         _, kind, _, length = HEADER.unpack(header)
-        liar.tell(kind, agent.stdout.read(length))
+        liar.tell(kind, agent_out.read(length))
+
+
+def _streams(argv: list[str]) -> tuple[BinaryIO, BinaryIO]:
+    """To the real agent, and from it."""
+    if argv[0] == "--port":
+        # As its transport would end it.
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        port = socket.socket(fileno=int(argv[1]))
+        return port.makefile("wb"), port.makefile("rb")
+    agent = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert agent.stdin is not None and agent.stdout is not None
+    return cast(BinaryIO, agent.stdin), cast(BinaryIO, agent.stdout)
 
 
 def _pass_requests(stdin: BinaryIO, liar: Liar) -> None:

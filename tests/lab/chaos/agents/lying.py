@@ -13,6 +13,8 @@ import json
 import os
 import random
 import signal
+import socket
+import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +28,7 @@ from tests.lab.chaos.subjects import Attacked, Subject, check_words, terminate
 from tests.nodes.nodekit import other_machine
 from ullage.environments.agent import client
 from ullage.environments.agent.transport import Transport
+from ullage.environments.qemu.process import QemuProcess
 from ullage.nodes import link as links
 from ullage.nodes.reach.install import install
 from ullage.nodes.reach.openssh import Target
@@ -49,8 +52,10 @@ seed: 3
 """
 SUBJECTS: Final = {
     name: Subject("lied-to", _PLAN.format(name=name, image=image), finished=2)
-    for name, image in (("native", "image: host\n"), ("oci", ""), ("lxc", ""))
+    for name, image in (("native", "image: host\n"), ("oci", ""), ("lxc", ""), ("qemu", ""))
 }
+_OF_VMS: Final = 8
+"""One lie in so many is also told by a VM, which takes long to boot."""
 
 
 SUBJECTS["node"] = Subject(
@@ -68,7 +73,8 @@ def _cases(seed: int) -> Iterable[str]:
     names, of_nodes = list(LIES), list(NODE_LIES)
     chance.shuffle(names)
     chance.shuffle(of_nodes)
-    agents = [f"{kind}/{name}" for name in names for kind in SUBJECTS if kind != "node"]
+    agents = [f"{kind}/{name}" for name in names for kind in ("native", "oci", "lxc")]
+    agents += [f"qemu/{name}" for name in names[::_OF_VMS]]
     turns = itertools.zip_longest(agents, (f"node/{name}" for name in of_nodes))
     return [name for turn in turns for name in turn if name is not None]
 
@@ -137,6 +143,9 @@ def _put_liar_before(kind: str) -> None:
         os.environ["ULLAGE_HONEST_AGENT"] = str(client.binary())
         os.environ["ULLAGE_AGENT"] = str(_LIAR)
         return
+    if kind == "qemu":
+        QemuProcess._port_streams = _port_of_liar  # type: ignore[method-assign]
+        return
     start = Transport.start
 
     async def lying(
@@ -145,6 +154,21 @@ def _put_liar_before(kind: str) -> None:
         return await start([str(_LIAR), *argv], stderr, env, name)
 
     Transport.start = lying  # type: ignore[method-assign]
+
+
+async def _port_of_liar(vm: QemuProcess) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A VM's port, with the liar between; it ends with the controller."""
+    port, vm._port = vm._port, None
+    assert port is not None
+    ours, theirs = socket.socketpair()
+    with port, theirs:
+        subprocess.Popen(
+            [str(_LIAR), "--port", str(port.fileno())],
+            stdin=theirs,
+            stdout=theirs,
+            pass_fds=(port.fileno(),),
+        )
+    return await asyncio.open_unix_connection(sock=ours)
 
 
 def _check_terminal(controller: Controller) -> None:
