@@ -16,8 +16,9 @@ import pytest
 from testing.clouds.fake import Answer, CloudFake
 from tests.environments.clouds import cloudkit
 from tests.lab.chaos.folders import changed
+from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.environments.clouds import provider
+from ullage.environments.clouds import cloudstack, provider
 from ullage.environments.clouds.calls import Calls
 
 pytestmark = pytest.mark.usefixtures("credentials")
@@ -89,3 +90,21 @@ def test_whatever_it_answers(fake: CloudFake, monkeypatch: pytest.MonkeyPatch, s
 def test_what_is_no_address_is_written_nowhere(text: object) -> None:
     assert provider._ip(text) is None
     assert provider._ip("10.0.0.1") == "10.0.0.1"
+
+
+def test_a_list_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, credentials: None
+) -> None:
+    """Each page has one more, and more are said to come."""
+    monkeypatch.setattr("ullage.environments.clouds.calls._LONGEST_S", 0.001)
+    monkeypatch.setattr(cloudstack, "_MOST_PAGES", 3)
+    with cloudkit.standing_cloud("cloudstack", tmp_path, monkeypatch) as fake:
+        page = {"listvirtualmachinesresponse": {"count": 10**9, "virtualmachine": [{"id": "1"}]}}
+        headers = {"Content-Type": "application/json"}
+        fake.trouble = lambda action: (200, headers, json.dumps(page))
+        calls = Calls(cloudkit.provider(fake).driver(), "c-0", tries=2)
+        with pytest.raises(UllageError) as caught:
+            asyncio.run(calls.ask(calls.driver.machines))
+        assert caught.value.kind is errors.CLOUD_NO_ANSWER
+        assert "without" in caught.value.message
+        assert len(fake.calls) == 6

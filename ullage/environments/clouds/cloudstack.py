@@ -59,6 +59,7 @@ _INSTANCES: Final = 0
 """The resource type."""
 _SETTINGS: Final = ("endpoint", "key", "secret", "verify", "cert", "cert_key", "expiration")
 _ANSWER_S: Final = 60
+_PAGE, _MOST_PAGES = 500, 100
 _ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -315,10 +316,17 @@ class CloudStackDriver(Driver):
 
     def _list(self, call: str, part: str, **arguments: Any) -> Sequence[Mapping[str, Any]]:
         """All pages. CloudStack leaves an empty list out."""
-        answer: object = getattr(self._client, call)(fetch_list=True, **arguments)
-        if not isinstance(answer, list) or not all(isinstance(one, Mapping) for one in answer):
-            raise NotAnAnswerError(f"an answer to {call} without {part}")
-        return answer
+        every: list[Mapping[str, Any]] = []
+        for number in range(1, _MOST_PAGES + 1):
+            page = {"page": number, "pagesize": _PAGE}
+            answer: object = getattr(self._client, call)(**page, **arguments)
+            ones = answer.get(part, []) if isinstance(answer, Mapping) else None
+            if not isinstance(ones, list) or not all(isinstance(one, Mapping) for one in ones):
+                raise NotAnAnswerError(f"an answer to {call} without {part}")
+            every += ones
+            if not ones or len(every) >= self._part(answer, "count"):
+                return every
+        raise NotAnAnswerError(f"an answer to {call} without an end")
 
     def _named(
         self, call: str, part: str, name: str, what: str, **arguments: Any

@@ -84,6 +84,7 @@ _WITHOUT: Final = (
 """botocore's exceptions where it has no credentials to use."""
 _CONNECT_S: Final = 10
 _ANSWER_S: Final = 60
+_MOST_PAGES: Final = 1000
 
 
 class Ec2Options(CloudOptions):
@@ -290,7 +291,11 @@ class Ec2Driver(Driver):
         # Not every other cloud's have tags.
         filters = [] if self._options.endpoint else [ours]
         pages = self._client.get_paginator("describe_instances").paginate(Filters=filters)
-        every = [machine for page in pages for machine in _all_of(page)]
+        every: list[Machine] = []
+        for number, page in enumerate(pages):
+            if number == _MOST_PAGES:
+                raise NotAnAnswerError("a list of instances without an end")
+            every += _all_of(page)
         ours_too = [machine for machine in every if machine.tag and tag in {None, machine.tag}]
         return [machine for machine in ours_too if machine.state != "gone"]
 
