@@ -104,6 +104,8 @@ class OpenStackDouble:
     """What answers at an instance's address has another host key than the instance."""
     full: bool = False
     """No host has room: instances end in ERROR."""
+    fault: str = "No valid host was found. There are not enough hosts available."
+    """Why they do."""
     quota: int = 100
     admin: bool = False
     pauses: bool = True
@@ -249,7 +251,7 @@ class Cloud:
             booted.unplug()
         server = Server(identifier, wanted, booted)
         server.turn("ERROR" if double.full else "ACTIVE", "spawning")
-        server.fault = "No valid host was found. There are not enough hosts available."
+        server.fault = double.fault
         server.created = _at(len(double.servers))
         double.servers[identifier] = server
         if double.on_launch is not None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from ullage.common.errors import (
@@ -47,12 +48,16 @@ class Calls:
     async def ask(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """What it returns. CLOUD_CREDENTIALS, CLOUD_QUOTA, CLOUD_LACKS, CLOUD_REFUSED;
         CLOUD_NO_ANSWER once the budget is spent.
+
+        A cancelled `launch` is waited for: the cloud makes the instance whether or not we wait for
+        its answer, and who removes what was begun must see it.
         """
         tries = 0
         while True:
             tries += 1
             try:
-                return await asyncio.to_thread(call, *args, **kwargs)
+                answer = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+                return await (_whole(answer) if call == self.driver.launch else answer)
             except Exception as error:
                 fault = self.driver.fault(error) or _unreadable(error)
                 if fault is None:
@@ -75,6 +80,19 @@ class Calls:
         raise UllageError(
             CLOUD_NO_ANSWER, cloud=cloud, call=call, tries=tries, reason=reason
         ) from cause
+
+
+async def _whole(answer: asyncio.Future[T]) -> T:
+    """The answer; cancelled, not before it has come."""
+    try:
+        return await asyncio.shield(answer)
+    except asyncio.CancelledError:
+        while not answer.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({answer})
+        if not answer.cancelled():
+            answer.exception()
+        raise
 
 
 class Deadline:

@@ -49,7 +49,8 @@ _LISTS: Final[Mapping[str, tuple[str, str, bool]]] = {
 }
 """Kind → the service that has it, the path there, whether that looks for a name or an id."""
 _FULL: Final = re.compile(r"quota|exceeded|maximum number", re.IGNORECASE)
-_NO_ROOM: Final = "No valid host was found"
+_NO_ROOM: Final = re.compile("No valid host was found|Quota exceeded")
+"""Nova counts a quota once more when it has made the instance."""
 _EVENTS: Final = "2.51"
 """The first version of the API in which a user sees the events of his instances."""
 _TIME: Final = "%Y-%m-%dT%H:%M:%S.%f"
@@ -383,7 +384,7 @@ def _machine(server: Mapping[str, Any]) -> Machine:
             state=_STATES.get(state, "pending"),
             words=printable(words, 300),
             placed=state != "BUILD" or task not in {"scheduling", None},
-            crowded_out=_NO_ROOM in str(fault),
+            crowded_out=bool(_NO_ROOM.search(str(fault))),
             private=next((address for address, kind in shown if kind != "floating"), None),
             public=next((address for address, kind in shown if kind == "floating"), None),
         )

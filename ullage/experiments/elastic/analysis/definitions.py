@@ -50,6 +50,8 @@ class Definition:
     two_clocks: bool = False
     """Made of instants of the viewers and of the controller, so that a bound of their clocks
     against each other is in it."""
+    seldom: bool = False
+    """It is told where a run has it, and not named where it has not."""
     margin: float = 0.01
     """Of a primary difference: what counts as none, in its unit."""
 
@@ -89,6 +91,7 @@ ALLOCATION: Final[tuple[Definition, ...]] = (
     ),
     _allocation(
         name="tar_bare",
+        seldom=True,
         title="the same without contextualisation",
         unit="s",
         better="lower",
@@ -173,6 +176,7 @@ COST: Final[tuple[Definition, ...]] = (
     ),
     _cost(
         name="cost",
+        seldom=True,
         title="cost of the service",
         unit="money",
         better=None,
@@ -181,6 +185,7 @@ COST: Final[tuple[Definition, ...]] = (
     ),
     _cost(
         name="cost_per_viewer",
+        seldom=True,
         title="cost for a viewer",
         unit="money",
         better="lower",
@@ -335,6 +340,7 @@ USERS: Final[tuple[Definition, ...]] = (
     ),
     _users_share(
         name="blocked_full",
+        seldom=True,
         title="of them, because the cloud was full",
         description="Share of the requests that were blocked when the cloud's last word on a node "
         "was that it has no room or no quota for one; the others were blocked because it is slow. "

@@ -211,6 +211,7 @@ def dumped(analysed: AnalysedRun) -> dict[str, Any]:
                 "source": d.source,
             }
             for name, d in BY_NAME.items()
+            if not d.seldom or any(e.estimate(name) for e in analysed.summary.environments)
         },
         "doubts": [doubt.model_dump(mode="json") for doubt in analysed.doubts],
     }
