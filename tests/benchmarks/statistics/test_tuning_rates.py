@@ -13,6 +13,7 @@ def test_without_noise_all_find_the_best() -> None:
     for _ in range(20):
         answers = tuning.campaign(tuning.draw(rng), np.zeros, np.random.default_rng(1))
         assert answers[0]
+        assert answers[2], "nor do differences of neighbours miss it"
 
 
 def test_the_first_row_is_whole() -> None:
