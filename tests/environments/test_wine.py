@@ -70,8 +70,17 @@ async def see_programs(provider: Wine, text: Path) -> None:
         await instance.thaw()
         await agent.put(text, "C:/ümlaut.txt", 0o644)
         assert await agent.get("C:\\ümlaut.txt", 100) == text.read_bytes()
-        with pytest.raises(AgentError, match="no absolute path"):
-            await agent.get("/etc/passwd", 100)
+        for path in ("/etc/passwd", "C:x", r"\\.\NUL", r"\\?\GLOBALROOT\Device\Null", r"C:\NUL"):
+            with pytest.raises(AgentError, match="no absolute path"):
+                await agent.get(path, 100)
+            with pytest.raises(AgentError, match="no absolute path"):
+                await agent.put(b"x", path)
+        await agent.put(b"1", "C:\\windows\\..\\up.txt")
+        assert await agent.get("C:/up.txt", 100) == b"1"
+        wide = await agent.run(Command(("cmd", "/u", "/c", "echo", "é漢"), cwd="C:/"))
+        assert wide[1].decode("utf-16-le") == "é漢\r\n"
+        narrow = await agent.run(Command(("cmd", "/c", "echo", "é"), cwd="C:/"))
+        assert narrow[1].endswith(b"\r\n") and narrow[1].strip() != b"", "of whatever code page"
         await instance.destroy()
         assert not spec.data_dir.exists()
 

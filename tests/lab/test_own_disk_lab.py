@@ -18,7 +18,12 @@ from ullage.environments.agent.client import binary
 from ullage.environments.qemu.build import emulated_words
 from ullage.host.guest_kernel import GuestKernel, guest_kernel
 
-pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.root,
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures("agent_binary"),
+]
 
 MIB = 1 << 20
 PLAN = """
