@@ -131,7 +131,7 @@ test-wine: $(WINDOWS_AGENT) ## The agent's tests for Windows, under Wine
 LAB ?= tests
 
 .PHONY: lab
-lab: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
+lab: test-packages $(VENV)/.installed-dev $(AGENT) $(WINDOWS_AGENT) $(CLOCK) $(ELASTIC) programs ## The slow real things: guests, Docker, kill -9, the demo
 	scripts/run-tests lab -m "lab and not long" --timeout 1200 $(LAB)
 
 # Files of plans; what a shell inside runs.

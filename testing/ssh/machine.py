@@ -54,11 +54,12 @@ class UserMachine:
         home = self.disk / "wine/drive_c/users/root" if self.windows else Path("/var/lib")
         return [path.name for path in home.glob("ullage-u*")]
 
-    def runs(self, program: str) -> bool:
+    def runs(self, *argv: str) -> bool:
         """Is that one running in it?"""
+        line = b"".join(word.encode() + b"\0" for word in argv)
         for pid in inside(self.machine.process.pid):
             with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/comm").read_text().strip() == program:
+                if Path(f"/proc/{pid}/cmdline").read_bytes() == line:
                     return True
         return False
 

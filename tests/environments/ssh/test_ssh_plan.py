@@ -57,10 +57,10 @@ def test_a_plan_with_a_windows(windows: UserMachine, tmp_path: Path) -> None:
 def test_a_service_that_restarts_costs_one_trial(linux: UserMachine, tmp_path: Path) -> None:
     """Cut off in the midst of its first trial: that one has no figures, and says why."""
     file, runs = tmp_path / "plan.yaml", tmp_path / "runs"
-    file.write_text(plan(linux, "{name: command, argv: [sleep, '3']}"))
+    file.write_text(plan(linux, "{name: command, argv: [sleep, '3.25']}"))
     argv = [sys.executable, "-m", "ullage", "run", str(file), "--runs", str(runs)]
     with subprocess.Popen(argv) as controller:
-        while not linux.runs("sleep") and controller.poll() is None:
+        while not linux.runs("sleep", "3.25") and controller.poll() is None:
             time.sleep(0.05)
         assert linux.hang_up() > 0
     assert controller.returncode == 3
