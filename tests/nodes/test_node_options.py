@@ -58,7 +58,7 @@ def test_where_instances_stand() -> None:
         {"ssh": "-oProxyCommand=x"},
         {"ssh": "a b"},
         {"ssh": "root@a;true"},
-        {"slurm": 2},
+        {"slurm": "2"},
     ],
 )
 def test_an_entry_that_is_no_machine(entry: dict[str, object]) -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 node_app = typer.Typer(no_args_is_help=True)
 
 HostArgument = Annotated[
-    str, typer.Argument(help="USER@HOST, as ssh takes it.", show_default=False)
+    str,
+    typer.Argument(
+        help="USER@HOST, as ssh takes it; `slurm:HOST`, of the allocation.", show_default=False
+    ),
 ]
 
 
@@ -54,7 +57,9 @@ def target(host: str, config: Path | None, *, sudo: bool) -> Target:
     from ullage.common.errors import NODE_UNKNOWN_HOST, UllageError
     from ullage.nodes.options import ADDRESS
     from ullage.nodes.reach.openssh import Target
+    from ullage.nodes.reach.slurm import PREFIX, SlurmTarget
 
-    if not re.fullmatch(ADDRESS, host):
+    plain = host.removeprefix(PREFIX)
+    if not re.fullmatch(ADDRESS, plain) or (plain != host and "@" in plain):
         raise UllageError(NODE_UNKNOWN_HOST, node=host, address=host)
-    return Target(host, host, config, sudo)
+    return (Target if plain == host else SlurmTarget)(host, host, config, sudo)

@@ -152,9 +152,10 @@ def _image(image: ImageRecord | None) -> dict[str, str]:
 
 def nodes(matrix: Matrix, roster: Roster) -> dict[str, NodeRecord]:
     """The machines of the plan."""
+    addresses = {node.name: node.target.address for node in roster.away}
     return {
-        name: NodeRecord(address=node.ssh, facts=dict(roster.facts.get(name, {})))
-        for name, node in matrix.nodes.items()
+        name: NodeRecord(address=addresses.get(name), facts=dict(roster.facts.get(name, {})))
+        for name in matrix.nodes
     }
 
 

@@ -19,6 +19,7 @@ from ullage.common.errors import (
     AGENT_LOST,
     AGENT_SILENT,
     AGENT_SLOW,
+    NODE_ALLOCATION,
     RUN_DISK_FULL,
     UllageError,
 )
@@ -50,6 +51,8 @@ LEAD_EACH_NS: Final = 1_000_000
 the worst case. Whoever hears of the instant too late begins late."""
 
 
+_ENDS_THE_RUN: Final = (RUN_DISK_FULL, NODE_ALLOCATION)
+"""No trial after this one could have figures; `--resume` goes on where there is room again."""
 _UNHEARD: Final = {kind.code for kind in (AGENT_CLOCK, AGENT_LOST, AGENT_SILENT, AGENT_SLOW)}
 
 LEAST_OVERLAP: Final = 0.9
@@ -227,7 +230,7 @@ async def _all_at_once(
 
 @contextmanager
 def _blamed(*attempts: Attempt) -> Iterator[None]:
-    """A failure within is the reason why these trials have no figures; a full disk ends the run."""
+    """A failure within is the reason why these trials have no figures; some end the run."""
     try:
         yield
     except TrialFailedError as error:
@@ -235,7 +238,7 @@ def _blamed(*attempts: Attempt) -> Iterator[None]:
     except InvalidTrialError as error:
         blame = "invalid", error.code, str(error)
     except UllageError as error:
-        if error.kind is RUN_DISK_FULL:
+        if error.kind in _ENDS_THE_RUN:
             raise
         blame = "failed", error.code, error.message
     else:

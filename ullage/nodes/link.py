@@ -124,7 +124,7 @@ class NodeLink:
                 await processes.end(process, group=True)
 
     def _not_carried(self, output: bytes) -> UllageError:
-        reason = f"ssh says: {last_words(output)}"
+        reason = f"{self.target.program} says: {last_words(output)}"
         return self._refused("take", AgentError(self.target.node, "take", "cut", reason))
 
     async def prove(self) -> None:
@@ -187,7 +187,7 @@ class NodeLink:
         if self.lost is None:
             reason = str(error.facts.get("reason", error.message))
             if words := self._transport.tail:
-                reason += f"; ssh says: {last_words(words)}"
+                reason += f"; {self.target.program} says: {last_words(words)}"
             self.lost = UllageError(errors.NODE_LOST, node=self.target.node, reason=reason)
             self._channel.fail(self.lost)
             for listener in self.on_lost:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from ullage.common.fields import Fields
 
@@ -24,13 +24,23 @@ Place = (
 
 
 class NodePlan(Fields):
-    """One machine: this one, or another by ssh."""
+    """One machine: this one, another by ssh, or those of an allocation."""
+
+    _turn: int = PrivateAttr(default=0)
 
     local: Literal[True] | None = Field(None, description="`true`: the machine that ullage runs on")
     ssh: str | None = Field(
         None,
         pattern=ADDRESS,
         description="`root@a`: another, as the system's ssh reaches it by your own configuration",
+    )
+    slurm: int | None = Field(
+        None,
+        ge=1,
+        le=MOST,
+        strict=True,
+        description="so many machines of the Slurm allocation that ullage runs in, by srun; with "
+        "`n: {slurm: 2}` they are called `n1` and `n2`",
     )
     config: Path | None = Field(
         None, description="file to give to ssh in place of ~/.ssh/config (`ssh -F`)"
@@ -47,11 +57,47 @@ class NodePlan(Fields):
 
     @model_validator(mode="after")
     def _one(self) -> NodePlan:
-        if (self.local is None) == (self.ssh is None):
-            raise ValueError("either `local: true` or `ssh: USER@HOST`")
-        if self.local and (self.config is not None or self.sudo):
-            raise ValueError("`config` and `sudo` are of a node by ssh")
+        if sum(way is not None for way in (self.local, self.ssh, self.slurm)) != 1:
+            raise ValueError("one of `local: true`, `ssh: USER@HOST` and `slurm: COUNT`")
+        if self.ssh is None and self.config is not None:
+            raise ValueError("`config` is of a node by ssh")
+        if self.local and self.sudo:
+            raise ValueError("`sudo` is of another machine")
+        if self.slurm is not None and self.slurm > 1 and self.address is not None:
+            raise ValueError("one `address` cannot be that of several machines")
         return self
+
+    @property
+    def turn(self) -> int:
+        """Of a machine of an allocation: it is that one of its hosts, from 0."""
+        return self._turn
+
+    @property
+    def where(self) -> str:
+        """In words."""
+        if self.slurm is not None:
+            return f"machine {self._turn + 1} of the Slurm allocation"
+        return self.ssh or "this machine"
+
+
+def expanded(nodes: dict[str, NodePlan]) -> dict[str, NodePlan]:
+    """A name for each machine: those of an allocation are numbered, and taken in turn."""
+    machines: dict[str, NodePlan] = {}
+    turn = 0
+    for name, node in nodes.items():
+        count = node.slurm or 1
+        for number in range(count):
+            own = name if count == 1 else f"{name}{number + 1}"
+            if own in machines:
+                raise ValueError(f"two machines would be called {own!r}")
+            machines[own] = node
+            if node.slurm is not None:
+                machines[own] = node.model_copy(update={"slurm": 1})
+                machines[own]._turn = turn
+                turn += 1
+    if len(machines) > MOST:
+        raise ValueError(f"{len(machines)} machines; at most {MOST}")
+    return machines
 
 
 def placed(place: Place | None, instances: int, nodes: Sequence[str]) -> tuple[str, ...]:

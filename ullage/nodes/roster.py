@@ -17,6 +17,7 @@ from ullage.nodes.base import Node
 from ullage.nodes.local import LocalNode
 from ullage.nodes.options import NodePlan
 from ullage.nodes.provider import OnNodes
+from ullage.nodes.reach import slurm
 from ullage.nodes.reach.openssh import Target
 from ullage.nodes.ssh import SshNode
 
@@ -36,18 +37,14 @@ class Roster:
     ) -> None:
         """run: its folder; earlier: tags of its earlier sessions; agent: the binary here."""
         self._tag = tag
+        plans = _by_host(plans)
         self._addresses = {name: plan.address for name, plan in plans.items()}
         self.here = LocalNode("", tag, agent)
         self.nodes: dict[str, Node] = {
             name: LocalNode(name, tag, agent)
-            if plan.ssh is None
+            if plan.local
             else SshNode(
-                name,
-                Target(name, plan.ssh, plan.config, plan.sudo),
-                tag,
-                run,
-                earlier,
-                address=plan.address,
+                name, _target(name, plan), tag, run, earlier, address=self._addresses[name]
             )
             for name, plan in plans.items()
         }
@@ -98,6 +95,24 @@ class Roster:
     async def close(self) -> None:
         """Have every node remove what is left there."""
         await _all(self.nodes.values(), lambda node: node.close())
+
+
+def _by_host(plans: Mapping[str, NodePlan]) -> dict[str, NodePlan]:
+    """With the host of each machine of the allocation, in place of its turn. NODE_ALLOCATION."""
+    turns = {name: plan.turn for name, plan in plans.items() if plan.slurm is not None}
+    names = slurm.hosts(next(iter(turns)), len(turns)) if turns else ()
+    known = {}
+    for name, turn in turns.items():
+        address = plans[name].address or slurm.address_of(names[turn])
+        update = {"ssh": f"{slurm.PREFIX}{names[turn]}", "address": address}
+        known[name] = plans[name].model_copy(update=update)
+    return {**plans, **known}
+
+
+def _target(name: str, plan: NodePlan) -> Target:
+    assert plan.ssh is not None
+    kind = Target if plan.slurm is None else slurm.SlurmTarget
+    return kind(name, plan.ssh, plan.config, plan.sudo)
 
 
 async def _all(nodes: Iterable[Node], do: Callable[[Node], Awaitable[T]]) -> list[T]:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ullage.common.errors import NODE_IMAGE_CORRUPT, NODE_LOST, UllageError
+from ullage.common.errors import NODE_ALLOCATION, NODE_IMAGE_CORRUPT, NODE_LOST, UllageError
 from ullage.environments import Instance, InstanceSpec, Provider
 from ullage.environments.agent.client import AgentClient
 from ullage.host.image import Image
@@ -212,7 +212,7 @@ class SshNode(Node):
             try:
                 self._link = await self._greet()
             except UllageError as error:
-                if again and error.kind is not NODE_LOST:
+                if again and error.kind not in (NODE_LOST, NODE_ALLOCATION):
                     reason = error.message
                     raise UllageError(NODE_LOST, node=self.name, reason=reason) from error
                 raise
@@ -243,7 +243,7 @@ class SshNode(Node):
         """The way to its clock, in words."""
         from ullage.nodes.clock import NodeClock  # noqa: PLC0415 - built code: no node, no need
 
-        node = NodeClock()
+        node, by = NodeClock(), self.target.program
         self._clock = None
         request = wire.ClockRequest(address=self._address, token=node.token.hex())
         try:
@@ -251,9 +251,9 @@ class SshNode(Node):
         except UllageError as error:
             if error.kind is NODE_LOST:
                 raise
-            return f"over ssh: {error.facts.get('reason', error.message)}"
+            return f"over {by}: {error.facts.get('reason', error.message)}"
         if not await node.open(ear):
-            return f"over ssh: no datagram comes back from {ear.address}, UDP port {ear.port}"
+            return f"over {by}: no datagram comes back from {ear.address}, UDP port {ear.port}"
         self._clock = node
         return f"datagrams to {ear.address}, UDP port {ear.port}"
 

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ByteSize,
@@ -42,7 +43,7 @@ from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments.placement import Resources
 from ullage.host.network.links import NetworkLink
 from ullage.nodes.options import MOST as MOST_NODES
-from ullage.nodes.options import NodePlan, Place
+from ullage.nodes.options import NodePlan, Place, expanded
 from ullage.runs.records import Correction, Design, Price
 from ullage.runs.room import OUTPUTS
 from ullage.stats.unseen import trials_to_see, unseen
@@ -375,10 +376,11 @@ class Plan(Fields):
         description="address of a mirror's archive of one instant, for the image's packages: the"
         " same plan then installs the same versions; absent: the host's own sources, as they are",
     )
-    nodes: dict[str, NodePlan] = Field(
+    nodes: Annotated[dict[str, NodePlan], AfterValidator(expanded)] = Field(
         {},
         max_length=MOST_NODES,
-        description="machines that instances stand on: name → `{ssh: root@a}` or `{local: true}`;"
+        description="machines that instances stand on: name → `{ssh: root@a}`, `{local: true}` or "
+        "`{slurm: 2}`;"
         " absent: this one",
     )
     environments: dict[str, EnvironmentPlan] = Field(min_length=1)

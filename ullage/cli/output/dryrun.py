@@ -68,7 +68,7 @@ def _show_cells(forecast: Forecast) -> None:
     )
     stdout.print(f"  environments: {escape(keys)}", soft_wrap=True)
     if matrix.nodes:
-        nodes = (f"{name} ({node.ssh or 'this machine'})" for name, node in matrix.nodes.items())
+        nodes = (f"{name} ({node.where})" for name, node in matrix.nodes.items())
         stdout.print(
             f"  nodes: {escape(', '.join(nodes))}, which nobody has asked yet", soft_wrap=True
         )

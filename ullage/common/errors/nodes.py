@@ -49,6 +49,13 @@ NODE_NO_PYTHON: Final = ErrorKind(
     "{node}: {address} has no {python}",
     "`apt-get install {python}` there: a node needs the Python that ullage has here",
 )
+NODE_ALLOCATION: Final = ErrorKind(
+    "node-allocation",
+    "{node}: no allocation of Slurm has a machine for it ({address}): {reason}",
+    "start it inside of one: `salloc -N COUNT`, or a script for `sbatch`; in a new one "
+    "`ullage run --resume` takes a run up",
+    ExitCode.SOME_CELLS_FAILED,
+)
 NODE_DISK_FULL: Final = ErrorKind(
     "node-disk-full",
     "{node}: no space is left there for {what}",

@@ -16,7 +16,7 @@ def reached_at() -> str:
     """The address that ssh reached this machine at; NETWORK_FAILED where nobody says."""
     words = os.environ.get("SSH_CONNECTION", "").split()
     if len(words) != 4 or ":" in words[2]:
-        reason = "ssh tells no IPv4 address of this machine: give it in the plan, `address:`"
+        reason = "nobody tells the IPv4 address of this machine: give it in the plan, `address:`"
         raise UllageError(NETWORK_FAILED, reason=reason)
     return words[2]
 

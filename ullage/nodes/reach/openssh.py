@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from ullage.common.commands import needed
 from ullage.common.errors import (
@@ -41,15 +41,19 @@ _OPTIONS: Final = (
     "PermitLocalCommand=no",
     "RequestTTY=no",
 )
+ACCOUNTS: Final[tuple[tuple[str, ErrorKind], ...]] = (
+    ("sudo: a password is required", NODE_SUDO),
+    ("sudo: a terminal is required", NODE_SUDO),
+    (f"{PYTHON}: not found", NODE_NO_PYTHON),
+)
+"""What is printed there, once one is in → what that means."""
 _WORDS: Final[tuple[tuple[str, ErrorKind], ...]] = (
     ("HOST IDENTIFICATION HAS CHANGED", NODE_KEY_CHANGED),
     ("Could not resolve hostname", NODE_UNKNOWN_HOST),
     ("Host key verification failed", NODE_KEY_UNKNOWN),
     ("Permission denied", NODE_KEY_REFUSED),
     ("Too many authentication failures", NODE_KEY_REFUSED),
-    ("sudo: a password is required", NODE_SUDO),
-    ("sudo: a terminal is required", NODE_SUDO),
-    (f"{PYTHON}: not found", NODE_NO_PYTHON),
+    *ACCOUNTS,
 )
 """What it prints → what that means; the first that fits."""
 
@@ -62,6 +66,8 @@ class Target:
     address: str
     config: Path | None = None
     sudo: bool = False
+    program: ClassVar[str] = "ssh"
+    """What reaches it, in words."""
 
     def argv(self, words: Sequence[str], *options: str) -> list[str]:
         """The command line that runs these words there."""
@@ -83,8 +89,12 @@ class Target:
 
     def refusal(self, output: bytes) -> UllageError | None:
         """What these words of ssh's mean; None: nothing that is known."""
+        return self.known(output, _WORDS)
+
+    def known(self, output: bytes, meanings: Sequence[tuple[str, ErrorKind]]) -> UllageError | None:
+        """The first of these meanings that it has."""
         text = output.decode(errors="replace")
-        for words, kind in _WORDS:
+        for words, kind in meanings:
             if words in text:
                 return UllageError(kind, node=self.node, address=self.address, python=PYTHON)
         return None
