@@ -25,7 +25,7 @@ _CREATE_S: Final = 180.0
 _DESTROY_S: Final = 60.0
 _GONE_S: Final = 10.0
 _END_S: Final = 2.0
-_SAID: Final = 4
+_LOG_LINES: Final = 4
 """Lines of QEMU's log that tell why it ended; a guest can make that long."""
 _LOGS: Final = Path("/var/log/xen")
 _LISTING: Final = ("sh", "-ec", "domains=$(xl list); echo \"$domains\" | sed 1d | cut -d' ' -f1")
@@ -176,6 +176,6 @@ class XenDomain(RunningVm):
         reason = error.reason if isinstance(error, CommandError) else str(error)
         log = _LOGS / f"qemu-dm-{self._domain.name}.log"
         with contextlib.suppress(OSError), log.open("rb") as file:
-            end = b"\n".join(files.last_lines(file.fileno(), _SAID))
+            end = b"\n".join(files.last_lines(file.fileno(), _LOG_LINES))
             reason += f"; QEMU: {tail(end.decode(errors='replace'))}"
         return self.failed(step, (reason or type(error).__name__)[-SHOWN:])

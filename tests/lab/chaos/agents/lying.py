@@ -144,7 +144,7 @@ def _put_liar_before(kind: str) -> None:
         os.environ["ULLAGE_AGENT"] = str(_LIAR)
         return
     if kind == "qemu":
-        QemuProcess._port_streams = _port_of_liar  # type: ignore[method-assign]
+        QemuProcess._port_streams = _port_of_liar  # type: ignore[assignment,method-assign]
         return
     start = Transport.start
 
@@ -164,8 +164,8 @@ async def _port_of_liar(vm: QemuProcess) -> tuple[asyncio.StreamReader, asyncio.
     with port, theirs:
         subprocess.Popen(
             [str(_LIAR), "--port", str(port.fileno())],
-            stdin=theirs,
-            stdout=theirs,
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
             pass_fds=(port.fileno(),),
         )
     return await asyncio.open_unix_connection(sock=ours)
