@@ -236,9 +236,10 @@ class CloudProvider(Provider):
             if machine.state == "running" and address:
                 return machine, address
             if machine.state in {"failed", "gone"}:
-                cloud = calls.driver.title
-                kind = CLOUD_QUOTA if machine.crowded_out else CLOUD_INSTANCE_FAILED
-                raise UllageError(kind, cloud=cloud, name=calls.name, reason=machine.words)
+                cloud, name, reason = calls.driver.title, calls.name, machine.words
+                if machine.crowded_out:
+                    raise UllageError(CLOUD_QUOTA, cloud=cloud, name=name, reason=reason)
+                raise UllageError(CLOUD_INSTANCE_FAILED, cloud=cloud, name=name, reason=reason)
             if deadline.passed:
                 lacks = f"{machine.words}, without a {self._cloud.address} address"
                 last = machine.words if machine.state != "running" else lacks

@@ -50,6 +50,9 @@ class Ssh(Provider):
 
     name: ClassVar[str] = "ssh"
     options_model: ClassVar[type[Options]] = SshOptions
+    last_seen: ClassVar[str] = (
+        "2026-11-28: OpenSSH 9.2 of Debian 12; its Windows is Wine 8.0, never a real one"
+    )
     elsewhere: ClassVar[bool] = True
     optional: ClassVar[bool] = True
     provision_s: ClassVar[float] = 10.0
