@@ -14,7 +14,7 @@ from testing.hyperv.host import HypervDouble
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.hyperv.answers import Facts, Names, VmState
-from ullage.environments.hyperv.host import HypervHost
+from ullage.environments.hyperv.host import HypervHost, _last_words
 from ullage.environments.hyperv.options import HypervOptions
 from ullage.environments.hyperv.provider import Hyperv
 
@@ -122,11 +122,12 @@ def test_nothing_of_a_plan_is_in_the_command(tmp_path: Path) -> None:
         {"folder": "C:"},
         {"switch": "a\nb"},
         {"user": "-l"},
+        {"generation": 1, "secure_boot": "windows"},
         {"host_key": "ssh-ed25519 short"},
         {"host_key": "ssh-ed25519 " + "A" * 68 + "\nother"},
     ],
 )
-def test_fields_that_are_none(change: dict[str, str]) -> None:
+def test_fields_that_are_none(change: dict[str, str | int]) -> None:
     good = {
         "host": "hv1",
         "parent": "C:\\a.vhdx",
@@ -154,3 +155,12 @@ def test_the_address_that_a_machine_elsewhere_can_have() -> None:
     state = VmState(**fields, memory_bytes=1, addresses=addresses)
     assert state.address == "10.0.0.5"
     assert state.beats
+
+
+def test_powershells_errors_are_read_out_of_its_xml() -> None:
+    """As Windows PowerShell 5.1 writes them where its output is no console."""
+    words = '<S S="Error">New-VM : it &lt;is&gt; full_x000D__x000A_</S>'
+    progress = '<Obj S="progress"><MS><AV>Preparing modules</AV></MS></Obj>'
+    printed = f'#< CLIXML\r\n<Objs Version="1.1.0.1">{progress}{words}</Objs>\r\n'
+    assert _last_words(printed) == "New-VM : it <is> full"
+    assert _last_words("one\ntwo") == "one two"

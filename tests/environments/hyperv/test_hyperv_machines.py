@@ -22,6 +22,9 @@ from ullage.common.errors import UllageError
 from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
+from ullage.environments.hyperv import machine
+from ullage.environments.hyperv.answers import Names
+from ullage.environments.hyperv.host import HypervHost
 from ullage.environments.hyperv.options import HypervOptions
 from ullage.environments.hyperv.provider import Hyperv
 from ullage.host import user_commands
@@ -207,6 +210,36 @@ async def test_a_network_of_this_hosts(hyperv: HypervDouble) -> None:
             await run.create(replace(spec(run, hyperv), network=run.network))
         assert caught.value.kind is errors.HYPERV_NETWORK
     assert "New-VM" not in hyperv.state["calls"]
+
+
+@kit.in_a_loop
+async def test_one_that_comes_after_nobody_answered(
+    hyperv: HypervDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows' sshd lets what it began run on: the record stays until nothing can come any more."""
+    looks: list[tuple[str, ...]] = [(), ("late",), ()]
+
+    async def ask(_: HypervHost, operation: str, *__: object, **fields: object) -> Names:
+        if operation == "make":
+            facts = {"host": "hv1", "operation": "make", "reason": "it said nothing"}
+            raise UllageError(errors.HYPERV_NO_ANSWER, **facts)
+        names = looks.pop(0) if len(looks) > 1 else looks[0]
+        return Names(names=(str(fields["name"]),) if names else ())
+
+    monkeypatch.setattr(machine, "_CALL_S", 1.0)
+    monkeypatch.setattr(machine, "_SETTLED_S", 0.5)
+    async with kit.running(provider(hyperv)) as run:
+        monkeypatch.setattr(HypervHost, "ask", ask)
+        wanted = spec(run, hyperv)
+        fields = {name: value for name, value in hyperv.plan().items() if name != "provider"}
+        made = machine.HypervMachine(HypervOptions.model_validate(fields), wanted)
+        with pytest.raises(UllageError):
+            await made.make()
+        await made.remove()
+        assert looks == [()]
+        assert [r for r in user_commands.records() if r.tag == run.tag] == []
+        wanted.state_dir.rmdir()
+        wanted.data_dir.rmdir()
 
 
 @pytest.mark.lab

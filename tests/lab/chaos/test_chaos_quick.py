@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_a_fault_prints_what_repeats_it(tmp_path: Path) -> None:
     played = chaos(tmp_path / "ledger", *argv)
     assert played.returncode == 1
     assert f"-m tests.lab.chaos {' '.join(argv)}" in played.stdout
-    assert played.stdout.rstrip().endswith("| 1 of 1,350 cases | 1 |")
+    assert re.search(r"\| 1 of [\d,]+ cases \| 1 \|$", played.stdout.rstrip())
 
 
 def test_the_table_adds_up_what_was_done(tmp_path: Path) -> None:

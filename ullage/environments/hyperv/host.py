@@ -8,7 +8,9 @@ puts anything into a command line, or into a script.
 from __future__ import annotations
 
 import base64
+import html
 import json
+import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +58,10 @@ _OPTIONS: Final = (
 _CLOSED: Final = ("Permission denied", "Too many authentication failures")
 _NO_MEMORY: Final = ("0x800705AA", "0x8007000E")
 """Windows' own codes, as its words are in the host's language: no resources, out of memory."""
+_ERROR: Final = re.compile(r'<S S="Error">([^<]*)</S>')
+_ESCAPED: Final = re.compile(r"_x00[0-9A-F]{2}_")
+"""A line's end in that XML: `_x000D__x000A_`."""
+_MOST_XML: Final = 100_000
 _TOOLS: Final = "Install-WindowsFeature Hyper-V -IncludeManagementTools"
 
 R = TypeVar("R", bound=Result)
@@ -136,6 +142,15 @@ class HypervHost:
 
 
 def _last_words(stderr: str) -> str:
-    """The end of what ssh or PowerShell said, without PowerShell's progress as XML."""
+    """The end of what ssh or PowerShell said. PowerShell tells errors and progress as XML."""
     lines = [line for line in stderr.strip().splitlines() if not line.startswith("#< CLIXML")]
-    return printable(" ".join(lines[-3:]), 300)
+    spoken = [words for line in lines for words in _spoken(line)]
+    return printable(" ".join(spoken[-3:]), 300)
+
+
+def _spoken(line: str) -> list[str]:
+    """The line, or of an XML of PowerShell's its errors."""
+    if not line.startswith("<Objs "):
+        return [line]
+    errors = [html.unescape(words) for words in _ERROR.findall(line[:_MOST_XML])]
+    return [_ESCAPED.sub(" ", words).strip() for words in errors]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Awaitable
 from typing import Final
 
 from ullage.common.errors import (
+    HYPERV_NO_ANSWER,
     HYPERV_NO_HEARTBEAT,
     HYPERV_NOT_UP,
     HYPERV_STATE,
+    HYPERV_UNREACHABLE,
     INSTANCE_NOT_REMOVED,
     LIMIT_NOT_APPLIED,
     UllageError,
@@ -27,6 +31,9 @@ from ullage.host import user_commands
 _POLL_S: Final = 0.5
 _CALL_S: Final = 120.0
 """Of one request: PowerShell alone needs seconds to load its module."""
+_SETTLED_S: Final = 60.0
+"""Longer than this after the time for its answer, a request makes nothing any more."""
+_UNANSWERED: Final = (HYPERV_NO_ANSWER, HYPERV_UNREACHABLE)
 _STEP: Final = 1 << 21
 """Hyper-V gives memory in steps of 2 MiB."""
 _TEMPLATES: Final = {
@@ -46,6 +53,8 @@ class HypervMachine:
         self._host = HypervHost(options.host, options.ssh_config)
         self._name = container_id(spec)
         self._removal = removal(options, spec.tag, self._name)
+        self._requested_s: float | None = None
+        """When a request to make it was sent that nobody has answered."""
 
     async def make(self) -> None:
         """Make it and start it; from here on `remove` is needed. LIMIT_NOT_APPLIED, HYPERV_…"""
@@ -53,7 +62,7 @@ class HypervMachine:
         directory = place(options, self._name)
         percent, memory = self._percent(), spec.memory_bytes // _STEP * _STEP
         await asyncio.to_thread(user_commands.keep, self._removal)
-        state = await self._host.ask(
+        request = self._host.ask(
             "make",
             VmState,
             _CALL_S,
@@ -70,12 +79,25 @@ class HypervMachine:
             secure_boot="Off" if self._unsigned else "",
             template=_TEMPLATES[options.secure_boot] if options.generation == 2 else "",
         )
+        state = await self._answered(request)
         self._want(state, "Running")
         if state.cpus != len(spec.cpu_ids):
             self._refuse(f"{len(spec.cpu_ids)} CPUs", f"{state.cpus} in Hyper-V")
         if state.memory_bytes != memory:
             required = f"{exact_bytes(memory)} of memory"
             self._refuse(required, f"{exact_bytes(state.memory_bytes)} in Hyper-V")
+
+    async def _answered(self, request: Awaitable[VmState]) -> VmState:
+        """What the host says to a request to make it. The errors of the request."""
+        self._requested_s = time.monotonic()
+        try:
+            state = await request
+        except UllageError as error:
+            if error.kind not in _UNANSWERED:
+                self._requested_s = None
+            raise
+        self._requested_s = None
+        return state
 
     async def addressed(self, deadline: Deadline) -> str:
         """Its address, once its heart beats. HYPERV_NO_HEARTBEAT, HYPERV_NOT_UP, HYPERV_STATE."""
@@ -105,6 +127,8 @@ class HypervMachine:
     async def remove(self) -> None:
         """With its disk. INSTANCE_NOT_REMOVED, with the command that does it by hand."""
         deadline, reason = Deadline(self._options.deadline_s), "its host still has it"
+        if self._may_come:
+            reason = "its host may still be making it"
         while True:
             try:
                 names = await self._host.ask(
@@ -116,7 +140,7 @@ class HypervMachine:
                     folder=self._options.folder,
                     pattern=self._name,
                 )
-                if self._name not in names.names:
+                if self._name not in names.names and not self._may_come:
                     await asyncio.to_thread(user_commands.forget, self._removal)
                     return
             except UllageError as error:
@@ -129,6 +153,12 @@ class HypervMachine:
                     command=self._removal.by_hand,
                 )
             await asyncio.sleep(_POLL_S)
+
+    @property
+    def _may_come(self) -> bool:
+        """Nobody answered that it is made: Windows' sshd lets a program run on that it has lost."""
+        asked_s = self._requested_s
+        return asked_s is not None and time.monotonic() - asked_s < _CALL_S + _SETTLED_S
 
     def wrong(self, state: VmState) -> UllageError | None:
         """HYPERV_STATE unless it runs."""

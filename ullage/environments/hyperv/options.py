@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from ullage.common.quantities import Seconds
 from ullage.environments.base import Options
@@ -58,3 +58,9 @@ class HypervOptions(Options):
     deadline_s: Seconds = Field(
         600.0, description="from the request until its agent answers, and for its removal"
     )
+
+    @model_validator(mode="after")
+    def _bios_boots_anything(self) -> HypervOptions:
+        if self.generation == 1 and self.secure_boot != "off":
+            raise ValueError("secure_boot is of generation 2")
+        return self

@@ -21,7 +21,13 @@ from ullage.environments.clouds.ssh import Shell, ShellError
 
 _CALL_S: Final = 60.0
 _POLL_S: Final = 0.5
-_CLOSED: Final = ("Permission denied", "Too many authentication failures", "a password is required")
+_CLOSED: Final = (
+    "Permission denied",
+    "Too many authentication failures",
+    "a password is required",
+    "sudo: command not found",
+    "sudo: not found",
+)
 
 
 class RemoteMachine(ABC):

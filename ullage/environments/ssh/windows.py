@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from ullage.common.errors import CLOUD_IMAGE_CORRUPT, UllageError
+from ullage.common.errors import CLOUD_IMAGE_CORRUPT, SSH_OTHER_SYSTEM, UllageError
 from ullage.common.files import sha256_of
 from ullage.common.text import printable
 from ullage.environments.agent.client import AgentClient, Command, windows_binary
@@ -27,19 +27,22 @@ _LEAST_S: Final = 10.0
 _VERSION: Final = re.compile(r"Microsoft Windows \D{0,40}(\d{1,4})\.(\d{1,6})\.(\d{1,6})")
 """`[Version 10.0.20348]`: the word between is in the host's language."""
 _OLDEST: Final = 10
+_HOME: Final = "USERPROFILE"
 
 
 class WindowsMachine(RemoteMachine):
     """Everything of an instance stands in one folder of the user's home."""
 
     async def what_else(self, kernel: str) -> str | None:
-        """Linux, something else, or a Windows that cannot run the agent."""
+        """Linux, something else, or a Windows that cannot run the agent. SSH_UNREACHABLE …"""
         if kernel == "Linux":
             return kernel
         words = ["cmd", "/c", "ver"]
         try:
             printed = await self.shell.run(words)
         except ShellError as error:
+            if error.of_ssh:
+                raise self.fault(error) from error
             return f"a system without cmd.exe ({error.reason})"
         version = _VERSION.search(printed)
         if version is None:
@@ -63,10 +66,13 @@ class WindowsMachine(RemoteMachine):
         return [f"{self.name}\\{_AGENT}", "serve"]
 
     async def data(self, agent: AgentClient) -> str:
-        """In UTF-16, as a home may have any name, and the host any code page."""
-        script = ("cmd", "/u", "/c", "echo", "%USERPROFILE%")
-        _, out, _ = await agent.run(Command(script))
-        home = out.decode("utf-16-le", errors="replace").strip()
+        """In UTF-16, as a home may have any name, and the host any code page. SSH_OTHER_SYSTEM."""
+        _, out, _ = await agent.run(Command(("cmd", "/u", "/c", "set", _HOME)))
+        lines = (line.partition("=") for line in out.decode("utf-16-le", "replace").splitlines())
+        home = next((value for name, _, value in lines if name.upper() == _HOME and value), None)
+        if home is None:
+            seen = f"a Windows whose user has no {_HOME}"
+            raise UllageError(SSH_OTHER_SYSTEM, host=self.shell.address, asked="Windows", seen=seen)
         return f"{home}/{self.name}/data".replace("\\", "/")
 
     async def listed(self, timeout_s: float) -> bool:

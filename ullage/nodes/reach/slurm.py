@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from ullage.common.commands import needed
-from ullage.common.errors import NODE_ALLOCATION, ErrorKind, UllageError
+from ullage.common.errors import NODE_ALLOCATION, UllageError
 from ullage.nodes.reach.openssh import ACCOUNTS, Target, last_words
 
 PREFIX: Final = "slurm:"
@@ -91,19 +91,20 @@ class SlurmTarget(Target):
 
 def hosts(node: str, count: int) -> tuple[str, ...]:
     """The first hosts of this allocation. NODE_ALLOCATION when it has fewer, or there is none."""
-    kind: ErrorKind = NODE_ALLOCATION
     listed = os.environ.get("SLURM_JOB_NODELIST", "")
     if not listed:
-        raise UllageError(kind, node=node, address="any", reason="ullage runs outside of one")
+        reason = "ullage runs outside of one"
+        raise UllageError(NODE_ALLOCATION, node=node, address="any", reason=reason)
     argv = [needed("scontrol", _PACKAGE), "show", "hostnames", listed]
     try:
         done = subprocess.run(argv, capture_output=True, check=True, timeout=_ASK_S)
     except (OSError, subprocess.SubprocessError) as error:
-        raise UllageError(kind, node=node, address="any", reason=str(error)[-300:]) from error
+        reason = str(error)[-300:]
+        raise UllageError(NODE_ALLOCATION, node=node, address="any", reason=reason) from error
     names = tuple(done.stdout.decode(errors="replace").split())
     if len(names) < count:
         reason = f"it has {len(names)} machines, and the plan names {count}"
-        raise UllageError(kind, node=node, address="any", reason=reason)
+        raise UllageError(NODE_ALLOCATION, node=node, address="any", reason=reason)
     return names[:count]
 
 

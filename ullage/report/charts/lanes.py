@@ -97,10 +97,7 @@ class Drawing:
 
 
 CONFIG: Final[dict[str, Any]] = {
-    "background": "transparent",
-    "font": FONT,
-    "view": {"stroke": None},
-    "padding": {"left": 2, "right": 8, "top": 4, "bottom": 2},
+    "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": None},
     "axis": {
         "labelColor": "var(--soft)",
         "titleColor": "var(--soft)",
@@ -114,6 +111,8 @@ CONFIG: Final[dict[str, Any]] = {
         "labelOverlap": "greedy",
         "tickCount": 6,
     },
+    "background": "transparent",
+    "font": FONT,
     "legend": {
         "labelColor": "var(--ink)",
         "titleColor": "var(--soft)",
@@ -121,6 +120,7 @@ CONFIG: Final[dict[str, Any]] = {
         "symbolStrokeWidth": 2,
         "labelLimit": 260,
     },
+    "padding": {"left": 2, "right": 8, "top": 4, "bottom": 2},
 }
 
 
@@ -185,6 +185,9 @@ def finish(layers: Sequence[Layer], height: int, data: Mapping[str, Sequence[Dat
     data: the rows of each name that a layer stands over.
     """
     # Each layer was checked as it was made; the whole takes longest, and is checked in the tests.
-    layout = alt.layer(*layers).to_dict(validate=False)
+    chart = alt.layer(*layers).to_dict(validate=False)
+    head = {"config": CONFIG, "layer": chart.pop("layer")}
+    tail = {"$schema": chart.pop("$schema")}
+    del chart["config"]
     place = {"width": "container", "height": height, "autosize": {"type": "fit-x"}}
-    return Drawing(layout | place | {"config": CONFIG}, data, height)
+    return Drawing(head | dict(sorted((chart | place).items())) | tail, data, height)

@@ -27,7 +27,7 @@ from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-basics"
 Test = Literal["cpu", "memory", "threads", "mutex", "fileio", "stream"]
-_PRIMES: Final = {10_000: 1228, 20_000: 2261}
+_PRIMES: Final = {10_000: 1228, 20_000: 2261, 80_000: 7836}
 """Limit → how many primes there are from 3 on: known, so that the work is known to be done."""
 _TITLES: Final[Mapping[Test, str]] = {
     "cpu": "CPU",
