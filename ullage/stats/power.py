@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from ullage.stats import Floats
 from ullage.stats.interval import t_quantile
@@ -170,6 +170,8 @@ _LEAST_SPREAD = 0.2
 
 def smallest_claim(chance: Callable[[float], float], power: float = POWER) -> float:
     """The shift with that chance, which grows with it from below `power` at 0."""
+    from scipy import optimize  # noqa: PLC0415  a tenth of a second of every start of a run
+
     high = 1.0
     while chance(high) < power:
         high *= 2

@@ -10,7 +10,6 @@ from typing import Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
-from scipy import stats
 
 from ullage.common.errors import (
     ENERGY_FIT_POOR,
@@ -70,10 +69,11 @@ def fit(
     """
     watts, cpus = np.asarray(power, dtype=float), np.asarray(load, dtype=float)
     _refuse_unfit(watts, cpus)
-    line = stats.linregress(cpus, watts)
-    idle, core = float(line.intercept), float(line.slope)
-    if not core > 2 * line.stderr:
-        raise _poor(f"{core:.3g} ± {2 * line.stderr:.2g} W for a busy CPU cannot be told from none")
+    line, covariance = np.polyfit(cpus, watts, 1, cov=True)
+    core, idle = (float(number) for number in line)
+    core_u, idle_u = (float(number) for number in np.sqrt(np.diag(covariance)))
+    if not core > 2 * core_u:
+        raise _poor(f"{core:.3g} ± {2 * core_u:.2g} W for a busy CPU cannot be told from none")
     if not idle > 0:
         raise _poor(f"the line has {idle:.3g} W without load")
     away = np.abs(watts - (idle + core * cpus)) / (idle + core * cpus)
@@ -82,9 +82,9 @@ def fit(
         raise _poor("the readings are further from the line than from nothing")
     return Coefficients(
         idle_watts=idle,
-        idle_u_watts=float(line.intercept_stderr),
+        idle_u_watts=idle_u,
         core_watts=core,
-        core_u_watts=float(line.stderr),
+        core_u_watts=core_u,
         accuracy=accuracy,
         pairs=len(watts),
         least_load=float(cpus.min()),
