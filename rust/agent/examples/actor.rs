@@ -30,6 +30,8 @@ fn main() -> io::Result<()> {
         ["hold"] => leave(&mut sleeper(Stdio::inherit())?),
         ["leave"] => leave(apart(&mut sleeper(Stdio::null())?)),
         ["count"] => count(),
+        #[cfg(windows)]
+        ["pipes"] => put(pipes().to_string().as_bytes()),
         _ => exit(99),
     }
 }
@@ -96,4 +98,19 @@ fn count() -> io::Result<()> {
         put(b"tick\n")?;
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// How many handles of pipes it has: handles are small multiples of four.
+#[cfg(windows)]
+fn pipes() -> usize {
+    use std::os::windows::io::RawHandle;
+    const PIPE: u32 = 3;
+    unsafe extern "system" {
+        fn GetFileType(handle: RawHandle) -> u32;
+    }
+    let handles = (4..4096).step_by(4).map(std::ptr::without_provenance_mut);
+    // SAFETY: only asks, and a number that is no handle is an error.
+    handles
+        .filter(|handle| unsafe { GetFileType(*handle) } == PIPE)
+        .count()
 }

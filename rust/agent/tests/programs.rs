@@ -178,6 +178,46 @@ fn what_is_stopped_says_nothing_until_it_goes_on() {
     }
 }
 
+/// Nor does it start what waits for its instant.
+#[test]
+fn to_go_on_is_nothing_to_what_was_not_stopped() {
+    let mut agent = Agent::serve();
+    let at_ns = agent.ns() + 1_500_000_000;
+    let argv = actor(&["nothing"]);
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": argv, "at_ns": at_ns}));
+    let go_on = json!({"op": "kill", "id": 5, "target": 4, "signal": 18});
+    assert_eq!(agent.ask(&go_on)["op"], "done");
+    // What had ended by then was "killed before its start".
+    assert_eq!(agent.answer()["op"], "started");
+}
+
+#[test]
+fn a_second_stop_is_none_and_one_signal_lets_it_go_on() {
+    let mut agent = Agent::serve();
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": actor(&["count"])}));
+    assert_eq!(agent.answer()["op"], "started");
+    for id in [5, 6] {
+        agent.send(&json!({"op": "kill", "id": id, "target": 4, "signal": 19}));
+        while !matches!(agent.next(), Event::Json(answer) if answer["op"] == "done") {}
+    }
+    while agent.next_within(QUIET).is_some() {}
+    agent.send(&json!({"op": "kill", "id": 7, "target": 4, "signal": 18}));
+    while !matches!(agent.next(), Event::Raw { .. }) {}
+}
+
+/// It has as many pipes as one that was started without an agent between.
+#[test]
+#[cfg(windows)]
+fn a_program_inherits_nothing_of_the_channel() {
+    let argv = actor(&["pipes"]);
+    let program = argv[0].as_str().expect("a path");
+    let mut alone = std::process::Command::new(program);
+    let alone = alone.arg("pipes").output().expect("output").stdout;
+    let mut agent = Agent::serve();
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": argv}));
+    assert_eq!(run.text().as_bytes(), alone);
+}
+
 #[test]
 fn a_long_output_waits_for_credit_and_arrives_whole() {
     const TOTAL: usize = 8 << 20;

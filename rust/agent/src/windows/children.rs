@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use windows_sys::Win32::System::Threading::{GetExitCodeProcess, INFINITE, WaitForSingleObject};
 
-use super::job::{Job, KILLED};
+use super::job::{Job, KILLED, Stopped};
 use super::spawn::Running;
 use super::{sys, usage};
 use crate::child::{Ended, How};
@@ -58,6 +58,7 @@ struct Child {
     /// The signal that we have ended it by.
     killed: Option<i32>,
     timed_out: bool,
+    stopped: Stopped,
     ending: Arc<Ending>,
 }
 
@@ -95,6 +96,7 @@ impl Children {
             job: Arc::clone(&running.job),
             killed: None,
             timed_out: false,
+            stopped: Stopped::default(),
             ending: Arc::clone(&ending),
         };
         let pid = running.pid;
@@ -158,8 +160,8 @@ impl Children {
                 child.killed.get_or_insert(signal);
                 child.job.kill()
             }
-            STOP => child.job.suspend(),
-            CONTINUE => child.job.resume(),
+            STOP => child.stopped.stop(&child.job),
+            CONTINUE => child.stopped.go_on(),
             _ => {
                 let message = format!("kill: signal: {signal} is none on Windows");
                 return Err(Failure::new(Code::BadField, message));

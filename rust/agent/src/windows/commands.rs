@@ -24,7 +24,7 @@ enum Command {
 
 pub fn run() {
     let served = match parse(std::env::args_os().skip(1)) {
-        Ok(Command::Serve(device)) => serve(device),
+        Ok(Command::Serve(device)) => serve(device.as_deref()),
         Ok(Command::Workspace(path)) => make(&path),
         Ok(Command::Version) => {
             let version = concat!("ullage-agent ", env!("CARGO_PKG_VERSION"));
@@ -76,8 +76,9 @@ fn make(path: &Path) -> ! {
 }
 
 /// Serves until the end; the return value is why it could not begin.
-fn serve(device: Option<PathBuf>) -> Result<(), String> {
-    let (receiver, sender) = match &device {
+fn serve(device: Option<&Path>) -> Result<(), String> {
+    sys::show_no_dialogs();
+    let (receiver, sender) = match device {
         Some(path) => ends::device(path)
             .map_err(|error| format!("cannot open {}: {}", path.display(), sys::text(&error)))?,
         None => ends::stdio()

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::windows::io::{AsHandle, IntoRawHandle};
+use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, IntoRawHandle};
 use std::path::Path;
 
+use windows_sys::Win32::Foundation::{HANDLE_FLAG_INHERIT, SetHandleInformation};
 use windows_sys::Win32::System::Console::{STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, SetStdHandle};
 
 use super::port::Port;
@@ -23,11 +24,13 @@ pub enum Sender {
 }
 
 /// Takes stdin and stdout for the channel, and leaves `NUL` and stderr in their place, so that
-/// nothing else can ever write to the channel. Programs inherit neither: the copies are not
-/// inheritable.
+/// nothing else can ever write to the channel. Programs inherit neither: the copies cannot be inherited,
+/// and what they are copies of cannot be any more.
 pub fn stdio() -> io::Result<(Receiver, Sender)> {
     let input = io::stdin().as_handle().try_clone_to_owned()?;
     let output = io::stdout().as_handle().try_clone_to_owned()?;
+    keep(io::stdin().as_handle())?;
+    keep(io::stdout().as_handle())?;
     detach()?;
     Ok((
         Receiver::Pipe(File::from(input)),
@@ -43,7 +46,15 @@ pub fn device(path: &Path) -> io::Result<(Receiver, Sender)> {
     Ok((Receiver::Port(port), Sender::Port(output)))
 }
 
+/// No program inherits it.
+fn keep(handle: BorrowedHandle<'_>) -> io::Result<()> {
+    // SAFETY: an open handle, or none, which is an error.
+    sys::check(unsafe { SetHandleInformation(handle.as_raw_handle(), HANDLE_FLAG_INHERIT, 0) })
+}
+
 fn detach() -> io::Result<()> {
+    // Whoever reads it waits for its end. There may be none.
+    let _ = keep(io::stderr().as_handle());
     let nothing = File::open("NUL")?.into_raw_handle();
     let stderr = io::stderr().as_handle().try_clone_to_owned();
     let stderr = stderr.map_or(std::ptr::null_mut(), IntoRawHandle::into_raw_handle);
@@ -81,6 +92,7 @@ impl Sender {
     }
 
     /// Whether somebody would read what is written now cannot be asked here.
+    #[allow(clippy::unused_self, reason = "as on the other system")]
     pub fn heard(&self) -> bool {
         true
     }

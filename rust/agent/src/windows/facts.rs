@@ -15,6 +15,8 @@ use crate::facts::{Facts, hypervisor};
 
 const PROCESSOR: PCWSTR = w!(r"HARDWARE\DESCRIPTION\System\CentralProcessor\0");
 const VERSION: PCWSTR = w!(r"SOFTWARE\Microsoft\Windows NT\CurrentVersion");
+/// The first build of Windows 11.
+const WINDOWS_11: u32 = 22_000;
 
 #[link(name = "ntdll")]
 unsafe extern "system" {
@@ -23,12 +25,12 @@ unsafe extern "system" {
 }
 
 pub fn gather() -> Facts {
-    let allowed = cpus();
+    let (allowed, version) = (cpus(), version());
     Facts {
         hostname: hostname(),
-        kernel: version(),
+        kernel: numbers(&version),
         machine: std::env::consts::ARCH.into(),
-        os: Some(system_name()),
+        os: Some(system_name(version.dwBuildNumber)),
         // What is asked here is who is root, and a service is.
         uid: 0,
         pid: std::process::id(),
@@ -45,22 +47,33 @@ pub fn gather() -> Facts {
 }
 
 /// Wine is not Windows, whatever it says to programs.
-fn system_name() -> String {
-    let product = registry(VERSION, w!("ProductName"));
+fn system_name(build: u32) -> String {
+    let name = registry(VERSION, w!("ProductName"));
     match sys::wine() {
         Some(version) => format!("Wine {version} (not Windows)"),
-        None => product.unwrap_or_else(|| "Windows".into()),
+        None => name.map_or_else(|| "Windows".into(), |name| product(&name, build)),
     }
 }
 
-fn version() -> String {
+/// Windows 11 calls itself "Windows 10" there: only its build tells.
+fn product(name: &str, build: u32) -> String {
+    match name.strip_prefix("Windows 10") {
+        Some(edition) if build >= WINDOWS_11 => format!("Windows 11{edition}"),
+        _ => name.into(),
+    }
+}
+
+fn version() -> OSVERSIONINFOW {
     // SAFETY: zeros are a valid structure that says how long it is.
-    let version = unsafe {
+    unsafe {
         let mut version: OSVERSIONINFOW = std::mem::zeroed();
         version.dwOSVersionInfoSize = u32::try_from(size_of_val(&version)).unwrap_or(0);
         RtlGetVersion(&raw mut version);
         version
-    };
+    }
+}
+
+fn numbers(version: &OSVERSIONINFOW) -> String {
     let [major, minor] = [version.dwMajorVersion, version.dwMinorVersion];
     format!("{major}.{minor}.{}", version.dwBuildNumber)
 }
@@ -120,4 +133,17 @@ fn registry(key: PCWSTR, name: PCWSTR) -> Option<String> {
     let text = String::from_utf16_lossy(text.get(..end)?);
     let text = text.trim();
     (failed == 0 && !text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_11_is_known_by_its_build() {
+        assert_eq!(product("Windows 10 Pro", 22_631), "Windows 11 Pro");
+        assert_eq!(product("Windows 10 Pro", 19_045), "Windows 10 Pro");
+        let server = "Windows Server 2025 Standard";
+        assert_eq!(product(server, 26_100), server);
+    }
 }

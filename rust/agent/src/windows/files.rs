@@ -18,6 +18,10 @@ pub const BAD_PATHS: &[&str] = &[
     // Other ways to what is no file.
     r"\\?\PhysicalDrive0",
     r"\\?\GLOBALROOT\Device\Null",
+    "//?/GLOBALROOT/Device/Null",
+    "//./PhysicalDrive0",
+    r"\\?\C:/x",
+    r"\\?\UNC\.\x\y",
     r"\\localhost\pipe\ullage",
     r"\\?\UNC\localhost\PIPE\ullage",
     r"C:\tmp\NUL",
@@ -41,19 +45,27 @@ const DEVICES: &[&str] = &["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 /// A file of a drive or a share, from its root. Devices, pipes and other streams of a file have ways
 /// of their own past all files, and who reads from one may wait for ever.
 pub fn absolute(path: &str) -> bool {
-    let path = Path::new(path);
-    let mut parts = path.components();
+    let mut parts = Path::new(path).components();
     let Some(Component::Prefix(prefix)) = parts.next() else {
         return false;
     };
-    let of_files = match prefix.kind() {
+    of_files(prefix.kind())
+        && !(prefix.kind().is_verbatim() && path.contains('/'))
+        && Path::new(path).has_root()
+        && parts.all(|part| plain(&part.as_os_str().to_string_lossy()))
+}
+
+/// A drive, or a share of a server. Windows reads `//?/` as `\\?\`, and after that `/` as part of a name;
+/// Rust reads both in its own way.
+fn of_files(prefix: Prefix<'_>) -> bool {
+    match prefix {
         Prefix::Disk(_) | Prefix::VerbatimDisk(_) => true,
-        Prefix::UNC(_, share) | Prefix::VerbatimUNC(_, share) => {
-            !share.eq_ignore_ascii_case("pipe") && !share.eq_ignore_ascii_case("mailslot")
+        Prefix::UNC(server, share) | Prefix::VerbatimUNC(server, share) => {
+            let wrong = |name: &&str| share.eq_ignore_ascii_case(name);
+            server != "?" && server != "." && !["pipe", "mailslot"].iter().any(wrong)
         }
         Prefix::Verbatim(_) | Prefix::DeviceNS(_) => false,
-    };
-    of_files && path.has_root() && parts.all(|part| plain(&part.as_os_str().to_string_lossy()))
+    }
 }
 
 /// No device, and no stream of a file.

@@ -1,11 +1,12 @@
 //! A job object: a program with everything that it starts.
 
+use std::collections::HashMap;
 use std::io;
-use std::os::windows::io::{AsRawHandle, OwnedHandle, RawHandle};
+use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle, RawHandle};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-use windows_sys::Win32::Foundation::{HANDLE, NTSTATUS};
+use windows_sys::Win32::Foundation::{HANDLE, NTSTATUS, STATUS_PROCESS_IS_TERMINATING};
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
     JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
@@ -21,6 +22,8 @@ use super::sys;
 pub const KILLED: u32 = 0x554C_4C41;
 /// More processes than a workload has.
 const MOST: usize = 4096;
+/// More often than a program that is being stopped starts others.
+const PASSES: usize = 100;
 
 /// All that exist, so that the agent's end can kill them and wait.
 static ALL: Mutex<Vec<Weak<Job>>> = Mutex::new(Vec::new());
@@ -67,34 +70,6 @@ impl Job {
         sys::check(unsafe { TerminateJobObject(self.0.as_raw_handle(), KILLED) })
     }
 
-    /// Stops all threads of all that is in it.
-    pub fn suspend(&self) -> io::Result<()> {
-        // SAFETY: an open handle with the right to do so.
-        self.every_process(|process| unsafe { NtSuspendProcess(process) })
-    }
-
-    pub fn resume(&self) -> io::Result<()> {
-        // SAFETY: an open handle with the right to do so.
-        self.every_process(|process| unsafe { NtResumeProcess(process) })
-    }
-
-    fn every_process(&self, call: impl Fn(HANDLE) -> NTSTATUS) -> io::Result<()> {
-        for pid in self.pids()? {
-            // SAFETY: touches no memory. Who has ended since needs no call.
-            let Ok(process) = sys::owned(unsafe { OpenProcess(PROCESS_SUSPEND_RESUME, 0, pid) })
-            else {
-                continue;
-            };
-            let status = call(process.as_raw_handle());
-            if status < 0 {
-                return Err(io::Error::other(format!(
-                    "process {pid}: status {status:#010x}"
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// Who is in it.
     pub fn pids(&self) -> io::Result<Vec<u32>> {
         // JOBOBJECT_BASIC_PROCESS_ID_LIST: two numbers of 32 bits, then so many of 64.
@@ -131,6 +106,64 @@ impl Job {
             Ok(used)
         }
     }
+}
+
+/// The processes of a job that are stopped. While each has a handle here, no other gets its number.
+#[derive(Default)]
+pub struct Stopped(HashMap<u32, OwnedHandle>);
+
+impl Stopped {
+    /// Stops all threads of all that is in the job, once. Who still runs may start others meanwhile, so this
+    /// looks again until nobody is new.
+    pub fn stop(&mut self, job: &Job) -> io::Result<()> {
+        for _ in 0..PASSES {
+            if !self.stop_new(job)? {
+                return Ok(());
+            }
+        }
+        Err(io::Error::other("it starts processes without end"))
+    }
+
+    /// One pass; whether there was anybody new.
+    fn stop_new(&mut self, job: &Job) -> io::Result<bool> {
+        let before = self.0.len();
+        for pid in job.pids()? {
+            if self.0.contains_key(&pid) {
+                continue;
+            }
+            // SAFETY: touches no memory. Who has ended since needs no call.
+            let process = sys::owned(unsafe { OpenProcess(PROCESS_SUSPEND_RESUME, 0, pid) });
+            if let Ok(process) = process {
+                // SAFETY: an open handle with the right to do so.
+                done(unsafe { NtSuspendProcess(process.as_raw_handle()) })?;
+                self.0.insert(pid, process);
+            }
+        }
+        Ok(self.0.len() > before)
+    }
+
+    /// Lets go on what was stopped, and nothing else: who waits for its instant waits on.
+    pub fn go_on(&mut self) -> io::Result<()> {
+        let resumed = self
+            .0
+            .drain()
+            .map(|(_, process)| resume(process.as_handle()));
+        resumed.fold(Ok(()), io::Result::and)
+    }
+}
+
+/// Lets all threads of a process run, as far as they were stopped once.
+pub fn resume(process: BorrowedHandle<'_>) -> io::Result<()> {
+    // SAFETY: an open handle with the right to do so.
+    done(unsafe { NtResumeProcess(process.as_raw_handle()) })
+}
+
+/// Who is ending has no threads to be stopped.
+fn done(status: NTSTATUS) -> io::Result<()> {
+    if status < 0 && status != STATUS_PROCESS_IS_TERMINATING {
+        return Err(io::Error::other(format!("status {status:#010x}")));
+    }
+    Ok(())
 }
 
 /// Ends all that is in any job.

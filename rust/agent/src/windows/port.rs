@@ -55,7 +55,7 @@ impl Port {
         }
     }
 
-    /// Waits while the port is full.
+    /// Waits while the port is full, and where it takes nothing.
     pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         let mut left = bytes;
         while !left.is_empty() {
@@ -66,6 +66,7 @@ impl Port {
                 WriteFile(file, part.as_ptr(), length, ptr::null_mut(), overlapped)
             };
             match self.wait(call) {
+                Ok(0) => std::thread::sleep(FULL),
                 Ok(count) => left = &left[count..],
                 Err(error) if is(&error, ERROR_NO_SYSTEM_RESOURCES) => std::thread::sleep(FULL),
                 Err(error) => return Err(error),

@@ -9,16 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
-use windows_sys::Win32::System::Diagnostics::ToolHelp::{
-    CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
-};
 use windows_sys::Win32::System::Threading::{
-    CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, CREATE_SUSPENDED, OpenThread, ResumeThread,
-    THREAD_SUSPEND_RESUME,
+    CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW, CREATE_SUSPENDED,
 };
 
-use super::job::Job;
+use super::job::{Job, resume};
 use super::output::Output;
 use super::{sys, wait};
 use crate::channel::Channel;
@@ -43,8 +38,6 @@ const INHERITED: [&str; 13] = [
 ];
 /// By this name the controller asks for the agent itself.
 const ITSELF: &str = "/proc/self/exe";
-/// From which no program is resumed.
-const FAILED: u32 = u32::MAX;
 
 /// A program with all that its start needs.
 pub struct Prepared {
@@ -66,7 +59,6 @@ pub struct Running {
 /// A suspended program on its way to its start.
 pub struct Forked {
     child: Child,
-    thread: OwnedHandle,
     job: Arc<Job>,
     at_ns: Option<u64>,
 }
@@ -122,7 +114,7 @@ impl Prepared {
             .creation_flags(CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW)
             .spawn()?;
         let held = hold(&child, &job);
-        let (process, thread) = held.inspect_err(|_| drop(child.kill()))?;
+        let process = held.inspect_err(|_| drop(child.kill()))?;
         let running = Running {
             pid: child.id(),
             process,
@@ -130,7 +122,6 @@ impl Prepared {
         };
         let forked = Forked {
             child,
-            thread,
             job,
             at_ns: self.at_ns,
         };
@@ -138,33 +129,10 @@ impl Prepared {
     }
 }
 
-/// Puts the process into its job; handles of it and of its first thread.
-fn hold(child: &Child, job: &Job) -> io::Result<(OwnedHandle, OwnedHandle)> {
+/// Puts the process into its job; a handle of it.
+fn hold(child: &Child, job: &Job) -> io::Result<OwnedHandle> {
     job.assign(child.as_raw_handle())?;
-    let thread = first_thread(child.id())?;
-    Ok((child.as_handle().try_clone_to_owned()?, thread))
-}
-
-/// A process that was made suspended has one thread.
-fn first_thread(pid: u32) -> io::Result<OwnedHandle> {
-    // SAFETY: a snapshot of ours, and an entry that says how long it is.
-    unsafe {
-        let snapshot = CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0);
-        if snapshot == INVALID_HANDLE_VALUE {
-            return Err(io::Error::last_os_error());
-        }
-        let snapshot = sys::owned(snapshot)?;
-        let mut entry: THREADENTRY32 = std::mem::zeroed();
-        entry.dwSize = u32::try_from(size_of_val(&entry)).unwrap_or(0);
-        let mut more = Thread32First(snapshot.as_raw_handle(), &raw mut entry);
-        while more != 0 {
-            if entry.th32OwnerProcessID == pid {
-                return sys::owned(OpenThread(THREAD_SUSPEND_RESUME, 0, entry.th32ThreadID));
-            }
-            more = Thread32Next(snapshot.as_raw_handle(), &raw mut entry);
-        }
-    }
-    Err(io::Error::other("its first thread is not listed"))
+    child.as_handle().try_clone_to_owned()
 }
 
 impl Forked {
@@ -177,11 +145,8 @@ impl Forked {
         };
         let start_ns = started.inspect_err(|_| drop(self.job.kill()))?;
         let start_ns = start_ns.ok_or_else(|| format!("{name}: it was killed before its start"))?;
-        // SAFETY: an open handle.
-        if unsafe { ResumeThread(self.thread.as_raw_handle()) } == FAILED {
-            let _ = self.job.kill();
-            return Err(failed(io::Error::last_os_error()));
-        }
+        let resumed = resume(self.child.as_handle()).map_err(failed);
+        resumed.inspect_err(|_| drop(self.job.kill()))?;
         Ok(start_ns)
     }
 

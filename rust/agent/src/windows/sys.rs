@@ -4,6 +4,9 @@ use std::io;
 use std::os::windows::io::{FromRawHandle, OwnedHandle};
 
 use windows_sys::Win32::Foundation::HANDLE;
+use windows_sys::Win32::System::Diagnostics::Debug::{
+    SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX, SEM_NOOPENFILEERRORBOX, SetErrorMode,
+};
 use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
 use windows_sys::core::{PCSTR, PCWSTR, s, w};
 
@@ -17,6 +20,15 @@ pub fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Res
         .stack_size(STACK)
         .spawn(body)
         .map(drop)
+}
+
+/// Where a program crashes or lacks a library, nobody is there to close a dialog: it ends at once. What is
+/// started from here inherits that.
+pub fn show_no_dialogs() {
+    // SAFETY: touches no memory.
+    unsafe {
+        SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
+    }
 }
 
 /// What the system's timers go by, as finely as it is told: the performance counter. The agent's own
@@ -85,6 +97,14 @@ mod tests {
             !text.is_empty() && !text.contains("os error") && !text.ends_with('.'),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_crash_shows_no_dialog() {
+        use windows_sys::Win32::System::Diagnostics::Debug::GetErrorMode;
+        show_no_dialogs();
+        // SAFETY: touches no memory.
+        assert_eq!(unsafe { GetErrorMode() }, 0x8003);
     }
 
     #[test]
