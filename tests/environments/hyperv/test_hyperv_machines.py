@@ -232,10 +232,10 @@ async def test_one_that_comes_after_nobody_answered(
         monkeypatch.setattr(HypervHost, "ask", ask)
         wanted = spec(run, hyperv)
         fields = {name: value for name, value in hyperv.plan().items() if name != "provider"}
-        made = machine.HypervMachine(HypervOptions.model_validate(fields), wanted)
+        late = machine.HypervMachine(HypervOptions.model_validate(fields), wanted)
         with pytest.raises(UllageError):
-            await made.make()
-        await made.remove()
+            await late.make()
+        await late.remove()
         assert looks == [()]
         assert [r for r in user_commands.records() if r.tag == run.tag] == []
         wanted.state_dir.rmdir()
