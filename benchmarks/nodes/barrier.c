@@ -5,8 +5,7 @@
 
 enum { ROUNDS = 20 };
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     for (int round = 0; round < ROUNDS; round++) {
         struct timespec now;
