@@ -20,7 +20,6 @@ from ullage.meters.perf import inside as room
 from ullage.meters.perf.inside import GuestFiles, GuestSampler, GuestSamples
 from ullage.runs.symbols import GUEST_FILE, Symbols
 
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="perf looks at a host for root alone")
 BURN = "while [ ${n:=0} -lt 900000 ]; do n=$((n + 1)); done"
 """Half a second of a CPU, or more."""
 Steps = Callable[[GuestSamples, AgentClient], Awaitable[None]]
@@ -77,7 +76,7 @@ async def burn(_: GuestSamples, agent: AgentClient) -> None:
     await agent.run(Command(("sh", "-c", BURN)))
 
 
-@root_only
+@pytest.mark.root
 def test_programs_are_seen_where_they_ran(agent_binary: Path, tmp_path: Path, place: Path) -> None:
     assert looked(agent_binary, tmp_path, burn) == []
     table = Symbols.model_validate_json(opened((tmp_path / GUEST_FILE).read_bytes()))
@@ -91,7 +90,7 @@ def test_programs_are_seen_where_they_ran(agent_binary: Path, tmp_path: Path, pl
     assert not place.exists(), "nothing is left inside"
 
 
-@root_only
+@pytest.mark.root
 def test_who_stops_twice_has_stopped(agent_binary: Path, tmp_path: Path) -> None:
     """As after a trial that failed: `end` is asked for again when instances come to rest."""
 
@@ -103,7 +102,7 @@ def test_who_stops_twice_has_stopped(agent_binary: Path, tmp_path: Path) -> None
     assert (tmp_path / GUEST_FILE).exists()
 
 
-@root_only
+@pytest.mark.root
 def test_a_perf_that_dies_leaves_the_trial_without_a_table(
     agent_binary: Path, tmp_path: Path
 ) -> None:

@@ -11,12 +11,23 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import StringConstraints
 
 from ullage.common.commands import needed, run
 
 _BEGIN: Final = "-----BEGIN SSH HOST KEY KEYS-----"
 _END: Final = "-----END SSH HOST KEY KEYS-----"
+LoginName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$")]
+"""In a plan: whom ssh logs in as; never an option of ssh's."""
+HostKey = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) [A-Za-z0-9+/]{50,1000}=*( [ -~]*)?$"
+    ),
+]
+"""In a plan: a line of `known_hosts` without the host, or a `.pub` file's."""
 _KEY: Final = re.compile(r"\b(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) ([A-Za-z0-9+/]{50,1000}=*)")
 _MOST_KEYS: Final = 8
 _PORT: Final = 22

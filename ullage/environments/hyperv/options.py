@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from ullage.common.quantities import Seconds
 from ullage.environments.base import Options
+from ullage.environments.clouds.keys import HostKey, LoginName
 
 Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,255}$")]
 WindowsPath = Annotated[
@@ -45,14 +46,12 @@ class HypervOptions(Options):
         description="what the parent disk holds; Windows runs the agent for Windows as it is, not"
         " the plan's image: `allow: [userland]`",
     )
-    user: str = Field(
+    user: LoginName = Field(
         "root",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$",
         description="whom ssh logs in as in the guest: root, or one whom sudo asks for no password",
     )
     key: Path = Field(description="file with the private key that the parent disk lets in")
-    host_key: str = Field(
-        pattern=r"^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) [A-Za-z0-9+/]{50,1000}=*( [ -~]*)?$",
+    host_key: HostKey = Field(
         description="public host key of the parent disk's sshd: its ssh_host_ed25519_key.pub",
     )
     deadline_s: Seconds = Field(

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ullage.common.quantities import Seconds
 from ullage.environments.base import Options
+from ullage.environments.clouds.keys import HostKey, LoginName
 
 
 class SshOptions(Options):
@@ -19,14 +20,12 @@ class SshOptions(Options):
         description="the machine's name or IPv4 address; your own ssh configuration has no say",
     )
     port: int = Field(22, ge=1, le=65535, strict=True, description="of its sshd")
-    user: str = Field(
+    user: LoginName = Field(
         "root",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$",
         description="whom ssh logs in as: on Linux root, or one whom sudo asks for no password",
     )
     key: Path = Field(description="file with the private key that it lets in")
-    host_key: str = Field(
-        pattern=r"^(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) [A-Za-z0-9+/]{50,1000}=*( [ -~]*)?$",
+    host_key: HostKey = Field(
         description="its public host key, `ssh-keyscan HOST` without the first word: no other is"
         " spoken to",
     )
