@@ -159,7 +159,7 @@ def test_a_port_that_is_taken() -> None:
         assert first.stdout is not None and "listening" in first.stdout.readline()
         with minded(port, "true") as second:
             _, complaint = second.communicate(timeout=300)
-    assert second.returncode == 1 and f"port {port} is taken" in complaint
+    assert second.returncode == 1 and f"127.0.0.1:{port} is taken by" in complaint
 
 
 def test_a_client_outlives_its_server(tmp_path: Path) -> None:

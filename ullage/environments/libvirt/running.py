@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ullage.environments.base import InstanceSpec
     from ullage.host.cgroups import Limits
 
-_END_EVENT_S: Final = 2.0
-"""A socket closes a moment before libvirtd has told that the domain has stopped."""
+_END_EVENT_S: Final = 10.0
+"""A socket closes before libvirtd tells that the domain has stopped: on a busy host by seconds."""
 _CLOSE_S: Final = 5.0
 _PROC: Final = Path("/proc")
 
