@@ -1,17 +1,24 @@
-"""How long `make demo` takes after set-up, part by part; the aim is five minutes."""
+"""How long `make demo` takes after set-up, part by part; the aim is five minutes.
+
+And its page: CPU time of `ullage report` on the folder, beside `ullage list` of nothing, which
+is Python and the imports of any command; and how large it is.
+"""
 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, median_interval
 
 LIMIT_S = 300.0
+PAGE_S, PAGE_BYTES = 1.5, 400_000
+TIMES = 7
 DEMO = Path(__file__).parents[2] / "demo.yaml"
 
 
@@ -32,6 +39,7 @@ def measure(quick: bool) -> list[Figure]:
             raise RuntimeError(done.stderr.decode()[-2000:])
         folder = max(Path(work, "runs").iterdir())
         events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+        page = _page(folder)
     blocks = [event for event in events if event["event"] == "block"]
     started = next(event for event in events if event["event"] == "started")
     finished = next(event for event in events if event["event"] == "finished")
@@ -44,7 +52,47 @@ def measure(quick: bool) -> list[Figure]:
         Figure("demo: removing the environments", down, "s"),
         Figure("demo: analysis, tables and report", whole - finished["seconds"], "s"),
         Figure("demo: all of it", whole, "s", reach="at most 300 s", holds=whole <= LIMIT_S),
+        *page,
     ]
+
+
+def _page(folder: Path) -> list[Figure]:
+    """Median of a few, in turn with a command that reads nothing."""
+    report, empty = [], []
+    with tempfile.TemporaryDirectory(prefix="ullage-bench-") as nothing:
+        for _ in range(TIMES):
+            report.append(_cpu_s("report", str(folder)))
+            empty.append(_cpu_s("list", "--runs", nothing))
+    middle = median_interval(report)
+    size = (folder / "report.html").stat().st_size
+    return [
+        Figure(
+            "demo: its page, CPU time of `ullage report`",
+            middle.estimate,
+            "s",
+            middle.low,
+            middle.high,
+            "ullage list of nothing",
+            median_interval(empty).estimate,
+            f"at most {PAGE_S} s",
+            None if middle.high is None else middle.high <= PAGE_S,
+        ),
+        Figure(
+            "demo: size of its page",
+            size,
+            "B",
+            reach=f"at most {PAGE_BYTES} B",
+            holds=size <= PAGE_BYTES,
+        ),
+    ]
+
+
+def _cpu_s(*words: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    argv = [sys.executable, "-m", "ullage", *words]
+    subprocess.run(argv, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 if __name__ == "__main__":
