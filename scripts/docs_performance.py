@@ -51,9 +51,9 @@ def _subject(row: Row) -> str:
     return row.benchmark.partition(".")[0]
 
 
-def _key(row: Row) -> tuple[str, str, str]:
-    """What a row's history is of."""
-    return row.recording.machine.kind, row.benchmark, row.figure.name
+def _key(row: Row) -> tuple[str, ...]:
+    """What a row's history is of: the same figure may stand beside several peers."""
+    return row.recording.machine.kind, row.benchmark, row.figure.name, row.figure.peer
 
 
 def _latest(rows: Iterable[Row]) -> list[Row]:

@@ -62,6 +62,15 @@ def test_the_page_has_the_last_of_each_kind_of_machine_and_what_was_before() -> 
     assert "no aim" not in text.replace(docs_performance.HEAD, "")
 
 
+def test_a_figure_beside_two_peers_is_two_rows() -> None:
+    other = replace(RATIO, peer="another")
+    rows = [Row("engine.startup", figure, RECORDING) for figure in (RATIO, other)]
+    text = docs_performance.page(rows)
+    assert "| peer |" in text
+    assert "| another |" in text
+    assert "Before:" not in text
+
+
 def test_the_page_is_up_to_date() -> None:
     assert docs_performance.main(["--check"]) == 0
 
