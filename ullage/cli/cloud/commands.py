@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ullage.experiments.cloud_check import Step
 
 cloud_app = typer.Typer(no_args_is_help=True)
+_REMOVAL_S: Final = 600.0
+"""As a plan's `deadline_s` is by itself."""
 
 ProviderArgument = Annotated[
     str, typer.Argument(help="openstack, ec2, opennebula, cloudstack", show_default=False)
@@ -129,11 +131,21 @@ def _remove(driver: Driver, name: str, tag: str) -> None:
     import asyncio
     import time
 
-    from ullage.environments.clouds.calls import POLL_S, Calls
+    from ullage.common.errors import INSTANCE_NOT_REMOVED, UllageError
+    from ullage.environments.clouds.calls import Calls, Deadline, pauses_s
 
-    calls = Calls(driver, name)
-    while not asyncio.run(calls.ask(driver.remove, name, tag)):
-        time.sleep(POLL_S)
+    calls, deadline = Calls(driver, name), Deadline(_REMOVAL_S)
+    for pause_s in pauses_s():
+        if asyncio.run(calls.ask(driver.remove, name, tag)):
+            return
+        if deadline.passed:
+            raise UllageError(
+                INSTANCE_NOT_REMOVED,
+                name=name,
+                reason=f"{driver.title} still has it after {deadline.seconds:g} s",
+                command=f"ullage cloud list … --tag {tag}",
+            )
+        time.sleep(pause_s)
 
 
 def _machines(driver: Driver, tag: str | None) -> list[Machine]:
