@@ -6,17 +6,20 @@ import asyncio
 import itertools
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from testing.clouds import openstack as double
 from tests.environments import containerkit as kit
 from tests.environments.clouds.test_openstack import LAUNCH, an_error, provider, spec
+from ullage.cli.cloud import commands
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.clouds import calls, coming
 from ullage.environments.clouds.coming import Coming
+from ullage.environments.clouds.driver import Driver
 from ullage.host import user_commands
 
 pytestmark = pytest.mark.root
@@ -152,3 +155,13 @@ def test_which_requests_leave_it_open(answers: list[str], once: bool, possible: 
     assert ours.possible is possible
     assert (notes[-1] is not None) is possible
     assert len(notes) == 2 * len(answers)
+
+
+def test_a_removal_by_hand_ends_where_the_cloud_removes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "_REMOVAL_S", 0.2)
+    driver = SimpleNamespace(remove=lambda *_: False, launch=None, title="a cloud")
+    with pytest.raises(UllageError, match=r"a cloud still has it after 0\.2 s") as caught:
+        commands._remove(cast("Driver", driver), "ullage-u0000000-c-0", "u0000000")
+    assert caught.value.kind is errors.INSTANCE_NOT_REMOVED

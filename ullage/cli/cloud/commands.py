@@ -10,6 +10,7 @@ import typer
 
 from ullage.cli.options import Json
 from ullage.common.console import escape, print_json, stderr, stdout
+from ullage.common.errors import INSTANCE_NOT_REMOVED, UllageError
 
 if TYPE_CHECKING:
     from ullage.environments.clouds.driver import Driver, Machine
@@ -73,7 +74,8 @@ def remove_command(
 ) -> None:
     """Remove what a run has left in a cloud, by its tag: also from another machine than the run's.
 
-    On the machine of the run `ullage clean` does it, and knows which runs still live.
+    On the machine of the run `ullage clean` does it, and knows which runs still live. What the
+    cloud still has after 600 s is an error.
     """
     if tag is None:
         raise typer.BadParameter("say --tag; `ullage cloud list` shows it")
@@ -131,7 +133,6 @@ def _remove(driver: Driver, name: str, tag: str) -> None:
     import asyncio
     import time
 
-    from ullage.common.errors import INSTANCE_NOT_REMOVED, UllageError
     from ullage.environments.clouds.calls import Calls, Deadline, pauses_s
 
     calls, deadline = Calls(driver, name), Deadline(_REMOVAL_S)
@@ -143,7 +144,7 @@ def _remove(driver: Driver, name: str, tag: str) -> None:
                 INSTANCE_NOT_REMOVED,
                 name=name,
                 reason=f"{driver.title} still has it after {deadline.seconds:g} s",
-                command=f"ullage cloud list … --tag {tag}",
+                command="the cloud's own client",
             )
         time.sleep(pause_s)
 
