@@ -93,6 +93,8 @@ class OpenStackDouble:
     trouble: Trouble | None = None
     late: int = 0
     """So many requests for an instance are cut off, and done when the next one has come."""
+    late_s: float | None = None
+    """They are done after so many seconds in place of that, whoever comes or does not."""
     cut_off: list[Any] = field(default_factory=list)
     lost: int = 0
     """So many answers to `POST /servers` get lost after it has been done."""
@@ -234,7 +236,7 @@ class Cloud:
         double, wanted = self.double, body["server"]
         if double.late:
             double.late -= 1
-            double.cut_off.append(body)
+            self._later(body)
             return _error(504, "gatewayTimeout", "The gateway waits no longer.")
         while double.cut_off:
             self.launch({}, double.cut_off.pop(0))
@@ -243,9 +245,11 @@ class Cloud:
             return _error(
                 403, "forbidden", f"Quota exceeded for instances: Requested 1, but {used}"
             )
-        identifier = str(uuid.uuid4())
+        return self._make(wanted, double.keys[wanted["key_name"]])
+
+    def _make(self, wanted: Mapping[str, Any], key: str) -> Answer:
+        double, identifier = self.double, str(uuid.uuid4())
         text = base64.b64decode(wanted.get("user_data", "")).decode()
-        key = double.keys[wanted["key_name"]]
         booted = machine.boot(identifier[:8], key, "" if double.impostor else text)
         if double.dead:
             booted.unplug()
@@ -257,6 +261,23 @@ class Cloud:
         if double.on_launch is not None:
             double.on_launch()
         return _json(202, {"server": {"id": identifier, "links": []}})
+
+    def _later(self, body: Any) -> None:
+        """What was cut off is still on its way."""
+        double = self.double
+        if double.late_s is None:
+            double.cut_off.append(body)
+            return
+
+        key = double.keys[body["server"]["key_name"]]
+
+        def carry_out() -> None:
+            with double.lock:
+                self._make(body["server"], key)
+
+        timer = threading.Timer(double.late_s, carry_out)
+        timer.daemon = True
+        timer.start()
 
     def servers(self, query: Mapping[str, str], *_: Any) -> Answer:
         """Of two, one a page."""

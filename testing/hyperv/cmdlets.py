@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -36,7 +37,11 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.state: dict[str, Any] = json.loads((folder / "state.json").read_text())
+        self.state: dict[str, Any] = {}
+        self._load()
+
+    def _load(self) -> None:
+        self.state = json.loads((self._folder / "state.json").read_text())
 
     def save(self) -> None:
         """Whole, or as it was."""
@@ -45,7 +50,18 @@ class Host:
         temporary.rename(self._folder / "state.json")
 
     def call(self, name: str, named: dict[str, Any], piped: list[Any]) -> list[Any]:
-        """One cmdlet."""
+        """One cmdlet; others of other calls may come between two."""
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._load()
+            slow_s = self.state["slow"].pop(name, 0)
+            if not slow_s:
+                return self._called(name, named, piped)
+            self.save()
+        time.sleep(slow_s)
+        return self.call(name, named, piped)
+
+    def _called(self, name: str, named: dict[str, Any], piped: list[Any]) -> list[Any]:
         if name in PARAMETERS:
             _check(name, named)
             self.state["calls"].append(name)

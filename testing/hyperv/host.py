@@ -112,6 +112,7 @@ def _furnish(folder: Path, group: int) -> None:
         "trouble": {},
         "no_integration": False,
         "dead": False,
+        "slow": {},
         "stingy": 0,
         "suspended": "Paused",
     }

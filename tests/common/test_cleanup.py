@@ -168,3 +168,18 @@ def test_a_step_that_hangs_is_left_alone_and_named(monkeypatch: pytest.MonkeyPat
         assert steps.called[3:] == ["at last"]
 
     asyncio.run(scenario())
+
+
+def test_a_step_may_bring_a_longer_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cloud may take longer to remove an instance than anything here takes."""
+    monkeypatch.setattr(cleanup, "STEP_S", 0.01)
+
+    async def scenario() -> None:
+        undo = cleanup.Undo()
+        undo.push_within(60, asyncio.sleep, 0.2)
+        await undo.aclose()
+        undo.push(asyncio.sleep, 60)
+        with pytest.raises(UllageError):
+            await undo.aclose()
+
+    asyncio.run(scenario())

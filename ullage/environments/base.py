@@ -226,6 +226,14 @@ class Provider(ABC):
         """The same as far as it can be told at once: nothing is fetched or booted."""
         await self.check()
 
+    @property
+    def removal_s(self) -> float:
+        """So long may another machine take to remove an instance, which no signal of ours hastens.
+
+        0: its processes are this host's.
+        """
+        return 0.0
+
     @abstractmethod
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make one instance and say hello to its agent. On failure nothing is left behind."""

@@ -1,9 +1,9 @@
 """Instances that only commands of the user's can list and remove.
 
-Each has a record beside the state of the runs until it is really gone, so that `ullage clean` can
-remove it after the worst of deaths, and whoever must do it by hand is told how. The records, like
-the state, are gone after a boot. All functions wait; call them through `asyncio.to_thread` from a
-loop.
+Each has a record until it is really gone, so that `ullage clean` can remove it after the worst of
+deaths, and whoever must do it by hand is told how. A record lies beside the state of the runs and
+is gone, like that, after a boot; of an instance on another machine it lies beside their data. All
+functions wait; call them through `asyncio.to_thread` from a loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage.common.commands import tail
 from ullage.common.errors import INSTANCE_NOT_REMOVED, UllageError
@@ -47,10 +47,20 @@ class Removal(BaseModel):
     destroy: tuple[tuple[str, ...], ...]
     deadline_s: float
     """For each command."""
+    lasting: bool = Field(False, exclude_if=lambda lasting: not lasting)
+    """It outlives a boot of this host, and so must this record."""
+    may_come_until: float | None = Field(None, exclude_if=lambda until: until is None)
+    """Its platform may still carry out a request to make it that nobody has answered: until then,
+    by the wall clock. None: nothing comes any more."""
 
     @property
     def path(self) -> Path:
-        return _folder() / f"{paths.check_tag(self.tag)}.{self.name}.json"
+        return _folder(self.lasting) / f"{paths.check_tag(self.tag)}.{self.name}.json"
+
+    @property
+    def may_come(self) -> bool:
+        """May there still be one that nobody has seen yet?"""
+        return self.may_come_until is not None and time.time() < self.may_come_until
 
     @property
     def by_hand(self) -> str:
@@ -60,13 +70,17 @@ class Removal(BaseModel):
 
 def keep(removal: Removal) -> None:
     """Write its record: before anything of the instance is made."""
-    _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    removal.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     put(removal.path, removal.model_dump_json().encode())
+    if removal.lasting:
+        _sync(removal.path.parent)
 
 
 def records() -> Iterator[Removal]:
     """Those of our own that can be understood. What another user wrote is never run."""
-    for path in sorted(_folder().glob("*.json")):
+    for path in sorted(
+        path for lasting in (False, True) for path in _folder(lasting).glob("*.json")
+    ):
         with suppress(OSError, ValidationError, ValueError):
             removal = Removal.model_validate_json(_own_text(path))
             if removal.path == path:
@@ -82,7 +96,7 @@ def remove(removal: Removal) -> None:
     """Run its commands, see that it is gone, and forget it. INSTANCE_NOT_REMOVED.
 
     What a command says of something that is gone already is no failure. A platform that is still
-    busy with what a killed run began is asked again.
+    busy with what a killed run began is asked again; of one that may still come the record stays.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while (reason := _why_still_there(removal)) is not None:
@@ -91,6 +105,14 @@ def remove(removal: Removal) -> None:
                 INSTANCE_NOT_REMOVED, name=removal.name, reason=reason, command=removal.by_hand
             )
         time.sleep(_AGAIN_S)
+    if removal.may_come_until is not None and removal.may_come:
+        left_s = removal.may_come_until - time.time()
+        raise UllageError(
+            INSTANCE_NOT_REMOVED,
+            name=removal.name,
+            reason=f"its platform may still make it; look again in {left_s:.0f} s",
+            command=removal.by_hand,
+        )
     forget(removal)
 
 
@@ -113,8 +135,17 @@ def _why_still_there(removal: Removal) -> str | None:
     return reason if there else None
 
 
-def _folder() -> Path:
-    return paths.state_root() / _FOLDER
+def _folder(lasting: bool) -> Path:
+    return (paths.data_root() if lasting else paths.state_root()) / _FOLDER
+
+
+def _sync(folder: Path) -> None:
+    """What is in it is there after a loss of power too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _own_text(path: Path) -> bytes:

@@ -26,7 +26,7 @@ async def _cancelled(name: str) -> list[str]:
     def look() -> None:
         answer()
 
-    driver = SimpleNamespace(launch=answer, machine=look, title="a cloud")
+    driver = SimpleNamespace(launch=answer, machine=look, title="a cloud", once_a_token=False)
     call: Any = getattr(driver, name)
     task = asyncio.create_task(Calls(cast("Driver", driver), "c-0").ask(call))
     await asyncio.to_thread(begun.wait, 60)

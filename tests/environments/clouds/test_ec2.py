@@ -279,13 +279,68 @@ def test_calls_and_answers_are_those_of_the_published_model(cloud: double.Ec2Dou
         stub.add_response("run_instances", {"Instances": [answer]}, wanted)
         assert driver.launch(request).state == "pending"
         stub.add_response("describe_instances", {"Reservations": [{"Instances": []}]})
-        assert driver.machine("i-1").state == "gone"
+        assert driver.machine("i-2").state == "gone"
         stub.add_client_error("describe_instances", "InvalidInstanceID.NotFound")
-        assert driver.machine("i-1").state == "gone", "ec2-api forgets who has ended"
+        assert driver.machine("i-2").state == "gone", "ec2-api forgets who has ended"
         stub.add_client_error("import_key_pair", "InvalidKeyPair.Duplicate")
         stub.add_response("run_instances", {"Instances": []}, wanted)
         with pytest.raises(NotAnAnswerError):
             driver.launch(request)
+
+
+def test_what_has_just_been_launched_need_not_be_shown_yet(
+    cloud: double.Ec2Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amazon's answers come from several places: one may know of no launch that another took."""
+    from botocore.stub import Stubber
+
+    ours = provider(cloud)
+    driver = Ec2Driver(ours._options)
+    request = ours._request("ullage-u0000000-c-0", "u0000000", "ssh-ed25519 AAAA", "")
+    answer = {"InstanceId": "i-1", "State": {"Name": "pending", "Code": 0}, "Tags": []}
+    nothing: dict[str, Any] = {"Reservations": []}
+    with Stubber(driver._client) as stub:
+        stub.add_response("import_key_pair", {"KeyName": request.name})
+        stub.add_response("run_instances", {"Instances": [answer]})
+        driver.launch(request)
+        for unknown in ("list", "error"):
+            if unknown == "list":
+                stub.add_response("describe_instances", nothing)
+            else:
+                stub.add_client_error("describe_instances", "InvalidInstanceID.NotFound")
+            assert driver.machine("i-1").state == "pending"
+        stub.add_response("describe_instances", nothing)
+        stub.add_client_error("describe_instances", "InvalidInstanceID.NotFound")
+        stub.add_client_error("terminate_instances", "InvalidInstanceID.NotFound")
+        assert not driver.remove(request.name, request.tag), "nobody knows it: it may be there"
+        stub.add_response("describe_instances", nothing)
+        stub.add_response("describe_instances", nothing)
+        stub.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
+        assert not driver.remove(request.name, request.tag)
+        stub.add_response("describe_instances", nothing)
+        stub.add_response("describe_instances", nothing)
+        stub.add_response("delete_key_pair", {})
+        assert driver.remove(request.name, request.tag), "it was told to end, and is not there"
+        driver._ended.clear()
+        monkeypatch.setattr("ullage.environments.clouds.ec2._SETTLED_S", 0.0)
+        stub.add_response("describe_instances", nothing)
+        assert driver.machine("i-1").state == "gone"
+
+
+def test_who_is_shutting_down_is_not_told_again(cloud: double.Ec2Double) -> None:
+    from botocore.stub import Stubber
+
+    ours = provider(cloud)
+    driver, name = Ec2Driver(ours._options), "ullage-u0000000-c-0"
+    one = {"InstanceId": "i-1", "KeyName": name, "State": {"Name": "running"}}
+    ending = {"Reservations": [{"Instances": [one | {"State": {"Name": "shutting-down"}}]}]}
+    with Stubber(driver._client) as stub:
+        stub.add_response("describe_instances", {"Reservations": [{"Instances": [one]}]})
+        stub.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
+        assert not driver.remove(name, "u0000000")
+        for _ in range(3):
+            stub.add_response("describe_instances", ending)
+            assert not driver.remove(name, "u0000000")
 
 
 def test_an_api_without_tags_at_launch(cloud: double.Ec2Double) -> None:

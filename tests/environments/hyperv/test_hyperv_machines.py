@@ -244,6 +244,26 @@ async def test_one_that_comes_after_nobody_answered(
 
 @pytest.mark.lab
 @kit.in_a_loop
+async def test_who_cleans_while_it_is_made_does_not_forget_it(hyperv: HypervDouble) -> None:
+    """A killed controller leaves a PowerShell that loads its module, and makes it after that."""
+    async with kit.running(provider(hyperv)) as run:
+        hyperv.change(slow={"Import-Module": 6})
+        making = asyncio.ensure_future(run.create(spec(run, hyperv)))
+        while hyperv.state["slow"]:
+            await asyncio.sleep(0.05)
+        (record,) = [r for r in user_commands.records() if r.tag == run.tag]
+        with pytest.raises(UllageError, match="may still make it") as caught:
+            await asyncio.to_thread(user_commands.remove, record)
+        assert caught.value.kind is errors.INSTANCE_NOT_REMOVED
+        assert hyperv.left() == [], "it was too early"
+        instance = await making
+        (record,) = [r for r in user_commands.records() if r.tag == run.tag]
+        assert not record.may_come, "it was answered"
+        await instance.destroy()
+
+
+@pytest.mark.lab
+@kit.in_a_loop
 async def test_removal_without_the_run(hyperv: HypervDouble) -> None:
     """As `ullage clean` does it: by the record, in a process of its own."""
     async with running(hyperv) as (run, _):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ullage.cli.options import Json
 from ullage.common.console import escape, print_json, stderr, stdout
+from ullage.common.errors import INSTANCE_NOT_REMOVED, UllageError
 
 if TYPE_CHECKING:
     from ullage.environments.clouds.driver import Driver, Machine
     from ullage.experiments.cloud_check import Step
 
 cloud_app = typer.Typer(no_args_is_help=True)
+_REMOVAL_S: Final = 600.0
+"""As a plan's `deadline_s` is by itself."""
 
 ProviderArgument = Annotated[
     str, typer.Argument(help="openstack, ec2, opennebula, cloudstack", show_default=False)
@@ -71,7 +74,8 @@ def remove_command(
 ) -> None:
     """Remove what a run has left in a cloud, by its tag: also from another machine than the run's.
 
-    On the machine of the run `ullage clean` does it, and knows which runs still live.
+    On the machine of the run `ullage clean` does it, and knows which runs still live. What the
+    cloud still has after 600 s is an error.
     """
     if tag is None:
         raise typer.BadParameter("say --tag; `ullage cloud list` shows it")
@@ -129,11 +133,20 @@ def _remove(driver: Driver, name: str, tag: str) -> None:
     import asyncio
     import time
 
-    from ullage.environments.clouds.calls import POLL_S, Calls
+    from ullage.environments.clouds.calls import Calls, Deadline, pauses_s
 
-    calls = Calls(driver, name)
-    while not asyncio.run(calls.ask(driver.remove, name, tag)):
-        time.sleep(POLL_S)
+    calls, deadline = Calls(driver, name), Deadline(_REMOVAL_S)
+    for pause_s in pauses_s():
+        if asyncio.run(calls.ask(driver.remove, name, tag)):
+            return
+        if deadline.passed:
+            raise UllageError(
+                INSTANCE_NOT_REMOVED,
+                name=name,
+                reason=f"{driver.title} still has it after {deadline.seconds:g} s",
+                command="the cloud's own client",
+            )
+        time.sleep(pause_s)
 
 
 def _machines(driver: Driver, tag: str | None) -> list[Machine]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.text import printable
+from ullage.environments.clouds.coming import Coming
 from ullage.environments.clouds.driver import ApiFault, Driver
 
 P = ParamSpec("P")
@@ -29,6 +30,7 @@ _TRIES: Final = 8
 """Of one call, in a row."""
 _FIRST_S: Final = 0.25
 _LONGEST_S: Final = 20.0
+_RARELY_S: Final = 5.0
 _UNREADABLE: Final = (LookupError, TypeError, AttributeError, ArithmeticError, ValueError)
 """What comes of parts of an answer that are not what they should be: drivers and their clients take
 it apart without looking at each."""
@@ -37,10 +39,13 @@ it apart without looking at each."""
 class Calls:
     """The calls for one instance."""
 
-    def __init__(self, driver: Driver, name: str, *, tries: int = _TRIES) -> None:
-        """name: the instance's, for messages."""
+    def __init__(
+        self, driver: Driver, name: str, *, tries: int = _TRIES, coming: Coming | None = None
+    ) -> None:
+        """name: the instance's, for messages. coming: what hears of requests for it."""
         self.driver = driver
         self.name = name
+        self.coming = coming or Coming()
         self.retried = 0
         """How many calls were made again."""
         self._tries = tries
@@ -52,12 +57,13 @@ class Calls:
         A cancelled `launch` is waited for: the cloud makes the instance whether or not we wait for
         its answer, and who removes what was begun must see it.
         """
-        tries = 0
+        tries, launching = 0, call == self.driver.launch
+        work = self._watched(call) if launching else call
         while True:
             tries += 1
             try:
-                answer = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
-                return await (_whole(answer) if call == self.driver.launch else answer)
+                answer = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+                return await (_whole(answer) if launching else answer)
             except Exception as error:
                 fault = self.driver.fault(error) or _unreadable(error)
                 if fault is None:
@@ -66,6 +72,18 @@ class Calls:
                     self._refuse(fault, call.__name__, tries, error)
             self.retried += 1
             await asyncio.sleep(_wait_s(tries, fault))
+
+    def _watched(self, launch: Callable[P, T]) -> Callable[P, T]:
+        return self.coming.watched(
+            launch, unanswered=self._leaves_open, once=self.driver.once_a_token
+        )
+
+    def _leaves_open(self, error: Exception) -> bool:
+        """May what was asked still be done after that?"""
+        if isinstance(error, UllageError):  # what is not there was missed before it was asked for
+            return False
+        fault = self.driver.fault(error) or _unreadable(error)
+        return fault is None or (fault.trouble == "again" and not fault.undone)
 
     def _refuse(self, fault: ApiFault, call: str, tries: int, cause: Exception) -> NoReturn:
         cloud, reason = self.driver.title, fault.reason
@@ -93,6 +111,13 @@ async def _whole(answer: asyncio.Future[T]) -> T:
         if not answer.cancelled():
             answer.exception()
         raise
+
+
+def pauses_s() -> Iterator[float]:
+    """Waits between looks at what is going: short at first, and a twentieth of the time so far."""
+    begun = time.monotonic()
+    while True:
+        yield min(_RARELY_S, max(POLL_S, (time.monotonic() - begun) / 20))
 
 
 class Deadline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 State = Literal["pending", "running", "paused", "failed", "gone"]
 
@@ -68,6 +68,8 @@ class ApiFault:
     reason: str
     after_s: float = 0.0
     """The cloud asks for so long a wait."""
+    undone: bool = False
+    """The cloud says that it has done nothing of what was asked."""
 
 
 class NotAnAnswerError(Exception):
@@ -76,6 +78,9 @@ class NotAnAnswerError(Exception):
 
 class Driver(ABC):
     """One cloud. Its methods wait, and raise what its client raises; `fault` says what that is."""
+
+    once_a_token: ClassVar[bool] = False
+    """Does the cloud itself make one instance of all requests with the same token?"""
 
     @property
     @abstractmethod

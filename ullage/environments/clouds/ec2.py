@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, cast
 
@@ -21,6 +22,7 @@ from ullage.environments.clouds.driver import (
     State,
     Trouble,
 )
+from ullage.environments.clouds.http import TOO_MANY, after_s
 from ullage.environments.clouds.options import CloudOptions, Endpoint, Word
 from ullage.environments.clouds.provider import CloudProvider
 
@@ -72,6 +74,8 @@ _CODES: Final[Mapping[Trouble, frozenset[str]]] = {
         }
     ),
 }
+_NOT_NOW: Final = frozenset({"RequestLimitExceeded", "Throttling", "ThrottlingException"})
+"""Of `again`: it limits our calls, and has done nothing."""
 _LACKING: Final = ("InvalidInstanceType", ".NotFound", ".Malformed", ".Unknown", ".Unavailable")
 _WITHOUT: Final = (
     "NoCredentialsError",
@@ -85,6 +89,10 @@ _WITHOUT: Final = (
 _CONNECT_S: Final = 10
 _ANSWER_S: Final = 60
 _MOST_PAGES: Final = 1000
+_SETTLED_S: Final = 300.0
+"""What was launched so long ago is shown by all of EC2: until then an answer may not know it yet,
+and a list may lack it."""
+_ENDING: Final = "shutting-down"
 
 
 class Ec2Options(CloudOptions):
@@ -139,6 +147,8 @@ class Ec2(CloudProvider):
 class Ec2Driver(Driver):
     """By boto3."""
 
+    once_a_token: ClassVar[bool] = True
+
     def __init__(self, options: Ec2Options) -> None:
         """HOST_MISSING, CLOUD_CREDENTIALS, CLOUD_LACKS."""
         try:
@@ -168,6 +178,10 @@ class Ec2Driver(Driver):
                 CLOUD_CREDENTIALS, cloud="EC2", reason=printable(str(error), 300)
             ) from error
         self._client: Any = client
+        self._launched: dict[str, tuple[str, float]] = {}
+        """Name → the id that its request was answered with, and when."""
+        self._ended: set[str] = set()
+        """Those that the cloud has taken a request to end."""
 
     @property
     def title(self) -> str:
@@ -226,7 +240,9 @@ class Ec2Driver(Driver):
         instances = _part(answer, "Instances")
         if not instances:
             raise NotAnAnswerError("it names no instance")
-        return _machine(instances[0])
+        machine = _machine(instances[0])
+        self._launched.setdefault(request.name, (machine.id, time.monotonic()))
+        return machine
 
     def _import_key(self, request: Request) -> None:
         try:
@@ -278,13 +294,19 @@ class Ec2Driver(Driver):
         try:
             answer = self._client.describe_instances(InstanceIds=[identifier])
         except self._errors.ClientError as error:
-            if error.response["Error"].get("Code") != "InvalidInstanceID.NotFound":
+            if not _unknown(error):
                 raise
-            return Machine(identifier, "", "", "gone", "not known any more")
+            return self._absent(identifier)
         machines = _all_of(answer)
-        if not machines:
-            return Machine(identifier, "", "", "gone", "not known any more")
-        return machines[0]
+        return machines[0] if machines else self._absent(identifier)
+
+    def _absent(self, identifier: str) -> Machine:
+        """It has gone; or an answer comes from where its launch is not known yet."""
+        launched_s = [at_s for known, at_s in self._launched.values() if known == identifier]
+        young = any(time.monotonic() - at_s < _SETTLED_S for at_s in launched_s)
+        if young and identifier not in self._ended:
+            return Machine(identifier, "", "", "pending", "launched, and not shown yet")
+        return Machine(identifier, "", "", "gone", "not known any more")
 
     def machines(self, tag: str | None = None) -> list[Machine]:
         ours = _named(f"tag:{_TAG}", tag) if tag else _named("tag-key", _TAG)
@@ -304,13 +326,25 @@ class Ec2Driver(Driver):
         return str(answer.get("Output", ""))
 
     def remove(self, name: str, tag: str) -> bool:
-        machines = [machine for machine in self.machines(tag) if machine.name == name]
-        if machines:
-            self._client.terminate_instances(InstanceIds=[machine.id for machine in machines])
-            machines = [machine for machine in self.machines(tag) if machine.name == name]
+        machines = {one.id: one for one in self.machines(tag) if one.name == name}
+        if own := self._launched.get(name):  # a list may lack what has just been launched
+            machine = machines.get(own[0]) or self.machine(own[0])
+            machines |= {machine.id: machine} if machine.state != "gone" else {}
+        for machine in machines.values():
+            if not machine.words.startswith(_ENDING):
+                self._terminate(machine.id)
         if not machines:
             self._client.delete_key_pair(KeyName=name)  # no error where there is none
         return not machines
+
+    def _terminate(self, identifier: str) -> None:
+        try:
+            self._client.terminate_instances(InstanceIds=[identifier])
+        except self._errors.ClientError as error:
+            if not _unknown(error):
+                raise
+        else:
+            self._ended.add(identifier)
 
 
 def _of(errors: Any, names: Sequence[str]) -> tuple[type[Exception], ...]:
@@ -318,24 +352,25 @@ def _of(errors: Any, names: Sequence[str]) -> tuple[type[Exception], ...]:
     return tuple(getattr(errors, name) for name in names if hasattr(errors, name))
 
 
+def _unknown(error: Any) -> bool:
+    """Does that error say that there is no such instance?"""
+    return bool(error.response["Error"].get("Code") == "InvalidInstanceID.NotFound")
+
+
 def _fault(answer: Mapping[str, Any], reason: str) -> ApiFault:
     """Of an answer that is an error."""
     about = answer.get("ResponseMetadata", {})
     code, status = str(answer.get("Error", {}).get("Code")), int(about.get("HTTPStatusCode", 0))
+    wait_s = after_s(about.get("HTTPHeaders", {}))
+    undone = code in _NOT_NOW or status == TOO_MANY
     for trouble, codes in _CODES.items():
         if code in codes:
-            return ApiFault(trouble, reason, _after_s(about))
-    if status == 429 or status >= 500:
-        return ApiFault("again", reason, _after_s(about))
+            return ApiFault(trouble, reason, wait_s, undone=undone)
+    if status == TOO_MANY or status >= 500:
+        return ApiFault("again", reason, wait_s, undone=undone)
     if status in {401, 403}:
         return ApiFault("credentials", reason)
     return ApiFault("lacks" if code.endswith(_LACKING) else "refused", reason)
-
-
-def _after_s(about: Mapping[str, Any]) -> float:
-    """The wait that the answer asks for."""
-    text = str(about.get("HTTPHeaders", {}).get("retry-after", ""))
-    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
 
 
 def _part(answer: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:

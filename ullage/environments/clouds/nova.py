@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from ullage.common.errors import CLOUD_CREDENTIALS, CLOUD_LACKS, HOST_MISSING, UllageError
 from ullage.common.text import printable
+from ullage.environments.clouds.coming import CARRIED_OUT_S
 from ullage.environments.clouds.driver import (
     ApiFault,
     Flavor,
@@ -26,6 +27,7 @@ from ullage.environments.clouds.driver import (
     Request,
     State,
 )
+from ullage.environments.clouds.http import TOO_MANY, after_s
 
 _TAG: Final = "ullage-tag"
 _TOKEN: Final = "ullage-token"  # noqa: S105 - the name of one
@@ -55,10 +57,9 @@ _EVENTS: Final = "2.51"
 """The first version of the API in which a user sees the events of his instances."""
 _TIME: Final = "%Y-%m-%dT%H:%M:%S.%f"
 _ANSWER_S: Final = 60
-_LAUNCH_S: Final = 300
-"""A crowded Nova answers a request for an instance late, and makes it all the same."""
 _MOST_PAGES: Final = 100
 _ACCEPTED: Final = 202
+_NOT_NOW: Final = (413, TOO_MANY)
 P = TypeVar("P")
 
 
@@ -132,7 +133,7 @@ class NovaDriver(PausingDriver):
         if again and (there := self._with_token(request)):
             return self._only(there)
         self._import_key(request)
-        answer = self._post("/servers", self._wanted(request), _LAUNCH_S)
+        answer = self._post("/servers", self._wanted(request), CARRIED_OUT_S)
         identifier = str(_part(answer, "server", dict).get("id") or "")
         if not identifier:
             raise NotAnAnswerError("it names no instance")
@@ -334,19 +335,13 @@ def _status(error: Exception) -> int:
 
 def _fault(status: int, error: Exception, reason: str) -> ApiFault:
     if status in {408, 413, 429} or status >= 500:
-        return ApiFault("again", reason, _after_s(error))
+        headers = getattr(getattr(error, "response", None), "headers", None) or {}
+        return ApiFault("again", reason, after_s(headers), undone=status in _NOT_NOW)
     if status == 401:
         return ApiFault("credentials", reason)
     if status == 403 and _FULL.search(reason):
         return ApiFault("quota", reason)
     return ApiFault("lacks" if status == 404 else "refused", reason)
-
-
-def _after_s(error: Exception) -> float:
-    """The wait that the answer asks for."""
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    text = str(headers.get("retry-after", ""))
-    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
 
 
 def _part(answer: Mapping[str, Any], name: str, kind: type[P]) -> P:

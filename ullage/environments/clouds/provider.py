@@ -39,7 +39,8 @@ from ullage.environments.base import (
     verify_limits,
 )
 from ullage.environments.clouds import keys
-from ullage.environments.clouds.calls import POLL_S, Calls, Deadline
+from ullage.environments.clouds.calls import POLL_S, Calls, Deadline, pauses_s
+from ullage.environments.clouds.coming import CARRIED_OUT_S, Coming
 from ullage.environments.clouds.driver import Driver, Flavor, Machine, PausingDriver, Request, State
 from ullage.environments.clouds.options import CloudOptions
 from ullage.environments.clouds.ssh import Shell, ShellError, serving
@@ -73,6 +74,11 @@ class CloudProvider(Provider):
         """Options of `ullage cloud` that lead to the same cloud."""
         words = self._cloud.model_dump(include=_REACH, exclude_none=True)
         return tuple(part for name, word in words.items() for part in (f"--{name}", word))
+
+    @property
+    def removal_s(self) -> float:
+        """With a request for an instance that must be answered before it can be taken back."""
+        return CARRIED_OUT_S + self._cloud.deadline_s
 
     async def check(self) -> None:
         """The cloud answers, and has the flavor and the image. CLOUD_CREDENTIALS, CLOUD_LACKS …"""
@@ -121,7 +127,9 @@ class CloudProvider(Provider):
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """Make one, and see that it is what was asked for. The errors of clouds."""
-        calls = Calls(await to_thread(self.driver), spec.name)
+        removal = self._removal(spec)
+        coming = Coming(lambda until: user_commands.keep(_until(removal, until)))
+        calls = Calls(await to_thread(self.driver), spec.name, coming=coming)
         deadline = Deadline(self._cloud.deadline_s)
         async with self._starting(spec) as undo:
             if spec.network is not None:
@@ -130,9 +138,8 @@ class CloudProvider(Provider):
                 await self.check()
             self._check_flavor(spec)
             own, host = await self._keys(spec)
-            removal = self._removal(spec)
             await to_thread(user_commands.keep, removal)
-            undo.push(_remove, calls, removal, self._cloud.deadline_s)
+            undo.push_within(self.removal_s, _remove, calls, removal, self._cloud.deadline_s)
             user_data = "" if host is None else keys.cloud_init(host)
             request = self._request(removal.name, spec.tag, own.public, user_data)
             machine = await calls.ask(calls.driver.launch, request)
@@ -220,6 +227,7 @@ class CloudProvider(Provider):
             listing=(*command, "list", *of_cloud, "--names"),
             destroy=((*command, "remove", *of_cloud, "--name", name),),
             deadline_s=self._cloud.deadline_s,
+            lasting=True,
         )
 
     async def _addressed(
@@ -378,26 +386,34 @@ async def _printed(calls: Calls, machine: Machine, deadline: Deadline) -> tuple[
 
 
 async def _remove(calls: Calls, removal: user_commands.Removal, deadline_s: float) -> None:
-    """Until the cloud does not name it any more. INSTANCE_NOT_REMOVED."""
-    deadline = Deadline(deadline_s)
-    reason = f"{calls.driver.title} still has it after {deadline_s:g} s"
+    """Until the cloud does not name it any more, and makes none later. INSTANCE_NOT_REMOVED."""
     try:
-        while not await calls.ask(calls.driver.remove, removal.name, removal.tag):
-            if deadline.passed:
-                raise UllageError(
-                    INSTANCE_NOT_REMOVED, name=removal.name, reason=reason, command=removal.by_hand
-                )
-            await asyncio.sleep(POLL_S)
-    except UllageError as error:
-        if error.kind is INSTANCE_NOT_REMOVED:
-            raise
+        async with asyncio.timeout(deadline_s):
+            await _go(calls, removal)
+    except (UllageError, TimeoutError) as error:
+        has = "may still make it" if calls.coming.possible else "still has it"
+        late = f"{calls.driver.title} {has} after {deadline_s:g} s"
         raise UllageError(
             INSTANCE_NOT_REMOVED,
             name=removal.name,
-            reason=error.message,
+            reason=error.message if isinstance(error, UllageError) else late,
             command=removal.by_hand,
         ) from error
     await to_thread(user_commands.forget, removal)
+
+
+async def _go(calls: Calls, removal: user_commands.Removal) -> None:
+    """Ask until it has gone, and none can come after it."""
+    for pause_s in pauses_s():
+        possible = calls.coming.possible  # asked first: what comes meanwhile is seen by the look
+        gone = await calls.ask(calls.driver.remove, removal.name, removal.tag)
+        if gone and not possible:
+            return
+        await asyncio.sleep(pause_s)
+
+
+def _until(removal: user_commands.Removal, until: float | None) -> user_commands.Removal:
+    return removal.model_copy(update={"may_come_until": until})
 
 
 async def _remove_files(spec: InstanceSpec) -> None:

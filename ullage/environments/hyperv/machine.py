@@ -61,7 +61,7 @@ class HypervMachine:
         options, spec = self._options, self._spec
         directory = place(options, self._name)
         percent, memory = self._percent(), spec.memory_bytes // _STEP * _STEP
-        await asyncio.to_thread(user_commands.keep, self._removal)
+        await self._note(may_come=True)
         request = self._host.ask(
             "make",
             VmState,
@@ -94,10 +94,21 @@ class HypervMachine:
             state = await request
         except UllageError as error:
             if error.kind not in _UNANSWERED:
-                self._requested_s = None
+                await self._settled()
             raise
-        self._requested_s = None
+        await self._settled()
         return state
+
+    async def _settled(self) -> None:
+        """It was answered: none comes any more."""
+        self._requested_s = None
+        await self._note(may_come=False)
+
+    async def _note(self, *, may_come: bool) -> None:
+        """For who looks after us: until when one may come."""
+        until = time.time() + _CALL_S + _SETTLED_S if may_come else None
+        record = self._removal.model_copy(update={"may_come_until": until})
+        await asyncio.to_thread(user_commands.keep, record)
 
     async def addressed(self, deadline: Deadline) -> str:
         """Its address, once its heart beats. HYPERV_NO_HEARTBEAT, HYPERV_NOT_UP, HYPERV_STATE."""

@@ -35,6 +35,7 @@ def removal(options: HypervOptions, tag: str, name: str) -> user_commands.Remova
         listing=(*command, "list", *of_host),
         destroy=((*command, "remove", *of_host),),
         deadline_s=_CALL_S,
+        lasting=True,
     )
 
 

@@ -130,9 +130,10 @@ async def allocate(
             undo,
             spec,
             lambda: UllageError(ALLOCATION_TOO_LATE, name=name, seconds=limit_s, last=steps.last),
+            removal_s=node.provider.removal_s,
         )
     except BaseException:
-        await unwind(undo, spec)
+        await unwind(undo, spec, node.provider.removal_s)
         raise
 
 
@@ -182,7 +183,7 @@ class _Making:
             instance = await node.provider.create(
                 replace(spec, image=image, on_stage=watch.on_stage)
             )
-            self.undo.push(instance.destroy)
+            self.undo.push_within(node.provider.removal_s, instance.destroy)
             if instance.address is not None and "addressed" not in self.steps.instants:
                 watch.on_stage("addressed", instance.address)  # a provider that tells nothing
             self.steps.now("up")
@@ -310,9 +311,7 @@ async def together(
     try:
         instants = await _release_all(allocations, release_limit_s)
     finally:
-        await asyncio.gather(
-            *(unwind(allocated.undo, allocated.instance.spec) for allocated in allocations)
-        )
+        await asyncio.gather(*(_unwind(allocated) for allocated in allocations))
     return Batch(
         copy_kind=node.copy,
         applied=application is not None,
@@ -341,9 +340,14 @@ async def _allocate_all(
     except BaseException as error:
         # Who fails or is cancelled has taken itself down; what was up by then has not.
         up = [task.result() for task in tasks if not task.cancelled() and not task.exception()]
-        await asyncio.gather(*(unwind(allocated.undo, allocated.instance.spec) for allocated in up))
+        await asyncio.gather(*(_unwind(allocated) for allocated in up))
         raise (_first(error) if isinstance(error, BaseExceptionGroup) else error) from None
     return [task.result() for task in tasks]
+
+
+async def _unwind(allocated: Allocated) -> None:
+    removal_s = allocated.node.provider.removal_s
+    await unwind(allocated.undo, allocated.instance.spec, removal_s)
 
 
 async def _release_all(allocations: Sequence[Allocated], limit_s: float) -> list[tuple[int, int]]:

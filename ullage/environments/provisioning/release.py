@@ -27,33 +27,36 @@ async def bounded(
     undo: Undo,
     spec: InstanceSpec,
     late: Callable[[], UllageError],
+    *,
+    removal_s: float = 0.0,
 ) -> T:
     """What the work returns or raises; `late` when it takes longer than the limit.
 
     Work that has to end, here or because we are cancelled, is cancelled; where that is not enough
     the instance's processes are killed; and if even then it goes on, it is left alone, and what it
-    makes in the end is undone.
+    makes in the end is undone. removal_s: of an instance elsewhere, where nothing is killed.
     """
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=limit_s)
     except asyncio.CancelledError:
-        await _end(task, undo, spec)
+        await _end(task, undo, spec, removal_s)
         raise
     if task.done():
         return task.result()
-    await _end(task, undo, spec)
+    await _end(task, undo, spec, removal_s)
     raise late()
 
 
-async def unwind(undo: Undo, spec: InstanceSpec) -> None:
+async def unwind(undo: Undo, spec: InstanceSpec, removal_s: float = 0.0) -> None:
     """Undo all, whatever goes wrong in it; what could not be undone is tried once more.
 
-    The run's end removes by its tag what is left then, and until that its place is not free.
+    removal_s: so long another machine may need for it. The run's end removes by its tag what is
+    left then, and until that its place is not free.
     """
     for _ in range(2):
         task = asyncio.ensure_future(undo.aclose())
-        await _ended(task, spec)
+        await _ended(task, spec, removal_s)
         if not task.done():
             _abandon(task, undo)
             return
@@ -62,16 +65,16 @@ async def unwind(undo: Undo, spec: InstanceSpec) -> None:
         await kill(spec)
 
 
-async def _end(task: asyncio.Future[Any], undo: Undo, spec: InstanceSpec) -> None:
+async def _end(task: asyncio.Future[Any], undo: Undo, spec: InstanceSpec, removal_s: float) -> None:
     task.cancel()
-    await _ended(task, spec)
+    await _ended(task, spec, removal_s)
     if not task.done():
         _abandon(task, undo)
 
 
-async def _ended(task: asyncio.Future[Any], spec: InstanceSpec) -> None:
+async def _ended(task: asyncio.Future[Any], spec: InstanceSpec, removal_s: float) -> None:
     """Until it has, or nothing more can be done about it; its exception is nobody's any more."""
-    await asyncio.wait({task}, timeout=GENTLE_S)
+    await asyncio.wait({task}, timeout=max(GENTLE_S, removal_s))
     if not task.done():
         await kill(spec)
         await asyncio.wait({task}, timeout=GENTLE_S)

@@ -51,6 +51,7 @@ def removal(options: SshOptions, tag: str, name: str) -> user_commands.Removal:
         listing=(*command, "list", *of_machine),
         destroy=((*command, "remove", *of_machine),),
         deadline_s=_CALL_S,
+        lasting=True,
     )
 
 

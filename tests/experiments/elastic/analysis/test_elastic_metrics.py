@@ -38,6 +38,7 @@ from ullage.experiments.elastic.folder import (
     Act,
     ElasticResolved,
     NotReady,
+    Retried,
     ViewerSession,
     Violation,
 )
@@ -269,6 +270,40 @@ def test_money_is_each_life_as_it_is_billed_and_what_was_served(run: ElasticRun)
     assert whole["cost"] == 3 + 4 * 0.5 + 2 * 0.25
     assert whole["cost_per_viewer"] == whole["cost"] / 2
     assert "cost" not in measured(repetition, run.resolved).figures
+
+
+def failed(node: int, attempt: int, at: int, code: str = "") -> Retried:
+    times = {"attempt": attempt, "at_ns": ZERO + at}
+    return Retried(node=node, instance=f"n{node}", what="allocate", why="no", code=code, **times)
+
+
+def test_each_attempt_is_an_instance_and_paid_as_one(run: ElasticRun) -> None:
+    """A minute that begins is paid whole, for each of three; the fourth there was no room for."""
+    sessions = (viewer(0, 0, 2 * NS, 12 * NS),)
+    acts = (
+        requested(0, ZERO),
+        failed(0, 1, 30 * NS),
+        failed(0, 2, 60 * NS),
+        ready(0, ZERO + 60 * NS, ZERO + 90 * NS),
+        released(0, ZERO + 100 * NS, ZERO + 100 * NS, ZERO + 100 * NS),
+        requested(1, ZERO),
+        failed(1, 1, 30 * NS),
+        failed(1, 2, 40 * NS, FULL),
+        no_room(1, 40 * NS).model_copy(update={"attempts": 2}),
+        requested(2, ZERO),
+        failed(2, 1, 30 * NS),
+        no_room(2, 30 * NS).model_copy(update={"code": ""}),
+    )
+    figures = measured(with_parts(run, sessions, acts, 110 * NS), priced(run)).figures
+    assert figures["cost"] == 5
+    assert figures["node_seconds"] == figures["node_time"] == 100 + 30 + 30
+
+
+def test_a_node_that_there_was_no_room_for_is_in_no_figure_of_the_cost(run: ElasticRun) -> None:
+    sessions = (viewer(0, 0, 2 * NS, 12 * NS),)
+    acts = (requested(0, ZERO), failed(0, 1, 5 * NS, FULL), no_room(0, 5 * NS))
+    figures = measured(with_parts(run, sessions, acts, 14 * NS), priced(run)).figures
+    assert (figures["cost"], figures["node_seconds"], figures["nodes_most"]) == (0, 0, 0)
 
 
 def test_releases_at_the_end_and_those_that_left_something_do_not_count(run: ElasticRun) -> None:

@@ -21,6 +21,7 @@ from ullage.experiments.elastic.folder import (
     Ready,
     Release,
     Requested,
+    Retried,
     TakenBack,
 )
 
@@ -45,7 +46,8 @@ class Curves:
     """Nodes that take viewers: from the instant at which the front knows of it until it decides to
     release the node, or the node is lost: s(t)."""
     allocated: StepCurve
-    """Nodes that are paid for: from the request until nothing of the node is left."""
+    """Instances that are paid for: from the request until nothing of it is left. What a cloud had
+    no room for is none."""
     last_ns: int
     """When the last viewer and the last node that was not kept to the end were gone."""
 
@@ -91,44 +93,67 @@ Spans = list[tuple[int, int]]
 
 
 def _nodes(acts: tuple[Act, ...], last: int) -> tuple[Spans, Spans]:
-    """Spans in which nodes took viewers, and in which they were allocated."""
+    """Spans in which nodes took viewers, and in which instances of them were allocated."""
     supplied, allocated = [], []
-    for begin, act, over in _lives(acts):
-        paid = _gone(over)
-        allocated.append((begin, last if paid is None else paid))
-        if act is not None:
-            closed = _closed(over)
-            supplied.append((act.at_ns, last if closed is None else closed))
+    for node in _lives(acts):
+        allocated += node.instances(last)
+        if node.up is not None:
+            closed = _closed(node.over)
+            supplied.append((node.up.at_ns, last if closed is None else closed))
     return supplied, allocated
 
 
 Over = list[Release | Lost | NotReady | TakenBack]
 
 
-def _lives(acts: tuple[Act, ...]) -> Iterator[tuple[int, Ready | None, Over]]:
-    """Of each node: when it was asked for, its being ready, and what ended it."""
-    asked_ns = {a.node: a.at_ns for a in acts if isinstance(a, Requested)}
+@dataclass
+class _Life:
+    """Of one node: when it was asked for, what failed, its being ready, and what ended it."""
+
+    begin: int
+    failures: list[Retried]
+    up: Ready | None
+    over: Over
+
+    def instances(self, last: int) -> Iterator[tuple[int, int]]:
+        """When each was asked for and when nothing of it was left: one an attempt.
+
+        One that its cloud had no room for never was.
+        """
+        begin = self.begin
+        for failure in self.failures:
+            if failure.code != FULL:
+                yield begin, failure.at_ns
+            begin = failure.at_ns
+        for act in self.over:
+            if isinstance(act, NotReady) and act.code == FULL:
+                return
+            if isinstance(act, NotReady) and act.attempts <= len(self.failures):
+                return  # the last of them is among the failures
+        end = _gone(self.over)
+        yield begin, last if end is None else end
+
+
+def _lives(acts: tuple[Act, ...]) -> Iterator[_Life]:
+    requested_ns = {a.node: a.at_ns for a in acts if isinstance(a, Requested)}
     ready = {a.node: a for a in acts if isinstance(a, Ready)}
     ends: dict[int, Over] = {}
+    failures: dict[int, list[Retried]] = {}
     for act in acts:
         if isinstance(act, Release | Lost | NotReady | TakenBack):
             ends.setdefault(act.node, []).append(act)
-    for node in asked_ns.keys() | ready.keys():
+        elif isinstance(act, Retried) and act.what == "allocate":
+            failures.setdefault(act.node, []).append(act)
+    for node in requested_ns.keys() | ready.keys():
         up = ready.get(node)
-        begin = asked_ns.get(node, up.asked_ns if up else 0)
-        yield begin, up, ends.get(node, [])
+        begin = requested_ns.get(node, up.asked_ns if up else 0)
+        yield _Life(begin, failures.get(node, []), up, ends.get(node, []))
 
 
 def lived_s(acts: tuple[Act, ...], last: int) -> list[float]:
-    """Of each node that is paid for, from its request until nothing of it was left.
-
-    One that its cloud had no room for never was.
-    """
-    return [
-        ((last if (end := _gone(over)) is None else end) - begin) / 1e9
-        for begin, _, over in _lives(acts)
-        if not any(isinstance(act, NotReady) and act.code == FULL for act in over)
-    ]
+    """Of each instance that is paid for, from its request until nothing of it was left."""
+    spans = (span for node in _lives(acts) for span in node.instances(last))
+    return [(end - begin) / 1e9 for begin, end in spans]
 
 
 def _closed(over: Over) -> int | None:
