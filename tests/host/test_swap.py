@@ -75,18 +75,24 @@ def test_what_this_host_cannot_do(
 
 def test_what_an_instance_must_see() -> None:
     one = f"{HEAD}/dev/zram0 partition {64 * 1024} 0 -2\n"
-    verify(one, "box-0", 64 * MIB)
+    zram = Path("/dev/zram0")
+    verify(one, "box-0", 64 * MIB, zram)
     for text, size, seen in (
         (HEAD, 64, "no swap"),
         (one, 128, "64MiB"),
         (one + "/dev/sda2 partition 1048572 0 -3\n", 64, "/dev/sda2"),
         ("nonsense", 64, "no swap"),
+        # Of the machine's own: not what the plan says, however large.
+        (f"{HEAD}/dev/sda2 partition 8388608 0 -2\n", 64, "8GiB on /dev/sda2"),
     ):
         with pytest.raises(UllageError) as caught:
-            verify(text, "box-0", size * MIB)
+            verify(text, "box-0", size * MIB, zram)
         assert caught.value.kind is errors.LIMIT_NOT_APPLIED
         assert seen in caught.value.message
+    with pytest.raises(UllageError, match="one of the run"):
+        verify(one, "box-0", 64 * MIB, None)
     assert areas("x\na b c d e\n") == []
+    assert areas(f"{HEAD}/mnt/a\\040b/swap file 1024 0 -2\n")[0].path == "/mnt/a b/swap"
 
 
 @pytest.fixture

@@ -288,7 +288,9 @@ async def receive(digest: str, inflow: Inflow, config: ImageConfig | None = None
     """Keep an image that another machine sends, as its tar.
 
     If the digest of what has arrived is not the one that was promised, it is not kept, and that is
-    returned. One that is there already stays, and what comes is passed over. CutError; OSError, IMAGE_BUILD_FAILED when the disk is full.
+    returned. One that is there already stays, and what comes is passed over.
+
+    CutError; OSError, IMAGE_BUILD_FAILED when the disk is full.
     """
     place = _place(f"received {digest}")
     await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)

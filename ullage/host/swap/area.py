@@ -145,7 +145,8 @@ def _zram() -> Path:
 
 
 def _place(tag: str, on: Path) -> Path:
-    return on if is_device(on) else storage.place(tag, "swap", on)
+    """As the kernel tells it, without links."""
+    return on.resolve() if is_device(on) else storage.place(tag, "swap", on.resolve())
 
 
 def _capacity(path: Path) -> int:
