@@ -179,3 +179,14 @@ def test_a_page_without_a_link_to_it_is_seen(tmp_path: Path) -> None:
     (docs / "second.md").write_text("## There\n")
     (docs / "lost.md").write_text("[first](first.md)\n")
     assert unlinked(tmp_path) == ["docs/lost.md"]
+
+
+def test_every_row_stands_in_a_table() -> None:
+    """A blank line cuts a table in two, and what is below it is shown as text."""
+    cut = [
+        f"{page.relative_to(ROOT)}: {text.content[:60]}"
+        for page in pages(ROOT)
+        for opening, text in pairwise(blocks(page))
+        if opening.type == "paragraph_open" and text.content.startswith("| ")
+    ]
+    assert cut == []

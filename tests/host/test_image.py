@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import hashlib
 import os
 import subprocess
 import tarfile
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ullage.common import errors
+from ullage.common.archives.inflow import Inflow
 from ullage.common.errors import UllageError
 from ullage.common.files import difference, manifest
 from ullage.host import disks, image, leftovers, mmdebstrap
@@ -325,3 +327,35 @@ def test_an_archive_makes_another_image_and_the_run_says_which(
     assert len(builder) == 2
     assert plain.record().snapshot is None
     assert pinned.record().snapshot == "https://x/20250101T000000Z"
+
+
+def test_what_another_session_received_in_the_meantime_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both send the same image: the first's instances run from it while the second sends."""
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "file").write_text("content")
+    with tarfile.open(tmp_path / "sent.tar", "w") as tar:
+        tar.add(tmp_path / "file", "file")
+    data = (tmp_path / "sent.tar").read_bytes()
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+    async def both() -> bytes:
+        (first, to_first), (second, to_second) = os.pipe(), os.pipe()
+        receiving = asyncio.create_task(image.receive(digest, Inflow(first, len(data))))
+        while not list(tmp_path.glob("cache/images/.new-*")):  # it has the lock
+            await asyncio.sleep(0.01)
+        later = asyncio.create_task(image.receive(digest, Inflow(second, len(data))))
+        await asyncio.to_thread(os.write, to_first, data)
+        received = await receiving
+        assert isinstance(received, Image)
+        (received.root / "seen").touch()
+        await asyncio.to_thread(os.write, to_second, data)
+        os.close(to_second)
+        assert await later == received and (received.root / "seen").exists()
+        left = os.read(second, 1)
+        for descriptor in (first, to_first, second):
+            os.close(descriptor)
+        return left
+
+    assert asyncio.run(both()) == b"", "the second sender is not held up"

@@ -12,9 +12,11 @@ from pydantic import ValidationError
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.common.files import put
 from ullage.host import claims, leftovers, paths
 from ullage.host.cgroups import Group, Limits
 from ullage.host.swap import area as room
+from ullage.host.swap import zram
 from ullage.host.swap.request import SwapRequest, allow, areas, verify
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
@@ -63,7 +65,7 @@ def test_what_this_host_cannot_do(
     tmp_path: Path, free_host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "no such directory" in refused({"a": request(str(tmp_path / "none"))})
-    monkeypatch.setattr(room, "_ZRAM", tmp_path / "none")
+    monkeypatch.setattr(zram, "_CONTROL", tmp_path / "none")
     assert "`modprobe zram`" in refused({"a": request("zram")})
     free_host.write_text(f"{HEAD}/dev/sda2 partition 1048572 0 -2\n")
     assert "swaps already, to /dev/sda2" in refused({"a": request("zram")})
@@ -75,18 +77,24 @@ def test_what_this_host_cannot_do(
 
 def test_what_an_instance_must_see() -> None:
     one = f"{HEAD}/dev/zram0 partition {64 * 1024} 0 -2\n"
-    verify(one, "box-0", 64 * MIB)
+    place = Path("/dev/zram0")
+    verify(one, "box-0", 64 * MIB, place)
     for text, size, seen in (
         (HEAD, 64, "no swap"),
         (one, 128, "64MiB"),
         (one + "/dev/sda2 partition 1048572 0 -3\n", 64, "/dev/sda2"),
         ("nonsense", 64, "no swap"),
+        # Of the machine's own: not what the plan says, however large.
+        (f"{HEAD}/dev/sda2 partition 8388608 0 -2\n", 64, "8GiB on /dev/sda2"),
     ):
         with pytest.raises(UllageError) as caught:
-            verify(text, "box-0", size * MIB)
+            verify(text, "box-0", size * MIB, place)
         assert caught.value.kind is errors.LIMIT_NOT_APPLIED
         assert seen in caught.value.message
+    with pytest.raises(UllageError, match="one of the run"):
+        verify(one, "box-0", 64 * MIB, None)
     assert areas("x\na b c d e\n") == []
+    assert areas(f"{HEAD}/mnt/a\\040b/swap file 1024 0 -2\n")[0].path == "/mnt/a b/swap"
 
 
 @pytest.fixture
@@ -136,6 +144,90 @@ def test_an_area_comes_and_goes(disk: Path, tag: str, on: str) -> None:
     assert not live(area)
     assert not area.exists()
     room.end(tag)
+
+
+def zrams() -> set[str]:
+    if not zram.there():
+        pytest.skip("this kernel has no zram")
+    return zram.names()
+
+
+@pytest.mark.root
+def test_what_another_run_swaps_to_by_now_stays(tag: str) -> None:
+    """A run was killed between giving its device back and forgetting its note."""
+    zrams()
+    room.turn_on(tag, "zram", 32 * MIB)
+    area = room.noted(tag)
+    assert area is not None
+    killed = paths.new_tag()
+    claims.claim(killed, "test")
+    (paths.state_dir(killed) / room.NOTE).write_text(str(area))
+    (left,) = [one for one in leftovers.find(killed, own=True) if one.kind == "swap"]
+    assert leftovers.remove([left]) == []
+    assert live(area) and room.noted(tag) == area and room.noted(killed) is None
+    assert leftovers.remove(leftovers.find(killed, own=True)) == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["add", "set_size"])
+def test_a_device_of_a_run_that_was_killed_while_it_made_it(
+    tag: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Before its number was noted, or when it had a size and no more."""
+    before = zrams()
+
+    class KilledError(BaseException):
+        pass
+
+    step = getattr(zram, name)
+
+    def killed(*words: object) -> None:
+        step(*words)
+        raise KilledError
+
+    monkeypatch.setattr(zram, name, killed)
+    for undo in ("_turn_off", "_forget"):  # who was killed undoes nothing
+        monkeypatch.setattr(room, undo, lambda *_: None)
+    with pytest.raises(KilledError):
+        room.turn_on(tag, "zram", 32 * MIB)
+    monkeypatch.undo()
+    assert len(zram.names()) == len(before) + 1
+    (left,) = [one for one in leftovers.find(tag, own=True) if one.kind == "swap"]
+    assert leftovers.remove([left]) == []
+    assert zram.names() == before and room.noted(tag) is None
+
+
+@pytest.mark.root
+def test_no_device_stays_where_its_note_has_no_room(
+    tag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = zrams()
+
+    def full(file: Path, data: bytes) -> None:
+        if data.startswith(b"/dev/"):
+            raise OSError(28, "No space left on device", str(file))
+        put(file, data)
+
+    monkeypatch.setattr("ullage.host.swap.area.put", full)
+    with pytest.raises(UllageError, match="No space left") as caught:
+        room.turn_on(tag, "zram", 32 * MIB)
+    assert caught.value.kind is errors.SWAP_UNUSABLE
+    assert zram.names() == before and room.noted(tag) is None
+
+
+def test_what_others_noted_or_had_before_is_not_nameless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
+    removed: list[str] = []
+    for tag, note in (("u0000001", "zram\nzram0"), ("u0000002", "/dev/zram1")):
+        paths.state_dir(tag).mkdir(parents=True)
+        (paths.state_dir(tag) / room.NOTE).write_text(note)
+    monkeypatch.setattr(zram, "names", lambda: {"zram0", "zram1", "zram2"})
+    monkeypatch.setattr(zram, "remove", lambda path: removed.append(str(path)))
+    room.end("u0000001")
+    assert removed == ["/dev/zram2"]
+    assert room.noted("u0000001") is None
 
 
 @pytest.mark.root

@@ -94,6 +94,7 @@ def test_where_it_stands_may_be_varied() -> None:
             "spread, disk: {path: /mnt/x, file_system: xfs}",
             "a device is given a file system on this machine only",
         ),
+        ("spread", "spread, swap: {on: zram, size: 64MiB}", "swap is made on this machine only"),
         (
             "instances: 2, place: spread",
             "instances: fit 1, vary: {place: [spread]}",

@@ -41,3 +41,28 @@ def test_a_fault_is_an_answer() -> None:
     assert answers[1].fields["code"] == "fault"
     assert "ExceptionGroup: several" in answers[1].text("message")
     assert answers[2].op == "done"
+
+
+def test_instances_go_though_an_upload_does_not_end() -> None:
+    """Its tar may wait for a disk that answers nobody."""
+    destroyed = asyncio.Event()
+
+    class Running:
+        async def destroy(self) -> None:
+            destroyed.set()
+
+    async def close() -> None:
+        await asyncio.Event().wait()
+
+    async def session() -> None:
+        reader = asyncio.StreamReader()
+        server: Any = Server(reader, bytearray().extend)
+        server._instances["one"] = Running()
+        server._uploads.close = close
+        reader.feed_eof()
+        serving = asyncio.create_task(server.run())
+        async with asyncio.timeout(20):
+            await destroyed.wait()
+        serving.cancel()
+
+    asyncio.run(session())

@@ -351,3 +351,13 @@ def test_a_workload_is_called_by_its_as() -> None:
 def test_guests_are_looked_into_by_perf_of_the_image() -> None:
     assert "linux-perf" not in matrix.packages(resolved(GOOD))
     assert "linux-perf" in matrix.packages(resolved(f"{GOOD}causes: guest\n"))
+
+
+def test_what_a_trial_makes_itself_has_no_swap() -> None:
+    """Nobody would let it swap, and the record would say so."""
+    swapping = "{provider: native, swap: {on: zram, size: 64MiB}}"
+    text = GOOD.replace("{provider: native}", swapping)
+    assert resolved(text).environment("native").provider.swap_request is not None
+    with pytest.raises(UllageError, match="which would have no swap") as caught:
+        resolved(text.replace("name: sysbench-cpu, vary: {threads: [1, 2]}", "name: provisioning"))
+    assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX

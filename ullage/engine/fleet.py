@@ -177,7 +177,12 @@ class Fleet:
         if swapping:
             total = sum(request.size * count for request, count in swapping)
             on = swapping[0][0].on
-            await asyncio.to_thread(area.turn_on, self.tag, on, total + HEAD_BYTES)
+            size = total + HEAD_BYTES
+            giving = asyncio.ensure_future(asyncio.to_thread(area.turn_on, self.tag, on, size))
+            try:
+                await asyncio.shield(giving)
+            finally:  # no thread goes on giving what was taken away meanwhile
+                await asyncio.wait((giving,))
 
     async def _connect(self) -> None:
         """The network of this machine, or one over all nodes. NODE_NETWORK, HOST_NEEDS_ROOT."""
@@ -235,8 +240,8 @@ class Fleet:
         )
         try:
             await asyncio.to_thread(area.end, self.tag)
-        except UllageError as error:
-            self.warn("not-removed", error.message)
+        except (UllageError, OSError) as error:
+            self.warn("not-removed", str(error))
         if self.network:
             await self.network.destroy()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Final
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import DISK_SHARED, DISK_UNUSABLE, UllageError
 from ullage.host import disks
-from ullage.host.paths import data_root
+from ullage.host.paths import TAG, data_root
 from ullage.host.storage import (
     DiskRequest,
     FileSystem,
@@ -30,6 +31,8 @@ from ullage.host.storage import (
 
 LABEL: Final = "ullage-data"
 """Of the file systems that runs make: the next run may make them anew."""
+_OURS: Final = re.compile(rf"{LABEL}|ullage-{TAG.pattern}")
+"""That, or the label of a run's swap."""
 
 _PROBE_S: Final = 30
 _BLANK: Final = 2
@@ -61,7 +64,7 @@ def _content(path: Path) -> str | None:
     except subprocess.TimeoutExpired:
         return f"it does not answer within {_PROBE_S} s"
     facts = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    if done.returncode == _BLANK or facts.get("LABEL") == LABEL:
+    if done.returncode == _BLANK or _OURS.fullmatch(facts.get("LABEL", "")):
         return None
     content = facts.get("TYPE") or facts.get("PTTYPE")
     holds = f"{content}" if content else f"what blkid cannot tell ({done.stderr.strip()[:100]})"

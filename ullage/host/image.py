@@ -16,8 +16,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ullage.common.archives.headers import ArchiveError
 from ullage.common.archives.inflow import Inflow
@@ -61,6 +62,7 @@ _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin"
 _TAR_PATIENCE_S: Final = 600.0
 _LEAST_FREE: Final = 1 << 20
 """With less a disk is full: tar writes pieces of 10 KiB."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -286,25 +288,36 @@ async def receive(digest: str, inflow: Inflow, config: ImageConfig | None = None
     """Keep an image that another machine sends, as its tar.
 
     If the digest of what has arrived is not the one that was promised, it is not kept, and that is
-    returned. CutError; OSError, IMAGE_BUILD_FAILED when the disk is full.
+    returned. One that is there already stays, and what comes is passed over.
+
+    CutError; OSError, IMAGE_BUILD_FAILED when the disk is full.
     """
     place = _place(f"received {digest}")
     await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
     async with file_lock(place.with_suffix(".lock")):
+        if (place / _FACTS).exists():  # another session has received it, and may run from it
+            await _taking(inflow, inflow.drain)
+            return _load(place)
         await asyncio.to_thread(_remove_unfinished, place)
         work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
-        receiving = asyncio.ensure_future(
-            asyncio.to_thread(_receive_into, work / "image", place, digest, inflow, config)
-        )
+        receive = partial(_receive_into, work / "image", place, digest, inflow, config)
         try:
-            await asyncio.wait((receiving,))
+            actual = await _taking(inflow, receive)
         finally:
-            inflow.stop()
-            await asyncio.wait((receiving,))
             with contextlib.suppress(OSError):  # `abandoned` finds what stays
                 await asyncio.to_thread(disks.remove_tree, work)
-        actual = receiving.result()
     return _load(place) if actual == digest else actual
+
+
+async def _taking(inflow: Inflow, take: Callable[[], _T]) -> _T:
+    """What a thread makes of it; the thread has ended afterwards whatever happens."""
+    taking = asyncio.ensure_future(asyncio.to_thread(take))
+    try:
+        await asyncio.wait((taking,))
+    finally:
+        inflow.stop()
+        await asyncio.wait((taking,))
+    return taking.result()
 
 
 def _receive_into(

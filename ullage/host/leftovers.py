@@ -292,7 +292,7 @@ def _find_swap() -> Iterator[Leftover]:
 
 
 def _remove_swap(leftover: Leftover) -> None:
-    area.turn_off(Path(leftover.name))
+    area.end(leftover.tag)
 
 
 def _remove_mount(leftover: Leftover) -> None:

@@ -15,6 +15,7 @@ from ullage.host import facts, image, storage
 from ullage.host.cgroups import Group
 from ullage.host.image import Image
 from ullage.host.paths import state_dir
+from ullage.host.swap import area
 from ullage.host.swap.request import SwapRequest, allow, verify
 from ullage.meters import Scene, metered
 from ullage.nodes import wire
@@ -169,4 +170,4 @@ async def _give_swap(instance: Instance, request: SwapRequest) -> None:
     group = Group.find(spec.tag, spec.name)
     allow(group, spec.name, spec.memory_bytes, request.size)
     inside = await instance.agent.get("/proc/swaps", _LONGEST_SWAPS)
-    verify(inside.decode("utf-8", "replace"), spec.name, request.size)
+    verify(inside.decode("utf-8", "replace"), spec.name, request.size, area.noted(spec.tag))

@@ -49,6 +49,8 @@ _READ: Final = 256 * 1024
 _MOST_REQUESTS: Final = 1024
 _DISK_FULL: Final = frozenset({28, 122})
 """ENOSPC, EDQUOT."""
+_LEAVING_S: Final = 60.0
+"""So long may what was asked for last take to end before everything is removed all the same."""
 
 
 class RefusedError(Exception):
@@ -364,13 +366,15 @@ class Server:
         return Nothing()
 
     async def _leave(self) -> None:
-        await self._uploads.close()
-        for task in [*self._requests, *self._offers]:
+        """Instances go first: an upload may wait for a disk that answers nobody."""
+        for task in (tasks := [*self._requests, *self._offers]):
             task.cancel()
-        await asyncio.gather(*self._requests, *self._offers, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LEAVING_S)
         if self._clock is not None:
             await asyncio.to_thread(self._clock.stop)
         await self._empty()
+        await self._uploads.close()
 
     async def _empty(self) -> None:
         """Remove every instance, in order where that works, and what is left by its tag."""

@@ -195,6 +195,7 @@ def resolve(plan: Plan, document: YamlFile) -> Matrix:
     _check_link(plan, planned, cases, document)
     planned_meters = meters.resolve(plan, document)
     _check_nodes(plan, planned, cases, document)
+    _check_swap(planned, cases, document)
     matrix = Matrix(
         baseline,
         (*planned, *copies),
@@ -350,6 +351,19 @@ def _check_link(
             )
 
 
+def _check_swap(planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile) -> None:
+    """PLAN_IMPOSSIBLE_MATRIX where a trial's own instances would have no part of it."""
+    conducted = [case for case in cases if isinstance(case.workload, Conducted)]
+    for environment in planned:
+        if conducted and environment.provider.swap_request is not None:
+            raise impossible(
+                document,
+                ("environments", environment.name, "swap"),
+                f"{conducted[0].key} makes more instances, which would have no swap",
+                "leave out `swap`, or the workload",
+            )
+
+
 def _check_nodes(
     plan: Plan, planned: Sequence[Environment], cases: Sequence[Case], document: YamlFile
 ) -> None:
@@ -407,6 +421,9 @@ def _check_on_nodes(environment: Environment, plan: Plan, document: YamlFile) ->
             f"{environment.name}: `{environment.provider.name}` works on this machine only",
             f"on `nodes` there are {', '.join(ON_NODES)}",
         )
+    if environment.provider.swap_request is not None:
+        reason = "swap is made on this machine only"
+        raise impossible(document, (*path, "swap"), reason, _LEAVE)
     if environment.provider.data_request.file_system is not None:
         reason = "a device is given a file system on this machine only"
         raise impossible(document, (*path, "disk"), reason, _LEAVE)

@@ -89,3 +89,28 @@ def test_one_that_is_not_wanted_any_more(tmp_path: Path) -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def test_a_program_that_takes_nothing_is_not_waited_for(tmp_path: Path) -> None:
+    """Its pipe is full, so nothing else is looked at."""
+    reading, writing = os.pipe()
+    inflow = Inflow(reading, 8 << 20)
+    faults: list[Exception] = []
+
+    def keep() -> None:
+        try:
+            inflow.keep(tmp_path / "kept.tar", ["sleep", "600"])
+        except CutError as error:
+            faults.append(error)
+
+    keeping = threading.Thread(target=keep, daemon=True)
+    keeping.start()
+    try:
+        for _ in range(3):  # more than the pipes and one piece hold
+            os.write(writing, bytes(1 << 20))
+        inflow.stop()
+        keeping.join(20)
+        assert not keeping.is_alive() and "not wanted" in str(faults[0])
+    finally:
+        os.close(writing)
+        os.close(reading)

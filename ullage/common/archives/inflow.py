@@ -33,11 +33,19 @@ class Inflow:
         """descriptor: the pipe's reading end; whoever made it closes it."""
         self._descriptor, self._size = descriptor, size
         self._stop = threading.Event()
+        self._unpacking: subprocess.Popen[bytes] | None = None
         widen(descriptor)
 
     def stop(self) -> None:
-        """It is not wanted any more; `keep` ends soon, by CutError."""
+        """It is not wanted any more; `keep` and `drain` end soon, by CutError."""
         self._stop.set()
+        if (process := self._unpacking) is not None:  # it may take nothing any more
+            process.kill()
+
+    def drain(self) -> None:
+        """Take it to its end, and keep nothing. It blocks. CutError."""
+        for _ in self._pieces():
+            pass
 
     def keep(self, tar: Path, unpack: Sequence[str]) -> str:
         """Write it there, and feed the program that unpacks it; its SHA-256.
@@ -46,11 +54,16 @@ class Inflow:
         """
         total = hashlib.sha256()
         with _fed(unpack) as program, tar.open("wb", buffering=0) as file:
+            self._unpacking = program.process
             for piece in self._pieces():
                 total.update(piece)
                 _write(file, piece)
                 program.add(piece)
-            program.finish()
+            try:
+                program.finish()
+            except CommandError:
+                self._require_wanted()
+                raise
         return total.hexdigest()
 
     def _pieces(self) -> Iterator[memoryview]:
@@ -59,8 +72,7 @@ class Inflow:
         poll.register(self._descriptor, select.POLLIN)
         left = self._size
         while left:
-            if self._stop.is_set():
-                raise CutError("it is not wanted any more")
+            self._require_wanted()
             if not poll.poll(_LOOK_MS):
                 continue
             count = os.readv(self._descriptor, [buffer[: min(left, _PIECE)]])
@@ -69,13 +81,17 @@ class Inflow:
             left -= count
             yield buffer[:count]
 
+    def _require_wanted(self) -> None:
+        if self._stop.is_set():
+            raise CutError("it is not wanted any more")
+
 
 class _Program:
     """Takes what comes on its standard input; one that has ended takes no more."""
 
     def __init__(self, process: subprocess.Popen[bytes], words: int) -> None:
         assert process.stdin is not None
-        self._process, self._stdin, self._words = process, process.stdin, words
+        self.process, self._stdin, self._words = process, process.stdin, words
         widen(self._stdin.fileno())
 
     def add(self, piece: memoryview) -> None:
@@ -88,11 +104,11 @@ class _Program:
     def finish(self) -> None:
         """CommandError unless all went well."""
         self._close()
-        status = self._process.wait()
+        status = self.process.wait()
         if status != 0:
             size = os.fstat(self._words).st_size
             words = os.pread(self._words, _MOST_WORDS, max(0, size - _MOST_WORDS))
-            name = Path(str(self._process.args[0])).name  # type: ignore[index]
+            name = Path(str(self.process.args[0])).name  # type: ignore[index]
             reason = tail(words.decode(errors="replace")) or f"exit status {status}"
             raise CommandError(name, status, reason)
 

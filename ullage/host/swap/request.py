@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ullage.common.errors import LIMIT_NOT_APPLIED, UllageError
 from ullage.common.quantities import Bytes, exact_bytes, format_bytes
+from ullage.common.text import unescape
 
 if TYPE_CHECKING:
     from ullage.host.cgroups import Group
@@ -54,7 +55,7 @@ def areas(text: str) -> list[Area]:
     """Of `/proc/swaps`, as the host or an instance tells it."""
     rows = [line.split() for line in text.splitlines()[1:]]
     return [
-        Area(row[0], int(row[2]) * 1024, int(row[3]) * 1024)
+        Area(unescape(row[0]), int(row[2]) * 1024, int(row[3]) * 1024)
         for row in rows
         if len(row) == 5 and row[2].isdecimal() and row[3].isdecimal()
     ]
@@ -69,14 +70,16 @@ def allow(group: Group, name: str, memory_bytes: int, swap_bytes: int) -> None:
         raise UllageError(LIMIT_NOT_APPLIED, instance=name, asked=required, seen=shown)
 
 
-def verify(text: str, name: str, swap_bytes: int) -> None:
-    """LIMIT_NOT_APPLIED unless an instance sees one area, and in it what it may have.
+def verify(text: str, name: str, swap_bytes: int, place: Path | None) -> None:
+    """LIMIT_NOT_APPLIED unless an instance sees one area, the run's, and in it what it may have.
 
-    text: its own `/proc/swaps`.
+    text: its own `/proc/swaps`; place: of the run's area, None: it has none.
     """
     inside = areas(text)
-    if len(inside) == 1 and inside[0].size_bytes >= swap_bytes - HEAD_BYTES:
+    if [area.path for area in inside] == [str(place)] and (
+        inside[0].size_bytes >= swap_bytes - HEAD_BYTES
+    ):
         return
     shown = ", ".join(f"{exact_bytes(area.size_bytes)} on {area.path}" for area in inside)
-    required = f"one area with {exact_bytes(swap_bytes)} of swap"
+    required = f"one area with {exact_bytes(swap_bytes)} of swap on {place or 'one of the run'}"
     raise UllageError(LIMIT_NOT_APPLIED, instance=name, asked=required, seen=shown or "no swap")

@@ -36,6 +36,9 @@ _PLACE: Final = "/dev/shm/ullage-perf"  # noqa: S108
 """Memory: on a disk it would be work of that disk."""
 _MOST_BYTES: Final = "32M"
 _MOST_TEXT: Final = 64 << 20
+MOST_SHIFTED: Final = 0.05
+"""Of a trial: by so much its window may be off. No more of its samples are then of what was before
+or after it, which moves a function's share by less than chance does with a few hundred samples."""
 _READY_S: Final = 60.0
 _SCRIPT_S: Final = 600.0
 _MOUNTS: Final = 1 << 20
@@ -179,16 +182,12 @@ class GuestSamples:
 
     async def _fold(self, one: _Recording, start_ns: int, end_ns: int) -> _Folded:
         """Have it printed inside, and count what lies within the trial."""
-        lines = await _printed(one.guest.agent)
-        shift_ns, bound_ns = _between(one.marks_ns, lines)
-        roots: dict[int, ProcessGroup] = {one.guest.agent.facts.get("pid") or 1: "agent"}
-        window = TrialWindow(start_ns + shift_ns, end_ns + shift_ns, roots)
+        text = await _printed(one.guest.agent)
         device = await _root_device(one.guest.agent)
         files = GuestFiles(self.sampler.root, root_device=device)
-        reader = ScriptReader([window], -1, files)
-        for line in lines:
-            reader.take(line)
-        return _Folded(window, bound_ns, reader.lost)
+        root = one.guest.agent.facts.get("pid") or 1
+        span = start_ns, end_ns
+        return await asyncio.to_thread(_counted, text, one.marks_ns, span, files, root)
 
     def _keep(self, folder: Path, span: tuple[int, int], folded: Sequence[_Folded]) -> None:
         start_ns, end_ns = span
@@ -222,10 +221,11 @@ async def _begin(guest: GuestInstance) -> _Recording:
     process = await agent.spawn(command)
     try:
         await _looks(process, agent)
+        first = await _mark(agent)
     except BaseException:
         process.kill_unheard()
         raise
-    return _Recording(guest, process, hz, cpus, (await _mark(agent),))
+    return _Recording(guest, process, hz, cpus, (first,))
 
 
 async def _looks(process: Process, agent: AgentClient) -> None:
@@ -250,7 +250,12 @@ async def _end(one: _Recording) -> None:
         raise _NotSampledError("perf ended while the programs ran")
     last = await _mark(one.guest.agent)
     await one.process.kill(_INTERRUPT)
-    await one.process.wait()
+    try:
+        async with asyncio.timeout(_READY_S):
+            await one.process.wait()
+    except TimeoutError:
+        one.process.kill_unheard()
+        raise _NotSampledError(f"perf did not end within {_READY_S:g} s") from None
     one.marks_ns = (*one.marks_ns, last)
 
 
@@ -260,8 +265,8 @@ async def _mark(agent: AgentClient) -> int:
     return done.start_ns
 
 
-async def _printed(agent: AgentClient) -> list[str]:
-    """What perf tells inside, line by line; then nothing of it is left there."""
+async def _printed(agent: AgentClient) -> bytes:
+    """What perf tells inside; then nothing of it is left there."""
     command = Command(_SCRIPT, {"LC_ALL": "C"}, timeout_s=_SCRIPT_S)
     done, text, stderr = await agent.run(command, keep_bytes=_MOST_TEXT)
     await _shell(agent, f"rm -rf {_PLACE}")
@@ -269,7 +274,27 @@ async def _printed(agent: AgentClient) -> list[str]:
         raise _NotSampledError(f"perf script: {tail(stderr.decode(errors='replace'))}")
     if len(text) >= _MOST_TEXT:
         raise _NotSampledError(f"perf script printed more than {_MOST_TEXT >> 20} MiB")
-    return text.decode("utf-8", "replace").split("\n")
+    return text
+
+
+def _counted(
+    text: bytes, marks_ns: Sequence[int], span: tuple[int, int], files: GuestFiles, agent: int
+) -> _Folded:
+    """What of it lies within the trial; agent: its number inside."""
+    lines = text.decode("utf-8", "replace").split("\n")
+    start_ns, end_ns = span
+    shift_ns, bound_ns = _between(marks_ns, lines)
+    if bound_ns > MOST_SHIFTED * (end_ns - start_ns):
+        raise _NotSampledError(
+            f"its trial cannot be found in what perf saw: the two ends disagree by"
+            f" {bound_ns / 1e6:.0f} ms"
+        )
+    roots: dict[int, ProcessGroup] = {agent: "agent"}
+    window = TrialWindow(start_ns + shift_ns, end_ns + shift_ns, roots)
+    reader = ScriptReader([window], -1, files)
+    for line in lines:
+        reader.take(line)
+    return _Folded(window, bound_ns, reader.lost)
 
 
 def _between(marks_ns: Sequence[int], lines: Sequence[str]) -> tuple[int, int]:

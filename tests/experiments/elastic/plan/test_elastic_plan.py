@@ -130,6 +130,13 @@ def test_what_is_not_there_is_refused_by_name() -> None:
     assert refused("- a list\n").kind is errors.PLAN_BAD_FIELD
 
 
+def test_no_machine_of_it_swaps() -> None:
+    """Nobody makes the area: it would stand among the treatments, and be none."""
+    error = refused(GOOD.replace("provider: lxc", "provider: lxc, swap: {on: zram, size: 64MiB}"))
+    assert error.kind is errors.PLAN_BAD_FIELD
+    assert "lxc.swap: found 64MiB on zram; machines of an elastic run" in error.message
+
+
 def test_only_what_can_be_had_once_more_is_an_environment() -> None:
     error = refused(GOOD.replace("provider: lxc", "provider: native"))
     assert error.kind is errors.PLAN_UNKNOWN_PROVIDER

@@ -578,4 +578,15 @@ def _made_by(
             suggestion="leave out `image: host`, so that one image is built for all",
         )
     also = COMMON if path[0] == "environments" else GENERATORS
-    return kind(checked(kind.options_model, entry.options, document, path, also=also))
+    provider = kind(checked(kind.options_model, entry.options, document, path, also=also))
+    if provider.swap_request is not None:
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=document.line((*path, "swap")),
+            field=f"{'.'.join(path)}.swap",
+            found=str(provider.swap_request),
+            allowed="machines of an elastic run do not swap",
+            suggestion="leave it out",
+        )
+    return provider
