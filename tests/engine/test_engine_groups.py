@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import Field
@@ -13,7 +14,9 @@ from pydantic import Field
 from tests.support.enginekit import frozen, printed, run
 from ullage import workloads
 from ullage.engine import trial as attempt
+from ullage.engine import turn
 from ullage.engine.fleet import Fleet
+from ullage.engine.trial import Attempt
 from ullage.environments.agent.client import Process
 from ullage.plan.instances import HOST
 from ullage.runs.records import Metric, Scalar
@@ -183,3 +186,23 @@ def test_a_service_that_never_comes_up_fails_the_trial(tmp_path: Path) -> None:
         assert trial.status == "failed"
         assert trial.reason is not None and trial.reason.code == "agent-not-ready"
         assert "status 3" in trial.reason.message
+
+
+def test_who_does_not_answer_is_asked_for_before_it_may_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Afterwards its provider could only say that it is gone."""
+    calls, rest, blame = list[str](), turn._rest, turn._blame_node
+
+    async def rested(*parts: Any) -> None:
+        calls.append("rest")
+        await rest(*parts)
+
+    async def blamed(part: Attempt) -> None:
+        calls.append("blame")
+        await blame(part)
+
+    monkeypatch.setattr(turn, "_rest", rested)
+    monkeypatch.setattr(turn, "_blame_node", blamed)
+    run(tmp_path, ["name: played, place: instance"], blocks=1)
+    assert calls and calls == ["blame", "rest"] * (len(calls) // 2)

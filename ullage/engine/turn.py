@@ -90,13 +90,14 @@ async def run(
             await _all_at_once(attempts, Attempt.conclude, own)
         await _write(attempts, insides)
         _judge_overlap(attempts)
+        # Before what does not answer is removed: then nobody could tell why.
+        await asyncio.gather(*(_blame_node(attempt) for attempt in attempts))
     except asyncio.CancelledError:
         raise  # the run ends: its instances are removed next, with all that runs in them
     except BaseException:
         await _rest(fleet, attempts, insides)
         raise
     await _rest(fleet, attempts, insides)
-    await asyncio.gather(*(_blame_node(attempt) for attempt in attempts))
     trials = [
         _trial(attempt, began, epoch_ns, readings)
         for attempt, readings in zip(attempts, meters, strict=True)

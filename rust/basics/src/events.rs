@@ -72,6 +72,12 @@ pub struct Done {
     pub p95_s: f64,
     /// What the events have found, to be held against what they must find: primes, bytes.
     pub result: u64,
+    /// `fileio`: so many of the events were flushes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flushes: Option<u64>,
+    /// `fileio`: so much of the result was written; the rest was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
 }
 
 /// What all threads share.

@@ -39,18 +39,30 @@ pub struct Files {
 #[serde(rename_all = "lowercase")]
 enum Mode {
     Seqrd,
+    /// Into new files; the others find them filled.
     Seqwr,
+    Seqrewr,
     Rndrd,
     Rndwr,
+    /// Three reads to two writes.
+    Rndrw,
 }
 
 impl Mode {
     fn writes(self) -> bool {
-        matches!(self, Self::Seqwr | Self::Rndwr)
+        !matches!(self, Self::Seqrd | Self::Rndrd)
     }
 
     fn random(self) -> bool {
-        matches!(self, Self::Rndrd | Self::Rndwr)
+        matches!(self, Self::Rndrd | Self::Rndwr | Self::Rndrw)
+    }
+
+    /// The next one, after so many that were done: what sysbench holds against its ratio of 1.5.
+    fn writes_next(self, reads: u64, writes: u64) -> bool {
+        match self {
+            Self::Rndrw => 2 * (reads + 1) >= 3 * (writes + 1),
+            other => other.writes(),
+        }
     }
 }
 
@@ -102,11 +114,17 @@ struct Requests {
     flushed: u32,
     /// Written to since all were flushed.
     dirty: bool,
+    /// Blocks and flushes that were done.
+    reads: u64,
+    writes: u64,
+    flushes: u64,
     failed: u64,
 }
 
+#[derive(Clone, Copy)]
 enum Request {
-    Block(u64),
+    Read(u64),
+    Write(u64),
     Flush(u32),
 }
 
@@ -129,23 +147,31 @@ impl Access<'_> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn access(&mut self, request: &Request) -> io::Result<u64> {
-        match *request {
+    /// The file that the block is in, and where.
+    fn place(&self, block: u64) -> (&File, u64) {
+        let file = &self.files[usize::try_from(block / self.blocks).unwrap_or(0)];
+        (file, block % self.blocks * self.asked.block as u64)
+    }
+
+    fn access(&mut self, request: Request) -> io::Result<u64> {
+        match request {
             Request::Flush(number) => {
                 self.files[number as usize].sync_all()?;
-                Ok(0)
+                return Ok(0);
             }
-            Request::Block(block) => {
-                let file = &self.files[usize::try_from(block / self.blocks).unwrap_or(0)];
-                let at = block % self.blocks * self.asked.block as u64;
-                if self.asked.mode.writes() {
-                    at::write(file, &self.buffer, at)?;
-                } else {
-                    at::read(file, &mut self.buffer, at)?;
-                }
-                Ok(self.asked.block as u64)
+            Request::Read(block) => {
+                let mut buffer = std::mem::take(&mut self.buffer);
+                let (file, at) = self.place(block);
+                let done = at::read(file, &mut buffer, at);
+                self.buffer = buffer;
+                done?;
+            }
+            Request::Write(block) => {
+                let (file, at) = self.place(block);
+                at::write(file, &self.buffer, at)?;
             }
         }
+        Ok(self.asked.block as u64)
     }
 }
 
@@ -161,20 +187,32 @@ impl Worker for Access<'_> {
             shared.dirty = shared.flushed != 0;
             return Request::Flush(number);
         }
+        let writes = asked.mode.writes_next(shared.reads, shared.writes);
         shared.drawn += 1;
-        shared.dirty |= asked.mode.writes();
-        if asked.mode.random() {
-            return Request::Block(self.random.below(count));
+        shared.dirty |= writes;
+        let block = if asked.mode.random() {
+            self.random.below(count)
+        } else {
+            let block = shared.block;
+            shared.block = (block + 1) % count;
+            block
+        };
+        if writes {
+            Request::Write(block)
+        } else {
+            Request::Read(block)
         }
-        let block = shared.block;
-        shared.block = (block + 1) % count;
-        Request::Block(block)
     }
 
     fn event(&mut self, request: Request) -> u64 {
-        let done = self.access(&request);
+        let done = self.access(request);
         let mut shared = self.shared();
-        shared.failed += u64::from(done.is_err());
+        match (&done, request) {
+            (Err(_), _) => shared.failed += 1,
+            (Ok(_), Request::Read(_)) => shared.reads += 1,
+            (Ok(_), Request::Write(_)) => shared.writes += 1,
+            (Ok(_), Request::Flush(_)) => shared.flushes += 1,
+        }
         done.unwrap_or(0)
     }
 
@@ -206,12 +244,15 @@ pub fn run(asked: &Files, seed: u64, threads: u32, limit: Limit) -> Result<Done,
     });
     drop(files);
     remove(asked);
-    match requests
+    let requests = requests
         .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-        .failed
-    {
-        0 => Ok(done),
+        .unwrap_or_else(PoisonError::into_inner);
+    match requests.failed {
+        0 => Ok(Done {
+            flushes: Some(requests.flushes),
+            written: Some(requests.writes * asked.block as u64),
+            ..done
+        }),
         count => Err(Failure::new("fileio", format!("{count} requests failed"))),
     }
 }
@@ -226,7 +267,8 @@ fn prepare(asked: &Files, blocks: u64) -> io::Result<Vec<File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(path(asked, number))?;
-        for _ in 0..blocks {
+        let old = if asked.mode == Mode::Seqwr { 0 } else { blocks };
+        for _ in 0..old {
             file.write_all(&filled)?;
         }
         file.sync_all()?;
@@ -260,14 +302,34 @@ mod tests {
 
     #[test]
     fn every_mode_moves_its_bytes_and_leaves_nothing() {
-        for mode in [Mode::Seqrd, Mode::Seqwr, Mode::Rndrd, Mode::Rndwr] {
-            let asked = files(mode, "basics-modes");
-            let done = run(&asked, 1, 2, Limit::Events(50)).expect("done");
+        for mode in Mode::value_variants() {
+            let asked = files(*mode, "basics-modes");
+            let done = run(&asked, 1, 1, Limit::Events(50)).expect("done");
             // Ten blocks, three flushes, over and over: the 50th event is a flush.
-            let flushes = if mode.writes() { 10 } else { 0 };
+            let (flushes, writes) = match mode {
+                Mode::Seqrd | Mode::Rndrd => (0, 0),
+                Mode::Seqwr | Mode::Seqrewr | Mode::Rndwr => (10, 40),
+                // With 24 reads: three to two.
+                Mode::Rndrw => (10, 16),
+            };
             assert_eq!((done.events, done.result), (50, (50 - flushes) * 4096));
+            assert_eq!(done.flushes, Some(flushes), "{mode:?}");
+            assert_eq!(done.written, Some(writes * 4096), "{mode:?}");
             let left = std::fs::read_dir(&asked.directory).expect("list").count();
             assert_eq!(left, 0);
+        }
+    }
+
+    #[test]
+    fn only_new_files_are_empty_before() {
+        for (mode, size) in [(Mode::Seqwr, 0), (Mode::Seqrewr, 32 << 10)] {
+            let asked = files(mode, "basics-new");
+            let made = prepare(&asked, 8).expect("made");
+            let sizes = made
+                .iter()
+                .map(|file| file.metadata().expect("a size").len());
+            assert!(sizes.eq([size; 3]));
+            remove(&asked);
         }
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -63,11 +65,34 @@ async def test_made_used_suspended_and_removed(hyperv: HypervDouble) -> None:
         assert (await kit.sh(instance, "cat /etc/debian_version"))[1].startswith("12")
         await instance.freeze()
         assert next(iter(hyperv.state["vms"].values()))["State"] == "Paused"
-        assert all(_state(pid) == "T" for pid in cmdlets.inside(vm))
+        inside = cmdlets.inside(vm)
+        assert inside and all(_state(pid) == "T" for pid in inside)
+        assert instance.agent.pid is not None
+        assert _state(instance.agent.pid) == "T", "our ssh asks nobody meanwhile"
+        assert await instance.why_gone() is None, "we have suspended it"
         await instance.thaw()
+        assert _state(instance.agent.pid) != "T"
+        assert b"ServerAliveInterval=5" in Path(f"/proc/{instance.agent.pid}/cmdline").read_bytes()
         assert (await kit.sh(instance, "echo x > /data/file; cat /data/file"))[1] == "x"
         await instance.destroy()
         assert hyperv.left() == []
+        assert await instance.why_gone() is None, "we have removed it ourselves"
+
+
+@pytest.mark.lab
+@kit.in_a_loop
+async def test_one_that_dies_in_silence_is_noticed(hyperv: HypervDouble) -> None:
+    """Its host says that it runs; nothing in it does."""
+    async with running(hyperv) as (_, instance):
+        (vm,) = hyperv.state["vms"].values()
+        for pid in cmdlets.inside(vm):
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(UllageError) as caught:
+            await asyncio.wait_for(instance.agent.run(Command(("true",))), 120)
+        assert caught.value.kind is errors.AGENT_LOST
+        assert await instance.why_gone() is None
+        for pid in cmdlets.inside(vm):
+            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.lab

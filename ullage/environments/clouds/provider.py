@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import signal
 import sys
@@ -43,7 +42,7 @@ from ullage.environments.clouds.calls import POLL_S, Calls, Deadline, pauses_s
 from ullage.environments.clouds.coming import CARRIED_OUT_S, Coming
 from ullage.environments.clouds.driver import Driver, Flavor, Machine, PausingDriver, Request, State
 from ullage.environments.clouds.options import CloudOptions
-from ullage.environments.clouds.ssh import Shell, ShellError, serving
+from ullage.environments.clouds.ssh import Shell, ShellError, serving, signal_way
 from ullage.host import clock, disks, user_commands
 
 _REACH: Final = {"cloud", "region", "endpoint"}
@@ -302,11 +301,11 @@ class CloudInstance(Instance):
         Our ssh stands still with it: who is not answered for a while would hang up.
         """
         if self._pausing is not None and not self._paused:
-            self._signal(signal.SIGSTOP)
+            signal_way(self.agent, signal.SIGSTOP)
             try:
                 await self._turned(self._pausing.pause, "paused")
             except BaseException:
-                self._signal(signal.SIGCONT)
+                signal_way(self.agent, signal.SIGCONT)
                 raise
             self._paused = True
 
@@ -314,7 +313,7 @@ class CloudInstance(Instance):
         """Let it run on; it has lost the time meanwhile, so its clock is read anew."""
         if self._pausing is not None and self._paused:
             await self._turned(self._pausing.resume, "running")
-            self._signal(signal.SIGCONT)
+            signal_way(self.agent, signal.SIGCONT)
             self._paused = False
             await self.agent.sync()
 
@@ -331,11 +330,6 @@ class CloudInstance(Instance):
                     CLOUD_NOT_UP, name=self.name, seconds=deadline.seconds, last=now.words
                 )
             await asyncio.sleep(POLL_S)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.agent.pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self.agent.pid, number)
 
     async def destroy(self) -> None:
         """INSTANCE_NOT_REMOVED when the cloud still has it at the deadline."""

@@ -10,8 +10,10 @@ import math
 import os
 import re
 import shlex
+import signal
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,7 @@ from ullage.common.commands import CommandError, needed, outputs
 from ullage.common.errors import CLOUD_HOST_KEY, CLOUD_IMAGE_CORRUPT, CLOUD_NOT_UP, UllageError
 from ullage.common.files import sha256_of
 from ullage.common.text import printable
+from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import InstanceSpec
 from ullage.environments.clouds.calls import POLL_S, Deadline
 from ullage.host.image import Image
@@ -64,9 +67,7 @@ class Shell:
     key: Path
     known_hosts: Path
     pausable: bool = False
-    """May it stand still for long, with the connection kept?"""
-    stops_with_it: bool = True
-    """Is ssh itself stopped meanwhile? Else it may not ask whether somebody is there."""
+    """May it stand still for long, with the connection kept? ssh is stopped meanwhile."""
     windows: bool = False
     """There is no sudo, and cmd.exe or PowerShell, who knows which: words that both take as they
     are."""
@@ -103,8 +104,7 @@ class Shell:
         argv = ["-F", "none", "-i", str(self.key), "-o", f"Port={self.port}"]
         hosts = f"UserKnownHostsFile={self.known_hosts}"
         kept = _NO_PROBES if self.pausable else ()
-        asks = _ALIVE if self.stops_with_it or not self.pausable else ()
-        for option in (*_OPTIONS, hosts, *kept, *asks):
+        for option in (*_OPTIONS, hosts, *kept, *_ALIVE):
             argv += ["-o", option]
         return argv
 
@@ -217,6 +217,13 @@ def serving(spec: InstanceSpec, image: Image, place: str = PLACE) -> list[str]:
         layer = f"lowerdir={place}/root,upperdir={place}/upper,workdir={place}/work"
         argv += ["--overlay", layer]
     return argv
+
+
+def signal_way(agent: AgentClient, number: signal.Signals) -> None:
+    """Stop our own ssh with the instance, or let it run on: who is not answered would hang up."""
+    if agent.pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(agent.pid, number)
 
 
 class ShellError(Exception):

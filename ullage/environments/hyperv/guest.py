@@ -26,7 +26,6 @@ class ParentGuest:
     def __init__(self, options: HypervOptions, spec: InstanceSpec, address: str) -> None:
         hosts = spec.state_dir / "known_hosts"
         keys.known_hosts(hosts, address, (" ".join(options.host_key.split()[:2]),))
-        # What is suspended answers nobody, and its connection must outlast that.
         self._shell = Shell(
             spec.name,
             address,
@@ -34,7 +33,6 @@ class ParentGuest:
             options.key,
             hosts,
             pausable=True,
-            stops_with_it=False,
             windows=options.guest == "windows",
         )
         self._host = options.host

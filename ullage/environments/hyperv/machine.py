@@ -171,9 +171,9 @@ class HypervMachine:
         asked_s = self._requested_s
         return asked_s is not None and time.monotonic() - asked_s < _CALL_S + _SETTLED_S
 
-    def wrong(self, state: VmState) -> UllageError | None:
-        """HYPERV_STATE unless it runs."""
-        return None if state.state == "Running" else self._not("Running", state)
+    def wrong(self, state: VmState, wanted: str) -> UllageError | None:
+        """HYPERV_STATE unless it is in that state."""
+        return None if state.state == wanted else self._not(wanted, state)
 
     @property
     def _unsigned(self) -> bool:

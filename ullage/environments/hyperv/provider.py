@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from asyncio import to_thread
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from ullage.common.cleanup import Undo
 from ullage.common.errors import (
@@ -17,7 +18,7 @@ from ullage.common.text import printable
 from ullage.environments.agent.client import AgentClient
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
 from ullage.environments.clouds.calls import Deadline
-from ullage.environments.clouds.ssh import ShellError
+from ullage.environments.clouds.ssh import ShellError, signal_way
 from ullage.environments.containers.base import starting
 from ullage.environments.hyperv.answers import Facts
 from ullage.environments.hyperv.guest import ParentGuest
@@ -157,23 +158,36 @@ class HypervInstance(Instance):
         self.own_kernel = not agent.clock_claims.shared
         self._machine = machine
         self._undo = undo
+        self._state: Literal["Running", "Paused", "Gone"] = "Running"
+        """What we have made of it."""
 
     async def freeze(self) -> None:
-        """Suspend it: its virtual processors stand still, its memory stays."""
-        await self._machine.suspend()
+        """Suspend it: its virtual processors stand still, its memory stays; our ssh stands too."""
+        signal_way(self.agent, signal.SIGSTOP)
+        try:
+            await self._machine.suspend()
+        except BaseException:
+            signal_way(self.agent, signal.SIGCONT)
+            raise
+        self._state = "Paused"
 
     async def thaw(self) -> None:
         """Let it run on, and read its clock anew."""
         await self._machine.resume()
+        signal_way(self.agent, signal.SIGCONT)
+        self._state = "Running"
         await self.agent.sync()
 
     async def destroy(self) -> None:
         """INSTANCE_NOT_REMOVED when the host still has it at the deadline."""
+        self._state = "Gone"
         await self._undo.aclose()
 
     async def why_gone(self) -> UllageError | None:
-        """HYPERV_STATE when the host does not run it any more."""
+        """HYPERV_STATE when the host has made something else of it than we did."""
+        if self._state == "Gone":
+            return None
         try:
-            return self._machine.wrong(await self._machine.state())
+            return self._machine.wrong(await self._machine.state(), self._state)
         except UllageError:
             return None

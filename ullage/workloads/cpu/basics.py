@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
-
-from pydantic import Field, model_validator
+from typing import Final
 
 from ullage.host import binaries
 from ullage.runs.records import Metric
@@ -16,87 +14,32 @@ from ullage.workloads.base import (
     Figures,
     InvalidTrialError,
     Outputs,
-    Parameters,
     Task,
     Workload,
     counted,
 )
-from ullage.workloads.cpu.sysbench import in_place_of_time
-from ullage.workloads.output import Count, ExactReportPart, Seconds, output_of
+from ullage.workloads.cpu.basics_parameters import MIB, BasicsParameters, Test
+from ullage.workloads.cpu.basics_report import (
+    BasicsReport,
+    prove_asked,
+    prove_limit,
+    prove_result,
+)
+from ullage.workloads.cpu.sysbench import FILE_MODES, size
+from ullage.workloads.output import output_of
 from ullage.workloads.output import read as read_report
 
 PROGRAM: Final = "ullage-basics"
-Test = Literal["cpu", "memory", "threads", "mutex", "fileio", "stream"]
-_PRIMES: Final = {10_000: 1228, 20_000: 2261, 80_000: 7836}
-"""Limit → how many primes there are from 3 on: known, so that the work is known to be done."""
 _TITLES: Final[Mapping[Test, str]] = {
     "cpu": "CPU",
     "memory": "memory",
     "threads": "thread switches",
     "mutex": "mutexes",
-    "fileio": "files",
+    "fileio": "files through the cache",
     "stream": "TCP stream",
 }
-
-
-class BasicsParameters(Parameters):
-    """Which test, by how many threads, for how long."""
-
-    test: Test = Field(
-        "cpu", description="sysbench's name of it; `stream`: TCP from the program to itself"
-    )
-    threads: int = Field(1, ge=1, le=4096, strict=True, description="threads that work at once")
-    time_s: int | None = Field(
-        1, ge=1, le=86_400, strict=True, description="length in seconds; `mutex` has none"
-    )
-    events: int | None = Field(
-        None,
-        ge=1,
-        le=2_000_000_000,
-        strict=True,
-        description="do so many events, however long they take (in place of `time_s`)",
-    )
-    prime: int = Field(
-        10_000, ge=3, le=10_000_000, strict=True, description="`cpu`: primes below this, per event"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_limit(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("test") == "mutex":
-            if data.get("events") is not None or data.get("time_s") is not None:
-                raise ValueError("mutex does one event a thread: leave out time_s and events")
-            return {**data, "time_s": None}
-        return in_place_of_time(data, "events")
-
-
-class BasicsReport(ExactReportPart):
-    """The line of JSON that the program prints."""
-
-    version: str
-    test: Test
-    threads: Count
-    time_s: Count | None
-    events_wanted: Count | None
-    seed: Count
-    events: Count
-    seconds: Seconds
-    busy_s: Seconds
-    longest_s: Seconds
-    p95_s: Seconds | None = None
-    """Older programs do not tell it."""
-    result: Count
-    prime: Count | None = None
-    block: Count | None = None
-    read: bool | None = None
-    yields: Count | None = None
-    locks: Count | None = None
-    mutexes: Count | None = None
-    loops: Count | None = None
-    files: Count | None = None
-    total: Count | None = None
-    mode: str | None = None
-    flush: Count | None = None
+_DISK_RATE: Final = 100.0 * MIB
+"""Bytes in a second, for estimates."""
 
 
 class Basics(Workload[BasicsParameters]):
@@ -105,9 +48,12 @@ class Basics(Workload[BasicsParameters]):
     sysbench has no build for Windows. This program of ours has its algorithms and its counts: the
     primes below a limit by division, a block of 1 KiB of memory written in order, a mutex taken and
     given back 1000 times with a yield in between, 50 000 locks of 4096 mutexes with 10 000 empty
-    loops before each, blocks of 16 KiB read at random from 16 files of 64 MiB in all. So a
-    comparison of two systems is one of the same program. [How near it is to
-    sysbench](../../guide/windows.md#the-program) is said there.
+    loops before each, blocks of 16 KiB read at random from 16 files of 64 MiB in all; sizes and the
+    six modes of `fileio` can be asked for. So a comparison of two systems is one of the same
+    program. [How near it is to sysbench](../../guide/windows.md#the-program) is said there.
+
+    `fileio` makes its files in each trial, before the time begins, and reads and writes through the
+    page cache: with files that fit into memory it is the system's cache, not a disk.
 
     `stream` is no test of sysbench's: each thread sends blocks of 64 KiB over TCP to a receiver in
     the same program, at 127.0.0.1, which holds every byte against what was to be sent, and whose
@@ -157,13 +103,24 @@ class Basics(Workload[BasicsParameters]):
 
     def title(self, parameters: BasicsParameters) -> str:
         """`CPU by ullage-basics, 2 threads`."""
-        return f"{_TITLES[parameters.test]} by {PROGRAM}, {counted(parameters.threads, 'thread')}"
+        what = [_TITLES[parameters.test]]
+        if parameters.test == "fileio":
+            what.append(FILE_MODES[parameters.mode])
+        if parameters.block_size is not None:
+            what.append(f"blocks of {size(parameters.block_size, ' ')}")
+        return f"{', '.join(what)} by {PROGRAM}, {counted(parameters.threads, 'thread')}"
 
     def duration_s(self, parameters: BasicsParameters) -> float:
         """An event takes about a millisecond; a thread of `mutex` a quarter of a second."""
+        if parameters.test == "mutex":
+            return 0.25 * parameters.threads
+        of_event, before = 1e-3, 0.0
+        if parameters.test == "fileio":
+            of_event += (parameters.block or 0) / _DISK_RATE
+            before = parameters.total_size / _DISK_RATE
         if parameters.time_s is not None:
-            return float(parameters.time_s)
-        return (parameters.events or 0) * 1e-3 if parameters.events else 0.25 * parameters.threads
+            return before + parameters.time_s
+        return before + (parameters.events or 0) * of_event
 
     def files(self, parameters: BasicsParameters) -> Mapping[str, Path]:
         return {PROGRAM: binaries.program(PROGRAM)}
@@ -175,14 +132,13 @@ class Basics(Workload[BasicsParameters]):
             limits = [f"--time={parameters.time_s}"]
         elif parameters.events is not None:
             limits = [f"--events={parameters.events}"]
-        own = [f"--prime={parameters.prime}"] if parameters.test == "cpu" else []
         argv = (
             f"./{PROGRAM}",
             f"--threads={parameters.threads}",
             f"--seed={context.seed % (1 << 31)}",
             *limits,
             parameters.test,
-            *own,
+            *_own_options(parameters),
         )
         timeout_s = 600.0 + 20 * self.duration_s(parameters)
         return (Task("main", argv, cwd=context.workspace, timeout_s=timeout_s),)
@@ -191,10 +147,7 @@ class Basics(Workload[BasicsParameters]):
         """It did what was asked for, as much as was asked for, and found what there is to find."""
         output = output_of(outputs, "main")
         report = _report(outputs)
-        wanted = (parameters.test, parameters.threads, parameters.time_s, parameters.events)
-        echo = (report.test, report.threads, report.time_s, report.events_wanted)
-        if wanted != echo:
-            raise InvalidTrialError(f"{wanted} was asked for, {echo} was done")
+        prove_asked(parameters, report)
         if report.events < 1 or not report.seconds > 0:
             raise InvalidTrialError("no event was done")
         if report.seconds > output.seconds:
@@ -205,8 +158,8 @@ class Basics(Workload[BasicsParameters]):
             raise InvalidTrialError(
                 f"its events took {report.busy_s:g} s, and all of it {report.seconds:g} s"
             )
-        _prove_limit(parameters, report)
-        _prove_result(parameters, report)
+        prove_limit(parameters, report)
+        prove_result(parameters, report)
 
     def parse(self, parameters: BasicsParameters, outputs: Outputs) -> Figures:
         report = _report(outputs)
@@ -229,26 +182,16 @@ def _report(outputs: Outputs) -> BasicsReport:
     return read_report(BasicsReport, outputs["main"].stdout, PROGRAM)
 
 
-def _prove_limit(parameters: BasicsParameters, report: BasicsReport) -> None:
-    wanted = parameters.threads if parameters.test == "mutex" else parameters.events
-    if wanted is not None and report.events != wanted:
-        raise InvalidTrialError(f"{wanted} events were asked for, {report.events} were done")
-    if parameters.time_s is not None and report.seconds < 0.99 * parameters.time_s:
-        raise InvalidTrialError(
-            f"{parameters.time_s} s were asked for, it ended after {report.seconds:g} s"
-        )
-
-
-def _prove_result(parameters: BasicsParameters, report: BasicsReport) -> None:
-    """What all events have found, where it is known."""
-    of_one_event = {
-        "cpu": _PRIMES.get(parameters.prime),
-        "memory": report.block,
-        "threads": report.yields,
-        "mutex": report.locks,
-        "fileio": report.block,
-        "stream": report.block,
-    }[parameters.test]
-    if of_one_event is not None and report.result != of_one_event * report.events:
-        total = of_one_event * report.events
-        raise InvalidTrialError(f"{report.events} events must find {total}, not {report.result}")
+def _own_options(parameters: BasicsParameters) -> Sequence[str]:
+    """Those of its test."""
+    block = [] if parameters.block is None else [f"--block={parameters.block}"]
+    if parameters.test == "cpu":
+        return [f"--prime={parameters.prime}"]
+    if parameters.test == "fileio":
+        return [
+            *block,
+            f"--files={parameters.files}",
+            f"--total={int(parameters.total_size)}",
+            f"--mode={parameters.mode}",
+        ]
+    return block

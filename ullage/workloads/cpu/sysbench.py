@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -61,6 +61,17 @@ TOTAL_TIME = Metric(
 
 STARTED = (line("Initializing worker threads..."), line("Threads started!"))
 """What stands before the figures."""
+
+FileMode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
+FILE_MODES: Final[Mapping[FileMode, str]] = {
+    "seqwr": "sequential write",
+    "seqrewr": "sequential rewrite",
+    "seqrd": "sequential read",
+    "rndrd": "random read",
+    "rndwr": "random write",
+    "rndrw": "random read and write",
+}
+"""Of `fileio`: as titles have them."""
 
 _HEAD = ReportLine(
     "sysbench 1.0.<n> (using system LuaJIT <version>)",

@@ -12,9 +12,11 @@ from ullage.common.quantities import format_bytes
 from ullage.runs.records import Metric
 from ullage.workloads.base import Context, InvalidTrialError, Task, counted
 from ullage.workloads.cpu.sysbench import (
+    FILE_MODES,
     LATENCY,
     STARTED,
     TOTAL_TIME,
+    FileMode,
     LimitedParameters,
     Sysbench,
     latency,
@@ -36,21 +38,13 @@ _DOING = {
     "rndwr": "random write",
     "rndrw": "random r/w",
 }
-_TITLES = {
-    "seqwr": "sequential write",
-    "seqrewr": "sequential rewrite",
-    "seqrd": "sequential read",
-    "rndrd": "random read",
-    "rndwr": "random write",
-    "rndrw": "random read and write",
-}
 _USING = {"sync": "synchronous", "async": "asynchronous", "mmap": "fast mmaped"}
 
 
 class SysbenchFileioParameters(LimitedParameters):
     """The files, the requests, when to flush, and when to stop."""
 
-    mode: Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"] = Field(
+    mode: FileMode = Field(
         "rndrd",
         description="sequential write into new files, sequential rewrite or read, random read, "
         "write, or three reads to two writes",
@@ -167,7 +161,7 @@ class SysbenchFileio(Sysbench[SysbenchFileioParameters]):
     def title(self, parameters: SysbenchFileioParameters) -> str:
         """`disk random read, 16 KiB`."""
         several = f", {counted(parameters.threads, 'thread')}" if parameters.threads > 1 else ""
-        return f"disk {_TITLES[parameters.mode]}, {size(parameters.block_size, ' ')}{several}"
+        return f"disk {FILE_MODES[parameters.mode]}, {size(parameters.block_size, ' ')}{several}"
 
     def duration_s(self, parameters: SysbenchFileioParameters) -> float:
         """The time given, else at 100 MiB/s and 1 000 requests a second."""
