@@ -1,7 +1,7 @@
 //! Messages in memory that two threads look at.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 
@@ -14,33 +14,44 @@ const LOOKS: u32 = 20_000;
 const AWAKE_NS: u64 = 5_000;
 
 /// One way: the last message, and how many there were.
+///
+/// Who has waited in vain sends the next before the other has read the last: a message that changes
+/// while it is read is not taken.
 #[derive(Debug, Default)]
 struct Slot {
+    /// Twice how many there were; odd while one is written.
     number: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 impl Slot {
-    /// Only one thread writes, and only when the other has read the last one.
+    /// Only one thread writes.
     fn put(&self, bytes: &[u8; LENGTH]) {
+        let number = self.number.load(Ordering::Relaxed);
+        self.number.store(number + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
         for (place, word) in self.words.iter().zip(bytes.chunks_exact(8)) {
             let word = word.try_into().map_or(0, u64::from_ne_bytes);
             place.store(word, Ordering::Relaxed);
         }
-        let number = self.number.load(Ordering::Relaxed);
-        self.number.store(number + 1, Ordering::Release);
+        self.number.store(number + 2, Ordering::Release);
     }
 
+    /// The message after that of `last`, whole; none while it changes.
     fn take(&self, last: &mut u64) -> Option<[u8; LENGTH]> {
         let number = self.number.load(Ordering::Acquire);
-        if number == *last {
+        if number == *last || number % 2 == 1 {
             return None;
         }
-        *last = number;
         let mut bytes = [0; LENGTH];
         for (place, word) in bytes.chunks_exact_mut(8).zip(&self.words) {
             place.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
+        fence(Ordering::Acquire);
+        if self.number.load(Ordering::Relaxed) != number {
+            return None;
+        }
+        *last = number;
         Some(bytes)
     }
 }
@@ -138,5 +149,37 @@ impl Channel for Asking<'_> {
     fn wait(&mut self, _: u64) -> io::Result<()> {
         thread::yield_now();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_changes_while_it_is_read_is_not_taken() {
+        let (slot, over) = (Slot::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..500_000_u32 {
+                    let mut bytes = [0; LENGTH];
+                    for word in bytes.chunks_exact_mut(8) {
+                        word.copy_from_slice(&u64::from(number).to_ne_bytes());
+                    }
+                    slot.put(&bytes);
+                }
+                over.store(true, Ordering::Relaxed);
+            });
+            let mut last = 0;
+            while !over.load(Ordering::Relaxed) {
+                if let Some(bytes) = slot.take(&mut last) {
+                    assert!(
+                        bytes.chunks_exact(8).all(|word| word == &bytes[..8]),
+                        "{bytes:?}"
+                    );
+                }
+            }
+            assert!(last > 0);
+        });
     }
 }
