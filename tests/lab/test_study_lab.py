@@ -70,7 +70,7 @@ def test_what_the_disk_under_a_vm_costs(tmp_path: Path) -> None:
     assert all(row["cells"][0]["low"] < row["cells"][0]["high"] for row in primary)
     energies = table(study, "energy-fresh")
     assert {row["cells"][0] for row in energies} == {"estimated at the wall"}
-    assert all(row["cells"][2]["value"] > 0 for row in energies), "W"
+    assert all(row["cells"][3]["value"] > 0 for row in energies), "W"
 
 
 def test_what_messages_cost_and_what_programs_feel_of_it(tmp_path: Path) -> None:
