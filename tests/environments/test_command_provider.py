@@ -189,6 +189,7 @@ async def test_clean_removes_what_a_killed_run_left(tmp_path: Path) -> None:
 
 def test_records_of_others_are_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
     tag = paths.new_tag()
     removal = user_commands.Removal(
         tag=tag, name="x", listing=("ls",), destroy=(("rm", "x"),), deadline_s=1

@@ -165,3 +165,10 @@ def test_a_removal_by_hand_ends_where_the_cloud_removes_nothing(
     with pytest.raises(UllageError, match=r"a cloud still has it after 0\.2 s") as caught:
         commands._remove(cast("Driver", driver), "ullage-u0000000-c-0", "u0000000")
     assert caught.value.kind is errors.INSTANCE_NOT_REMOVED
+
+
+def test_a_removal_elsewhere_has_the_time_that_its_plan_gives(
+    stack: double.OpenStackDouble,
+) -> None:
+    """A step of what is undone ended it after 300 s, as late and not as not removed."""
+    assert provider(stack, deadline_s=900).removal_s > 900

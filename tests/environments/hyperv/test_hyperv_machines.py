@@ -251,7 +251,7 @@ async def test_one_that_comes_after_nobody_answered(
         names = looks.pop(0) if len(looks) > 1 else looks[0]
         return Names(names=(str(fields["name"]),) if names else ())
 
-    monkeypatch.setattr(machine, "_CALL_S", 1.0)
+    monkeypatch.setattr(machine, "CALL_S", 1.0)
     monkeypatch.setattr(machine, "_SETTLED_S", 0.5)
     async with kit.running(provider(hyperv)) as run:
         monkeypatch.setattr(HypervHost, "ask", ask)

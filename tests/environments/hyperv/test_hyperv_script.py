@@ -77,7 +77,7 @@ def test_it_is_plain_ascii() -> None:
 
 
 def test_a_parameter_that_is_none_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "state.json").write_text('{"calls": [], "trouble": {}}')
+    (tmp_path / "state.json").write_text('{"calls": [], "trouble": {}, "slow": {}}')
     for line in ("Get-VM -Colour red", "New-VHD -Path 7", "Set-VMFirmware -EnableSecureBoot Maybe"):
         with pytest.raises(PsError, match="parameter"):
             Interpreter(Host(tmp_path)).run(line)

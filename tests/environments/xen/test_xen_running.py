@@ -22,6 +22,7 @@ from ullage.host import paths, user_commands
 @pytest.fixture
 def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeXl]:
     monkeypatch.setattr(paths, "state_root", lambda: tmp_path / "state")
+    monkeypatch.setattr(paths, "data_root", lambda: tmp_path / "data")
     yield fake_xl(tmp_path, monkeypatch)
 
 

@@ -18,6 +18,7 @@ from ullage.environments.clouds.driver import (
     ApiFault,
     Driver,
     Flavor,
+    LookingDriver,
     Machine,
     NotAnAnswerError,
     Request,
@@ -108,11 +109,12 @@ class CloudStack(CloudProvider):
         return CloudStackDriver(self._options)
 
 
-class CloudStackDriver(Driver):
+class CloudStackDriver(LookingDriver):
     """By cs."""
 
     def __init__(self, options: CloudStackOptions, *, answer_s: int = _ANSWER_S) -> None:
         """answer_s: so long we wait for an answer. HOST_MISSING, CLOUD_CREDENTIALS."""
+        super().__init__()
         try:
             import cs  # noqa: PLC0415 - an extra: who has no cloud need not have it
         except ImportError as error:
@@ -125,8 +127,6 @@ class CloudStackDriver(Driver):
         self._client: Any = cs.CloudStack(**settings, timeout=answer_s, method="post", trace=False)
         self._jobs: dict[str, str] = {}
         """Instance → the job that makes it."""
-        self._tokens: set[str] = set()
-        """Of requests that were sent: what a later try looks for first."""
         self._ends: dict[str, str] = {}
         """Instance → the job that ends it."""
 
@@ -188,28 +188,17 @@ class CloudStackDriver(Driver):
         most = [limit["max"] for limit in every if isinstance(limit.get("max"), int)]
         return ", ".join(f"at most {number} instances" for number in most if number >= 0)
 
-    def launch(self, request: Request) -> Machine:
-        again = request.token in self._tokens
-        self._tokens.add(request.token)
-        vms = self._with_token(request) if again else []
-        if not vms:
-            self._import_key(request)
-            answer = self._client.deployVirtualMachine(**self._wanted(request))
-            identifier = str(self._part(answer, "id"))
-            self._jobs[identifier] = str(self._part(answer, "jobid"))
-            if not again:
-                return self.machine(identifier)
-            vms = self._with_token(request)
-        if not vms:
-            raise NotAnAnswerError("it has made no instance")
-        for double in vms[1:]:  # an earlier try that was slow, and not lost
-            self._destroy(str(double["id"]))
-        return self._machine(vms[0])
+    def launch_anew(self, request: Request) -> Machine:
+        self._import_key(request)
+        answer = self._client.deployVirtualMachine(**self._wanted(request))
+        identifier = str(self._part(answer, "id"))
+        self._jobs[identifier] = str(self._part(answer, "jobid"))
+        return self.machine(identifier)
 
-    def _with_token(self, request: Request) -> list[Mapping[str, Any]]:
-        """What a request has come to, the oldest first."""
+    def made_for(self, request: Request) -> list[Machine]:
         ours = [vm for vm in self._vms(request.tag) if _titled(vm)[1] == request.token]
-        return sorted(ours, key=lambda vm: (str(vm.get("created")), str(vm.get("id"))))
+        ours.sort(key=lambda vm: (str(vm.get("created")), str(vm.get("id"))))
+        return [self._machine(vm) for vm in ours]
 
     def _import_key(self, request: Request) -> None:
         try:
@@ -282,7 +271,7 @@ class CloudStackDriver(Driver):
     def remove(self, name: str, tag: str) -> bool:
         ours = [one for one in self.machines(tag) if one.name == name]
         for machine in ours:
-            self._destroy(machine.id)
+            self.end(machine.id)
         if not ours:
             try:
                 self._client.deleteSSHKeyPair(name=name)
@@ -291,7 +280,7 @@ class CloudStackDriver(Driver):
                     raise  # else there is none
         return not ours
 
-    def _destroy(self, identifier: str) -> None:
+    def end(self, identifier: str) -> None:
         """One job at a time: each is a piece of work for the cloud."""
         if identifier in self._ends:
             job = self._client.queryAsyncJobResult(jobid=self._ends[identifier])

@@ -63,7 +63,6 @@ class Coming:
     def _end(self, *, open_end: bool, settled: bool = False) -> None:
         now_s = time.monotonic()
         with self._lock:
-            self._open -= 1
             if open_end:
                 self._until_s = now_s + CARRIED_OUT_S
             elif settled:
@@ -71,3 +70,5 @@ class Coming:
             left_s = self._until_s - now_s
         with suppress(OSError):  # what was noted before holds for longer
             self._note(time.time() + left_s if left_s > 0 else None)
+        with self._lock:  # at last: who sees that none comes forgets the note
+            self._open -= 1

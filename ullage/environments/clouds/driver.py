@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -130,6 +131,40 @@ class Driver(ABC):
     def stands_on(self, identifier: str) -> dict[str, str]:
         """What the cloud tells this user of the host below it: fact → its value."""
         return {}
+
+
+class LookingDriver(Driver):
+    """Of a cloud that knows no tokens: asked again, we look first for what an earlier try made."""
+
+    def __init__(self) -> None:
+        self._tokens: set[str] = set()
+        """Of requests that were sent."""
+        self._sending = threading.Lock()
+
+    def launch(self, request: Request) -> Machine:
+        with self._sending:
+            again = request.token in self._tokens
+            self._tokens.add(request.token)
+        machines = self.made_for(request) if again else []
+        if not machines:
+            machine = self.launch_anew(request)
+            # An earlier try that was slow, and not lost, may be done by now: the oldest stays.
+            machines = (self.made_for(request) if again else []) or [machine]
+        for double in machines[1:]:
+            self.end(double.id)
+        return machines[0]
+
+    @abstractmethod
+    def launch_anew(self, request: Request) -> Machine:
+        """Ask for one more, with the request's token where `made_for` finds it."""
+
+    @abstractmethod
+    def made_for(self, request: Request) -> list[Machine]:
+        """What was made for its token, the oldest first."""
+
+    @abstractmethod
+    def end(self, identifier: str) -> None:
+        """Ask that it go."""
 
 
 class PausingDriver(Driver):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from ullage.environments.clouds.coming import CARRIED_OUT_S
 from ullage.environments.clouds.driver import (
     ApiFault,
     Flavor,
+    LookingDriver,
     Machine,
     NotAnAnswerError,
     PausingDriver,
@@ -63,7 +63,7 @@ _NOT_NOW: Final = (413, TOO_MANY)
 P = TypeVar("P")
 
 
-class NovaDriver(PausingDriver):
+class NovaDriver(LookingDriver, PausingDriver):
     """One user's view of one cloud; any thread may call it."""
 
     def __init__(
@@ -74,6 +74,7 @@ class NovaDriver(PausingDriver):
         config_drive: bool | None = None,
     ) -> None:
         """HOST_MISSING, CLOUD_CREDENTIALS."""
+        super().__init__()
         try:
             import keystoneauth1.exceptions  # noqa: PLC0415 - an extra: who has no cloud need not
             import openstack  # noqa: PLC0415
@@ -84,8 +85,6 @@ class NovaDriver(PausingDriver):
         self._sdk: Any = openstack.exceptions
         self._auth: Any = keystoneauth1.exceptions
         self._group, self._drive = server_group, config_drive
-        self._asked: set[str] = set()
-        self._lock = threading.Lock()
         self._known: dict[tuple[str, str], Mapping[str, Any]] = {}
         try:
             self._cloud: Any = openstack.connect(
@@ -125,32 +124,21 @@ class NovaDriver(PausingDriver):
             return ""
         return f"at most {most} instances, {used} are used"
 
-    def launch(self, request: Request) -> Machine:
-        """Nova knows no tokens: asked again, we look first whether it has made one already."""
-        with self._lock:
-            again = request.token in self._asked
-            self._asked.add(request.token)
-        if again and (there := self._with_token(request)):
-            return self._only(there)
+    def launch_anew(self, request: Request) -> Machine:
         self._import_key(request)
         answer = self._post("/servers", self._wanted(request), CARRIED_OUT_S)
         identifier = str(_part(answer, "server", dict).get("id") or "")
         if not identifier:
             raise NotAnAnswerError("it names no instance")
-        if again and (there := self._with_token(request)):
-            return self._only(there)
         return Machine(identifier, request.name, request.tag, "pending", "asked for")
 
-    def _with_token(self, request: Request) -> list[Mapping[str, Any]]:
-        """What a request has come to, the oldest first."""
+    def made_for(self, request: Request) -> list[Machine]:
         ours = [server for server in self._servers(request.tag) if _made_for(server, request)]
-        return sorted(ours, key=lambda server: (str(server.get("created")), str(server["id"])))
+        ours.sort(key=lambda server: (str(server.get("created")), str(server["id"])))
+        return [_machine(server) for server in ours]
 
-    def _only(self, servers: list[Mapping[str, Any]]) -> Machine:
-        """The oldest; the others go: an earlier try was slow, and not lost."""
-        for double in servers[1:]:
-            self._delete(f"/servers/{double['id']}")
-        return _machine(servers[0])
+    def end(self, identifier: str) -> None:
+        self._delete(f"/servers/{identifier}")
 
     def _import_key(self, request: Request) -> None:
         pair = {"name": request.name, "public_key": request.public_key}
@@ -205,7 +193,7 @@ class NovaDriver(PausingDriver):
         servers = [server for server in self._servers(tag) if server.get("name") == name]
         for server in servers:
             if server.get("OS-EXT-STS:task_state") != "deleting":
-                self._delete(f"/servers/{server['id']}")
+                self.end(str(server["id"]))
         if not servers:
             self._delete(f"/os-keypairs/{_quoted(name)}")
         return not servers

@@ -22,6 +22,7 @@ from ullage.environments.clouds.driver import (
     ApiFault,
     Driver,
     Flavor,
+    LookingDriver,
     Machine,
     NotAnAnswerError,
     Request,
@@ -92,11 +93,12 @@ class OpenNebula(CloudProvider):
         return OpenNebulaDriver(self._options)
 
 
-class OpenNebulaDriver(Driver):
+class OpenNebulaDriver(LookingDriver):
     """By pyone."""
 
     def __init__(self, options: OpenNebulaOptions, *, answer_s: float = _ANSWER_S) -> None:
         """answer_s: so long we wait for an answer. HOST_MISSING, CLOUD_CREDENTIALS."""
+        super().__init__()
         try:
             import pyone  # noqa: PLC0415 - an extra: who has no cloud need not have it
             from lxml.etree import LxmlError  # noqa: PLC0415
@@ -115,8 +117,6 @@ class OpenNebulaDriver(Driver):
         self._endpoint = options.endpoint or _configured_endpoint()
         self._one: Any = pyone.OneServer(self._endpoint, _session(), protocol="xmlrpc")
         self._one._ServerProxy__transport = _transport(self._endpoint, answer_s)
-        self._tokens: set[str] = set()
-        """Of requests that were sent: what a later try looks for first."""
 
     @property
     def title(self) -> str:
@@ -170,28 +170,18 @@ class OpenNebulaDriver(Driver):
             return ""
         return f"at most {most} VMs, {used} are used"
 
-    def launch(self, request: Request) -> Machine:
-        again = request.token in self._tokens
-        self._tokens.add(request.token)
-        vms = self._with_token(request) if again else []
-        if not vms:
-            pool = self._ask("templatepool.info", "VMTEMPLATE", _WHAT_I_MAY_USE, *_ALL)
-            template = self._named(pool, request.flavor, "launch", "VM template")
-            wanted = self._wanted(request)
-            number = self._call(
-                "template.instantiate", int(template.ID), request.name, False, wanted, False
-            )
-            vms = self._with_token(request) if again else [self._call("vm.info", number)]
-        if not vms:
-            raise NotAnAnswerError("it has made no instance")
-        for double in vms[1:]:  # an earlier try that was slow, and not lost
-            self._terminate(double)
-        return self._machine(vms[0])
+    def launch_anew(self, request: Request) -> Machine:
+        pool = self._ask("templatepool.info", "VMTEMPLATE", _WHAT_I_MAY_USE, *_ALL)
+        template = self._named(pool, request.flavor, "launch", "VM template")
+        wanted = self._wanted(request)
+        number = self._call(
+            "template.instantiate", int(template.ID), request.name, False, wanted, False
+        )
+        return self._machine(self._call("vm.info", number))
 
-    def _with_token(self, request: Request) -> list[Any]:
-        """What a request has come to, the oldest first."""
+    def made_for(self, request: Request) -> list[Machine]:
         ours = [vm for vm in self._vms() if _words(vm.USER_TEMPLATE, _TOKEN) == request.token]
-        return sorted(ours, key=lambda vm: int(vm.ID))
+        return [self._machine(vm) for vm in sorted(ours, key=lambda vm: int(vm.ID))]
 
     def _wanted(self, request: Request) -> str:
         """What is laid over the VM template."""
@@ -240,14 +230,14 @@ class OpenNebulaDriver(Driver):
         ours = [vm for vm in self._vms() if _words(vm.USER_TEMPLATE, _TAG) == tag]
         ours = [vm for vm in ours if name == vm.NAME]
         for vm in ours:
-            self._terminate(vm)
+            self.end(str(vm.ID))
         return not ours
 
-    def _terminate(self, vm: Any) -> None:
+    def end(self, identifier: str) -> None:
         one = self._pyone
         # On its way up or down it cannot; it is asked again.
         with suppress(one.OneActionException, one.OneNoExistsException):
-            self._call("vm.action", "terminate-hard", int(vm.ID))
+            self._call("vm.action", "terminate-hard", int(identifier))
 
     def _vms(self) -> Sequence[Any]:
         """All of this user's that are not done."""

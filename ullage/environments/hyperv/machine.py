@@ -29,7 +29,7 @@ from ullage.environments.hyperv.removal import place, removal
 from ullage.host import user_commands
 
 _POLL_S: Final = 0.5
-_CALL_S: Final = 120.0
+CALL_S: Final = 120.0
 """Of one request: PowerShell alone needs seconds to load its module."""
 _SETTLED_S: Final = 60.0
 """Longer than this after the time for its answer, a request makes nothing any more."""
@@ -65,7 +65,7 @@ class HypervMachine:
         request = self._host.ask(
             "make",
             VmState,
-            _CALL_S,
+            CALL_S,
             name=self._name,
             notes=f"ullage {spec.tag}",
             place=directory,
@@ -106,7 +106,7 @@ class HypervMachine:
 
     async def _note(self, *, may_come: bool) -> None:
         """For who looks after us: until when one may come."""
-        until = time.time() + _CALL_S + _SETTLED_S if may_come else None
+        until = time.time() + CALL_S + _SETTLED_S if may_come else None
         record = self._removal.model_copy(update={"may_come_until": until})
         await asyncio.to_thread(user_commands.keep, record)
 
@@ -123,16 +123,16 @@ class HypervMachine:
 
     async def state(self) -> VmState:
         """As the host sees it now."""
-        return await self._host.ask("state", VmState, _CALL_S, name=self._name)
+        return await self._host.ask("state", VmState, CALL_S, name=self._name)
 
     async def suspend(self) -> None:
         """It stands still. HYPERV_STATE when it does not."""
-        state = await self._host.ask("suspend", VmState, _CALL_S, name=self._name)
+        state = await self._host.ask("suspend", VmState, CALL_S, name=self._name)
         self._want(state, "Paused")
 
     async def resume(self) -> None:
         """It runs on. HYPERV_STATE when it does not."""
-        state = await self._host.ask("resume", VmState, _CALL_S, name=self._name)
+        state = await self._host.ask("resume", VmState, CALL_S, name=self._name)
         self._want(state, "Running")
 
     async def remove(self) -> None:
@@ -145,7 +145,7 @@ class HypervMachine:
                 names = await self._host.ask(
                     "remove",
                     Names,
-                    _CALL_S,
+                    CALL_S,
                     name=self._name,
                     place=place(self._options, self._name),
                     folder=self._options.folder,
@@ -169,7 +169,7 @@ class HypervMachine:
     def _may_come(self) -> bool:
         """Nobody answered that it is made: Windows' sshd lets a program run on that it has lost."""
         asked_s = self._requested_s
-        return asked_s is not None and time.monotonic() - asked_s < _CALL_S + _SETTLED_S
+        return asked_s is not None and time.monotonic() - asked_s < CALL_S + _SETTLED_S
 
     def wrong(self, state: VmState, wanted: str) -> UllageError | None:
         """HYPERV_STATE unless it is in that state."""

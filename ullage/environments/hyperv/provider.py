@@ -23,7 +23,7 @@ from ullage.environments.containers.base import starting
 from ullage.environments.hyperv.answers import Facts
 from ullage.environments.hyperv.guest import ParentGuest
 from ullage.environments.hyperv.host import HypervHost
-from ullage.environments.hyperv.machine import HypervMachine
+from ullage.environments.hyperv.machine import CALL_S, HypervMachine
 from ullage.environments.hyperv.options import HypervOptions
 
 _CALL_S: Final = 120.0
@@ -60,6 +60,11 @@ class Hyperv(Provider):
         super().__init__(options)
         self._options = options
         self._facts: Facts | None = None
+
+    @property
+    def removal_s(self) -> float:
+        """With the last answer of its host, which may be late."""
+        return self._options.deadline_s + CALL_S
 
     async def check(self) -> None:
         """HYPERV_NO_KEY, HYPERV_LACKS, and what reaching the host raises."""
@@ -118,7 +123,7 @@ class Hyperv(Provider):
                 raise UllageError(HYPERV_NETWORK, name=spec.name, host=options.host)
             machine = HypervMachine(options, spec)
             spec.on_stage("booting", "")
-            undo.push(machine.remove)
+            undo.push_within(self.removal_s, machine.remove)
             await machine.make()
             address = await machine.addressed(deadline)
             spec.on_stage("addressed", address)

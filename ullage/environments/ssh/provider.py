@@ -62,6 +62,10 @@ class Ssh(Provider):
         super().__init__(options)
         self._options = options
 
+    @property
+    def removal_s(self) -> float:
+        return min(self._options.deadline_s, _REMOVAL_S)
+
     async def check(self) -> None:
         """SSH_NO_KEY, AGENT_BINARY_MISSING, SSH_OTHER_SYSTEM, and why ssh does not come in."""
         options = self._options
@@ -109,7 +113,7 @@ class Ssh(Provider):
             await remote.recognise(_SYSTEMS[options.system])
             record = removal(options, spec.tag, remote.name)
             await to_thread(user_commands.keep, record)
-            undo.push(_remove, remote, record, options.deadline_s)
+            undo.push(_remove, remote, record, self.removal_s)
             agent = await self._agent(spec, remote, deadline)
             undo.push(agent.bye)
             verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
@@ -179,5 +183,5 @@ class SshInstance(Instance):
 
 
 async def _remove(remote: RemoteMachine, record: user_commands.Removal, deadline_s: float) -> None:
-    await remote.clear(Deadline(min(deadline_s, _REMOVAL_S)), record.by_hand)
+    await remote.clear(Deadline(deadline_s), record.by_hand)
     await to_thread(user_commands.forget, record)

@@ -94,7 +94,8 @@ Spans = list[tuple[int, int]]
 
 def _nodes(acts: tuple[Act, ...], last: int) -> tuple[Spans, Spans]:
     """Spans in which nodes took viewers, and in which instances of them were allocated."""
-    supplied, allocated = [], []
+    supplied: Spans = []
+    allocated: Spans = []
     for node in _lives(acts):
         allocated += node.instances(last)
         if node.up is not None:
