@@ -63,6 +63,19 @@ class UserMachine:
                     return True
         return False
 
+    @contextlib.contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Those who serve connections that there are now stand still meanwhile; new ones come."""
+        sessions = _children(_children(self.machine.process.pid)[0])
+        for pid in sessions:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in sessions:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def hang_up(self) -> int:
         """End all connections, as a service does that restarts; how many they were."""
         sessions = _children(_children(self.machine.process.pid)[0])

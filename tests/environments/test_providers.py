@@ -1,6 +1,6 @@
 """The list of providers, and what it refuses."""
 
-import re
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +12,8 @@ from ullage.common.errors import UllageError
 from ullage.environments import REGISTRY, RESERVED
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider
 from ullage.plan.matrix import COMMON_ENVIRONMENT
+
+STALE = timedelta(days=90)
 
 
 class Cloud(Provider):
@@ -126,6 +128,14 @@ def test_a_line_that_names_no_provider_is_refused(line: str) -> None:
 
 
 def test_each_says_where_its_trials_last_had_figures() -> None:
-    """A day and a part, or that it was never."""
+    """A day and a part, or that it was never; no day to come, and none long before the others'."""
+    days: dict[str, date] = {}
     for provider in environments.PROVIDERS:
-        assert re.match(r"(20\d\d-\d\d-\d\d|never): \S", provider.last_seen), provider.name
+        when, _, part = provider.last_seen.partition(": ")
+        assert part.strip(), provider.name
+        if when != "never":
+            days[provider.name] = date.fromisoformat(when)
+    newest = max(days.values())
+    assert newest <= datetime.now(UTC).date() + timedelta(days=1)
+    stale = {name for name, day in days.items() if newest - day > STALE}
+    assert stale == set(), "have a trial on them again"

@@ -28,7 +28,8 @@ export ULLAGE_LIE={home}/lie.json
 export XDG_CACHE_HOME={home}/cache ULLAGE_CACHE_DIR={home}/cache
 cd {home}
 case $command in *" serve"*) [ ! -f {home}/lie.json ] || exec {liar} setsid sh -c "$command" ;; esac
-case $command in *" attach "*) [ ! -f {home}/hangs ] || exec sleep 600 ;; esac
+case $command in *" attach "*) [ ! -f {home}/hangs ] || exec sleep 600
+[ ! -f {home}/floods ] || { head -c 50000000 /dev/zero; echo; echo flooded; exit 255; } >&2 ;; esac
 exec sh -c "$command"
 """
 LIAR = Path(__file__).parents[1] / "lab/chaos/agents/liar.py"
@@ -49,6 +50,10 @@ class Double:
     def hang(self) -> None:
         """From now on a channel beside the first is open, and nothing goes through it."""
         (self.home / "hangs").touch()
+
+    def flood(self) -> None:
+        """From now on such a channel complains of a lot, and ends."""
+        (self.home / "floods").touch()
 
     def lie(self, rule: dict[str, object]) -> None:
         """From now on what serves there says one thing that is not so: a rule of liar.py."""

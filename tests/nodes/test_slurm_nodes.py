@@ -5,6 +5,7 @@ A real cluster is in tests/lab/slurm.
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine import turn
 from ullage.nodes.options import NodePlan, expanded
-from ullage.nodes.reach.slurm import SlurmTarget, hosts
+from ullage.nodes.reach.slurm import SlurmTarget, addresses_of, hosts
 from ullage.nodes.roster import Roster
 from ullage.plan import schema
 
@@ -94,13 +95,31 @@ def test_outside_of_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_srun_says(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = SlurmTarget("n1", "slurm:h1")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    ended = machine.refusal(EXPIRED)
+    ended = machine.refusal(EXPIRED, 1)
     assert ended is not None and ended.kind is errors.NODE_ALLOCATION
     assert "has expired" in ended.message and "--resume" in ended.hint
-    sudo = machine.refusal(b"sudo: a password is required\n")
+    sudo = machine.refusal(b"sudo: a password is required\n", 1)
     assert sudo is not None and sudo.kind is errors.NODE_SUDO
-    assert machine.refusal(b"hello\n") is None
-    assert machine.unreachable(b"srun: error: x\n").kind is errors.NODE_ALLOCATION
+    assert machine.refusal(b"hello\n", 1) is None
+    # A step that failed says nothing of the allocation, and must not end the run.
+    assert machine.unreachable(b"srun: error: x\n", 1).kind is errors.NODE_UNREACHABLE
+    assert machine.unreachable(EXPIRED, 1).kind is errors.NODE_ALLOCATION
+
+
+def test_this_machine_has_an_address_that_others_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian has its own name as 127.0.1.1 in /etc/hosts."""
+    known = {"own": "127.0.1.1", "h2": "10.9.0.2"}
+
+    def look_up(host: str) -> str:
+        if host in known:
+            return known[host]
+        raise OSError(host)
+
+    monkeypatch.setattr(socket, "gethostbyname", look_up)
+    monkeypatch.setattr("ullage.host.network.between.address_towards", "from {}".format)
+    names = ["own", "none", "h2"]
+    assert addresses_of(names) == ["from 10.9.0.2", None, "10.9.0.2"]
+    assert addresses_of(["own"]) == [None]
 
 
 def test_its_end_is_the_end_of_the_run() -> None:
@@ -118,6 +137,9 @@ def test_a_command_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PATH", str(tmp_path))
     machine = target("slurm:h1", None, sudo=False)
     argv = machine.further(("a b", "c"), tmp_path)
+    # Of the environment only what ssh would give: no password of a cloud's.
+    exported = [word for word in argv if word.startswith("--export=")]
+    assert len(exported) == 1 and "ALL" not in exported[0].removeprefix("--export=").split(",")
     assert "--overlap" in argv and "--nodelist=h1" in argv
     assert argv[-3:] == ["sh", "-c", "cd && exec 'a b' c"]
     with pytest.raises(UllageError) as caught:

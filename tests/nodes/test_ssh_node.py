@@ -184,6 +184,37 @@ def test_an_installation_that_fails(double: Double) -> None:
     assert caught.value.kind is errors.NODE_INSTALL_FAILED
 
 
+def test_what_is_denied_there_is_not_the_key(double: Double) -> None:
+    """A home that cannot be written, or a program that may not be run."""
+    tool = double.home.parent / "bin/mkdir"
+    tool.write_text("#!/bin/sh\necho 'mkdir: Permission denied' >&2\nexit 1\n", encoding="ascii")
+    tool.chmod(0o755)
+    with pytest.raises(UllageError, match="mkdir: Permission denied") as caught:
+        asyncio.run(install(double.target))
+    assert caught.value.kind is errors.NODE_INSTALL_FAILED
+    tool.unlink()
+    double.install()
+    program = double.home / str(runner())
+    program.write_text("#!/bin/sh\necho 'x: Permission denied' >&2\nexit 3\n", encoding="ascii")
+    assert refused(double, nothing).kind is errors.NODE_UNREACHABLE
+
+
+def test_an_installation_leaves_a_living_session_its_files(double: Double) -> None:
+    """What is there goes aside in one step: nothing is taken from it file by file."""
+    double.install()
+    tool = double.home.parent / "bin/mv"
+    log = double.home / "moves"
+    tool.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec /bin/mv "$@"\n', encoding="ascii")
+    tool.chmod(0o755)
+    program = double.home / str(runner())
+    before = program.stat().st_ino
+    double.install()
+    aside, inside = log.read_text(encoding="utf-8").splitlines()
+    assert aside.split()[0] == inside.split()[1] == str(runner().parent)
+    assert program.stat().st_ino != before
+    assert [path.name for path in program.parents[1].iterdir()] == [runner().parent.name]
+
+
 def test_an_installation_whose_words_have_no_end(double: Double) -> None:
     words = 600_000_000
     (double.home / "refusal").touch()
@@ -275,6 +306,14 @@ def test_an_image_that_stands_still(
     error = refused(double, lambda node: node.take(image(tmp_path, b"x" * 10_000)))
     assert error.kind is errors.NODE_LOST and "has not taken" in error.message
     waited_for(lambda: not list((double.home / "cache/images").glob("*/")))
+
+
+def test_of_words_without_an_end_the_last_are_kept(double: Double, tmp_path: Path) -> None:
+    """They come from the other machine as they like: all of them would fill a disk here."""
+    double.install()
+    double.flood()
+    error = refused(double, lambda node: node.take(image(tmp_path, b"x" * 10_000)))
+    assert error.kind is errors.NODE_REFUSED and "ssh says: flooded" in error.message
 
 
 def test_what_a_killed_session_left_goes_with_the_next(double: Double) -> None:

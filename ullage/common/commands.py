@@ -106,7 +106,7 @@ async def run(
 async def feed(process: Process, stdin: bytes) -> bytes:
     """Give it all of that, and wait: the end of its standard error, however much it prints."""
     assert process.stderr is not None
-    _, err = await asyncio.gather(_tell(process, stdin), _end(process.stderr))
+    _, err = await asyncio.gather(_tell(process, stdin), ending(process.stderr))
     await process.wait()
     return err
 
@@ -117,7 +117,7 @@ async def outputs(process: Process, program: str) -> tuple[bytes, bytes]:
     CommandError when its standard output goes beyond a bound; of its complaints the end is kept.
     """
     assert process.stdout is not None and process.stderr is not None
-    out, err = await asyncio.gather(_all(process.stdout, program), _end(process.stderr))
+    out, err = await asyncio.gather(_all(process.stdout, program), ending(process.stderr))
     await process.wait()
     return out, err
 
@@ -144,7 +144,8 @@ async def _all(stream: asyncio.StreamReader, program: str) -> bytes:
     return bytes(data)
 
 
-async def _end(stream: asyncio.StreamReader) -> bytes:
+async def ending(stream: asyncio.StreamReader) -> bytes:
+    """The last of what comes, however much that is."""
     data = b""
     while piece := await stream.read(_PIECE):
         data = (data + piece)[-_PIECE:]

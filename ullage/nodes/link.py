@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from ullage.common import errors, processes
+from ullage.common import commands, errors, processes
 from ullage.common.errors import UllageError
 from ullage.common.faults import first_fault
 from ullage.environments.agent.channel import AgentChannel, AgentError, PendingCall
@@ -37,7 +37,8 @@ SEND_BYTES_PER_S: Final = 128 * 1024
 """A file has SEND_S and the time that its bytes take at this rate, whatever comes now and then."""
 SILENCE_S: Final = 15.0
 """So late may the answer to a sign of life come."""
-_WORDS: Final = 64 * 1024
+_WORDS_S: Final = 5.0
+"""So long may what an ssh that has ended has said take to arrive."""
 _NOT_FOUND: Final = frozenset({126, 127})
 
 T = TypeVar("T", bound=Payload)
@@ -103,25 +104,26 @@ class NodeLink:
     @asynccontextmanager
     async def _carried(self, file: Path, socket: str) -> AsyncIterator[None]:
         """The file goes to who listens there; where ssh cannot, its words go with the error."""
-        words = await asyncio.to_thread(tempfile.TemporaryFile)
-        with words:
-            with await asyncio.to_thread(file.open, "rb") as stream:
-                process = await asyncio.create_subprocess_exec(
-                    *self.target.further((str(runner()), "attach", socket), self.control),
-                    stdin=stream,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=words,
-                    start_new_session=True,
-                )
-            try:
-                yield
-            except UllageError as error:
-                if process.returncode:
-                    words.seek(0)
-                    raise self._not_carried(words.read(_WORDS)) from error
-                raise
-            finally:
-                await processes.end(process, group=True)
+        with await asyncio.to_thread(file.open, "rb") as stream:
+            process = await asyncio.create_subprocess_exec(
+                *self.target.further((str(runner()), "attach", socket), self.control),
+                stdin=stream,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        assert process.stderr is not None
+        words = asyncio.ensure_future(commands.ending(process.stderr))
+        try:
+            yield
+        except UllageError as error:
+            if process.returncode:
+                await asyncio.wait((words,), timeout=_WORDS_S)
+                raise self._not_carried(words.result() if words.done() else b"") from error
+            raise
+        finally:
+            words.cancel()
+            await processes.end(process, group=True)
 
     def _not_carried(self, output: bytes) -> UllageError:
         reason = f"{self.target.program} says: {last_words(output)}"
@@ -214,13 +216,13 @@ class NodeLink:
         failure = self._channel.failure
         await self._end()
         status, output = self._transport.status, self._transport.tail + self._channel.banner
-        if known := self.target.refusal(output):
+        if known := self.target.refusal(output, status):
             return known
         if status == FAILED or failure is None:
-            return self.target.unreachable(output or b"it does not answer")
+            return self.target.unreachable(output or b"it does not answer", status)
         if status in _NOT_FOUND or status == 1:
             return await self._not_there()
-        return self.target.unreachable(output or str(failure.facts.get("reason")).encode())
+        return self.target.unreachable(output or str(failure.facts.get("reason")).encode(), status)
 
     async def _not_there(self) -> UllageError:
         """NODE_OTHER_VERSION where another tree is there, else NODE_NOT_INSTALLED."""

@@ -101,9 +101,9 @@ def _by_host(plans: Mapping[str, NodePlan]) -> dict[str, NodePlan]:
     """With the host of each machine of the allocation, in place of its turn. NODE_ALLOCATION."""
     turns = {name: plan.turn for name, plan in plans.items() if plan.slurm is not None}
     names = slurm.hosts(next(iter(turns)), len(turns)) if turns else ()
-    known = {}
+    known, addresses = {}, slurm.addresses_of(names)
     for name, turn in turns.items():
-        address = plans[name].address or slurm.address_of(names[turn])
+        address = plans[name].address or addresses[turn]
         update = {"ssh": f"{slurm.PREFIX}{names[turn]}", "address": address}
         known[name] = plans[name].model_copy(update=update)
     return {**plans, **known}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -83,6 +84,26 @@ async def test_used_cut_off_and_removed(linux: UserMachine) -> None:
         assert "restarted" in why.message
         await asyncio.to_thread(user_commands.remove, record)
         assert linux.left() == []
+
+
+@kit.in_a_loop
+async def test_an_agent_whose_sshd_has_heard_of_no_end(linux: UserMachine) -> None:
+    """Our ssh gave up, and no word of it arrived: the old program would run beside a new trial."""
+    async with running(linux) as (_, instance):
+        assert await instance.why_gone() is None, "nothing is wrong with it"
+        process = await instance.agent.spawn(Command(("sleep", "86")))
+        await process.started()
+        assert linux.runs("sleep", "86")
+        with linux.deaf():
+            transport = instance.agent.pid
+            assert transport is not None
+            os.kill(transport, signal.SIGKILL)
+            with pytest.raises(UllageError):
+                await process.wait()
+            why = await instance.why_gone()
+            assert why is None, "ssh was ended here, and nothing was restarted there"
+            await instance.destroy()
+            assert linux.left() == [] and not linux.runs("sleep", "86")
 
 
 @kit.in_a_loop

@@ -224,6 +224,10 @@ class AgentClient:
         """Process id of the transport program; None when `connect` made the client."""
         return None if self._transport is None else self._transport.pid
 
+    async def transport_status(self) -> int | None:
+        """How the transport program ended; None: it has not, or there is none."""
+        return None if self._transport is None else await self._transport.ending()
+
     async def sync(self, why: LookReason = "thaw") -> ClockMap:
         """Look at its clock anew; what happens from now on is told by this look.
 

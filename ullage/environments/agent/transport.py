@@ -61,6 +61,11 @@ class Transport:
         """How it ended; None: it has not."""
         return self._process.returncode
 
+    async def ending(self) -> int | None:
+        """The same, waited for a moment: its output may end before it does."""
+        await processes.ended(self._process, _LEAVE_S)
+        return self.status
+
     @property
     def tail(self) -> bytes:
         """The end of what it printed on standard error."""

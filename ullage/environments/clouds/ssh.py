@@ -51,7 +51,7 @@ _OPTIONS: Final = (
 _ALIVE: Final = ("ServerAliveInterval=5", "ServerAliveCountMax=6")
 _NO_PROBES: Final = ("TCPKeepAlive=no",)
 """Where the instance stands still at times: this host's kernel would give it up after hours."""
-_SSH_FAILED: Final = 255
+SSH_FAILED: Final = 255
 """ssh's own status, and no program's."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.\\/-]+")
 _OTHER_KEY: Final = ("HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
@@ -75,7 +75,8 @@ class Shell:
 
     def argv(self, words: Sequence[str], *, sudo: bool = True) -> list[str]:
         """The command line that runs these words there, as root unless told otherwise."""
-        root = ("sudo", "-n") if sudo and not self.windows and self.user != "root" else ()
+        plain = self.windows or not sudo or self.user == "root"
+        root = () if plain else ("env", "LC_ALL=C", "sudo", "-n")  # its complaints are read
         argv = [needed("ssh", "openssh-client"), "-T", *self._options(), "-l", self.user]
         return [*argv, "--", self.address, self._line((*root, *words))]
 
@@ -119,8 +120,8 @@ class Shell:
                 if not open_there:
                     await self._knock()
                     open_there = True
-                command = ["true"] if self.windows else ["cat", "/proc/uptime"]
-                return _uptime_s(await self.run(command, timeout_s=min(30.0, deadline.left_s)))
+                command, limit_s = ["cat", "/proc/uptime"], min(30.0, deadline.left_s)
+                return _uptime_s(await self.run(command, timeout_s=limit_s))
             except ShellError as error:
                 last = error.reason
                 if error.other_key:
@@ -179,7 +180,11 @@ async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) ->
     """What ssh or scp prints. ShellError."""
     with (source or Path("/dev/null")).open("rb") as file:
         process = await asyncio.create_subprocess_exec(
-            *argv, stdin=file if source else DEVNULL, stdout=PIPE, stderr=PIPE
+            *argv,
+            stdin=file if source else DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,  # no second Ctrl-C ends what removes
         )
     try:
         async with asyncio.timeout(timeout_s):
@@ -189,7 +194,7 @@ async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) ->
     except CommandError as error:
         raise ShellError(error.reason) from None
     finally:
-        await processes.end(process)
+        await processes.end(process, group=True)
     if process.returncode:
         text = err.decode(errors="replace").strip()
         last = printable(" ".join(text.splitlines()[-3:]), 400)
@@ -197,7 +202,7 @@ async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) ->
         raise ShellError(
             last or f"exit status {process.returncode}",
             other_key=other_key,
-            of_ssh=process.returncode == _SSH_FAILED,
+            of_ssh=process.returncode == SSH_FAILED,
         )
     return out.decode(errors="replace")
 

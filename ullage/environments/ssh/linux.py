@@ -11,6 +11,22 @@ from ullage.environments.clouds.ssh import Shell, ShellError, serving
 from ullage.environments.ssh.machine import RemoteMachine
 
 _ROOM: Final = PurePosixPath("/var/lib")
+_REMOVE: Final = """tries=0
+while :; do
+    left=
+    for exe in /proc/[0-9]*/exe; do
+        case $(readlink "$exe" 2>/dev/null) in "$1/agent" | "$1/agent (deleted)") ;; *) continue ;; esac
+        pid=${exe#/proc/}
+        kill -KILL "${pid%/exe}" 2>/dev/null && left=1
+    done
+    [ "$left" ] || break
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || { echo "its agent does not end" >&2; exit 1; }
+    sleep 0.1
+done
+rm -rf --one-file-system "$1"
+"""
+"""Its word is the folder."""
 
 
 class LinuxMachine(RemoteMachine):
@@ -40,5 +56,8 @@ class LinuxMachine(RemoteMachine):
         return bool((await self.shell.run(["sh", "-c", script], timeout_s=timeout_s)).strip())
 
     async def remove(self, timeout_s: float) -> None:
-        words = ["rm", "-rf", "--one-file-system", self._place]
-        await self.shell.run(words, timeout_s=timeout_s)
+        """And first end its agents, with all that they have begun.
+
+        One whose connection we gave up may run on for hours: its sshd has not heard of that.
+        """
+        await self.shell.run(["sh", "-c", _REMOVE, "sh", self._place], timeout_s=timeout_s)

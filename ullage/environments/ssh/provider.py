@@ -18,7 +18,7 @@ from ullage.common.errors import (
 from ullage.environments.agent.client import AgentClient, windows_binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
 from ullage.environments.clouds.calls import Deadline
-from ullage.environments.clouds.ssh import ShellError
+from ullage.environments.clouds.ssh import SSH_FAILED, ShellError
 from ullage.environments.containers.base import container_id, environment, starting
 from ullage.environments.ssh.machine import RemoteMachine
 from ullage.environments.ssh.options import SshOptions
@@ -172,10 +172,14 @@ class SshInstance(Instance):
         await self._undo.aclose()
 
     async def why_gone(self) -> UllageError | None:
-        """SSH_LOST, and whether the machine answers again."""
+        """SSH_LOST where the connection was, and whether the machine answers again."""
+        if self.alive:
+            return None
         remote = self._remote
         try:
             await remote.shell.run(["hostname"], sudo=False)
+            if await self.agent.transport_status() != SSH_FAILED:
+                return None  # the agent has gone by itself
             reason = "it answers now: its sshd, or the machine, was restarted"
         except ShellError as error:
             reason = error.reason

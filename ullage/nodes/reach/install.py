@@ -18,11 +18,17 @@ new=$(mktemp -d "$1/.new-XXXXXX")
 trap 'rm -rf "$new"' EXIT
 tar -xzf - -C "$new"
 chmod 755 "$new"
-rm -rf "$1/$2"
+old=$(mktemp -d "$1/.old-XXXXXX")
+[ ! -e "$1/$2" ] || mv "$1/$2" "$old/"
 mv "$new" "$1/$2"
 trap - EXIT
+rm -rf "$old"
 """
-"""Its words are ours and its arguments are a fixed place and a digest."""
+"""Its words are ours and its arguments are a fixed place and a digest.
+
+One that is there goes aside first: a session that begins meanwhile has a whole tree but for a
+moment, and no half of one.
+"""
 _PATIENCE_S: Final = 600.0
 
 
@@ -53,9 +59,9 @@ async def install(target: Target) -> Installed:
         status = await processes.end(process, group=True)
     if status == 0:
         return Installed(digest, len(data))
-    if known := target.refusal(output):
+    if known := target.refusal(output, status):
         raise known
     if status == FAILED:
-        raise target.unreachable(output)
+        raise target.unreachable(output, status)
     reason = last_words(output)
     raise UllageError(NODE_INSTALL_FAILED, address=target.address, reason=reason)

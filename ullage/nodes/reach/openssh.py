@@ -53,9 +53,9 @@ _WORDS: Final[tuple[tuple[str, ErrorKind], ...]] = (
     ("Host key verification failed", NODE_KEY_UNKNOWN),
     ("Permission denied", NODE_KEY_REFUSED),
     ("Too many authentication failures", NODE_KEY_REFUSED),
-    *ACCOUNTS,
 )
-"""What it prints → what that means; the first that fits."""
+"""What ssh itself prints → what that means; the first that fits. What runs there may say the same
+of its own affairs, such as a file."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class Target:
         """The same, over that connection."""
         return self.argv(words, "ControlMaster=no", f"ControlPath={control}")
 
-    def refusal(self, output: bytes) -> UllageError | None:
-        """What these words of ssh's mean; None: nothing that is known."""
-        return self.known(output, _WORDS)
+    def refusal(self, output: bytes, status: int | None) -> UllageError | None:
+        """What these last words mean, with the status of the end; None: nothing that is known."""
+        return self.known(output, (*(_WORDS if status == FAILED else ()), *ACCOUNTS))
 
     def known(self, output: bytes, meanings: Sequence[tuple[str, ErrorKind]]) -> UllageError | None:
         """The first of these meanings that it has."""
@@ -99,9 +99,9 @@ class Target:
                 return UllageError(kind, node=self.node, address=self.address, python=PYTHON)
         return None
 
-    def unreachable(self, output: bytes) -> UllageError:
-        """The complaint, whatever ssh said."""
-        return self.refusal(output) or UllageError(
+    def unreachable(self, output: bytes, status: int | None) -> UllageError:
+        """The complaint, whatever was said."""
+        return self.refusal(output, status) or UllageError(
             NODE_UNREACHABLE, node=self.node, address=self.address, reason=last_words(output)
         )
 

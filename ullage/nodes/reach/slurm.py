@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -32,7 +33,10 @@ _OPTIONS: Final = (
     "--unbuffered",
     "--quiet",
     "--mpi=none",
+    "--export=HOME,USER,LOGNAME,SHELL,PATH,LANG,LC_ALL,TZ",
 )
+"""Of the environment only what ssh would give: in the rest are passwords, and `SSH_CONNECTION`, the
+address of the machine that ullage runs on."""
 _ENDED: Final = (
     "Invalid job id",
     "already completing or completed",
@@ -72,7 +76,7 @@ class SlurmTarget(Target):
         """A step beside it."""
         return self.argv(words)
 
-    def refusal(self, output: bytes) -> UllageError | None:
+    def refusal(self, output: bytes, status: int | None) -> UllageError | None:
         """What srun says of the allocation, and what is said inside it."""
         text = output.decode(errors="replace")
         if "SLURM_JOB_ID" not in os.environ:
@@ -80,10 +84,6 @@ class SlurmTarget(Target):
         if any(words in text for words in _ENDED):
             return self._outside(last_words(output))
         return self.known(output, ACCOUNTS)
-
-    def unreachable(self, output: bytes) -> UllageError:
-        """The complaint, whatever srun said."""
-        return self.refusal(output) or self._outside(last_words(output))
 
     def _outside(self, reason: str) -> UllageError:
         return UllageError(NODE_ALLOCATION, node=self.node, address=self.host, reason=reason)
@@ -108,8 +108,28 @@ def hosts(node: str, count: int) -> tuple[str, ...]:
     return names[:count]
 
 
-def address_of(host: str) -> str | None:
-    """Its IPv4 address, as this machine knows the name; None: it does not."""
+def addresses_of(hosts: Sequence[str]) -> list[str | None]:
+    """Their IPv4 addresses, as this machine knows the names; None: it does not.
+
+    Many a machine knows its own name as 127.0.1.1, where no other reaches it: it has the address
+    that it speaks to the others from.
+    """
+    from ullage.host.network.between import address_towards  # noqa: PLC0415
+
+    known = [_address_of(host) for host in hosts]
+    others = [address for address in known if address and not _is_loopback(address)]
+    own: str | None = None
+    if others:
+        with suppress(UllageError):
+            own = address_towards(others[0])
+    return [own if address and _is_loopback(address) else address for address in known]
+
+
+def _address_of(host: str) -> str | None:
     with suppress(OSError):
         return socket.gethostbyname(host)
     return None
+
+
+def _is_loopback(address: str) -> bool:
+    return IPv4Address(address).is_loopback
