@@ -1,8 +1,9 @@
 """What Microsoft's command help says of the cmdlets that ullage calls: the names that it uses.
 
 From the SYNTAX sections of MicrosoftDocs/windows-powershell-docs, docset/winserver2022-ps/Hyper-V/
-NAME.md (and 2016, 2019, 2025), commit f113d6bda7df4bf60fb213c320c12678b40ae571 (CC BY 4.0, MIT):
-the parameter set in which we call each, as far as we use it.
+NAME.md (and 2019, 2025; 2016 too, but for Set-VM's `AutomaticCheckpointsEnabled`, which is newer),
+commit f113d6bda7df4bf60fb213c320c12678b40ae571 (CC BY 4.0, MIT): the parameter set in which we call
+each, as far as we use it.
 """
 
 from __future__ import annotations

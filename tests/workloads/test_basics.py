@@ -122,6 +122,17 @@ def test_other_sizes_modes_and_counts_are_refused(
         WORKLOAD.check(parameters, bent)
 
 
+def test_the_clocks_of_a_guest_and_of_its_host_may_be_a_little_apart(
+    real: dict[str, Output],
+) -> None:
+    parameters = BasicsParameters(events=20, time_s=None, threads=2)
+    seconds = json.loads(real["main"].stdout)["seconds"]
+    WORKLOAD.check(parameters, {"main": replace(real["main"], seconds=seconds - 0.002)})
+    apart = {"main": replace(real["main"], seconds=seconds - 0.002 - 0.02)}
+    with pytest.raises(InvalidTrialError, match="and ran for"):
+        WORKLOAD.check(parameters, apart)
+
+
 def test_primes_are_counted_here_too() -> None:
     limits = [3, 4, 9, 10, 25, 26, 10_000, 20_000, 80_000]
     assert [primes_below(limit) for limit in limits] == [0, 1, 3, 3, 8, 8, 1228, 2261, 7836]

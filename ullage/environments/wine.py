@@ -16,6 +16,7 @@ from ullage.environments import exec_pinned
 from ullage.environments.agent.client import AgentClient, windows_binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_group
 from ullage.environments.containers.base import Container, environment, starting
+from ullage.environments.systems import WINDOWS_DATA, WINDOWS_SUFFIX
 from ullage.host.cgroups import Group, Limits
 
 PLACES: Final = ("wine64", "/usr/lib/wine/wine64", "wine")
@@ -131,8 +132,8 @@ class Wine(Provider):
 class WineInstance(Container):
     """The agent under Wine. What `undo` holds is all that it will leave."""
 
-    data = "C:/data"
-    program_suffix = ".exe"
+    data = WINDOWS_DATA
+    program_suffix = WINDOWS_SUFFIX
 
 
 def program() -> str:

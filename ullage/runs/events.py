@@ -29,7 +29,7 @@ HOST_SHARED = "host-shared"
 
 
 class Usage(Record):
-    """What one process and its waited-for children used."""
+    """What one process and its waited-for children used; on Windows its peak memory is its own."""
 
     user_s: Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
     """Of a guest's own saying, as `system_s` is: a lie stands there as it was told."""

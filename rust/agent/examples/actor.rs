@@ -30,6 +30,9 @@ fn main() -> io::Result<()> {
         ["hold"] => leave(&mut sleeper(Stdio::inherit())?),
         ["leave"] => leave(apart(&mut sleeper(Stdio::null())?)),
         ["count"] => count(),
+        ["breed"] => breed(),
+        #[cfg(windows)]
+        ["error-mode"] => put(format!("{:#x}", error_mode()).as_bytes()),
         #[cfg(windows)]
         ["pipes"] => put(pipes().to_string().as_bytes()),
         _ => exit(99),
@@ -98,6 +101,24 @@ fn count() -> io::Result<()> {
         put(b"tick\n")?;
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Programs that end at once, one after the other, each of which says so.
+fn breed() -> io::Result<()> {
+    loop {
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["arguments", "born"]).stdin(Stdio::null());
+        let _ = command.stderr(Stdio::null()).status()?;
+    }
+}
+
+#[cfg(windows)]
+fn error_mode() -> u32 {
+    unsafe extern "system" {
+        fn GetErrorMode() -> u32;
+    }
+    // SAFETY: only asks.
+    unsafe { GetErrorMode() }
 }
 
 /// How many handles of pipes it has: handles are small multiples of four.

@@ -99,8 +99,8 @@ pub struct Transfer {
     pub truncated: Option<bool>,
 }
 
-/// What a child and the descendants that it waited for used up. What a system does not count is
-/// absent.
+/// What a child and the descendants that it waited for used up; on Windows the times are of all that it
+/// started, peak memory is its own alone. What a system does not count is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     #[serde(skip_serializing_if = "Option::is_none")]

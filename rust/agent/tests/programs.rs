@@ -178,6 +178,23 @@ fn what_is_stopped_says_nothing_until_it_goes_on() {
     }
 }
 
+#[test]
+fn what_breeds_is_stopped_with_all_that_it_has_started() {
+    let mut agent = Agent::serve();
+    agent.send(&json!({"op": "spawn", "id": 4, "argv": actor(&["breed"])}));
+    assert_eq!(agent.answer()["op"], "started");
+    for id in (5..15).step_by(2) {
+        while !matches!(agent.next(), Event::Raw { .. }) {}
+        agent.send(&json!({"op": "kill", "id": id, "target": 4, "signal": 19}));
+        while !matches!(agent.next(), Event::Json(answer) if answer["op"] == "done") {}
+        // What it had written before.
+        while agent.next_within(QUIET / 2).is_some() {}
+        assert!(agent.next_within(QUIET).is_none(), "somebody runs on");
+        agent.send(&json!({"op": "kill", "id": id + 1, "target": 4, "signal": 18}));
+        while !matches!(agent.next(), Event::Json(answer) if answer["op"] == "done") {}
+    }
+}
+
 /// Nor does it start what waits for its instant.
 #[test]
 fn to_go_on_is_nothing_to_what_was_not_stopped() {
@@ -322,9 +339,39 @@ fn output_in_utf16_is_handed_on_byte_by_byte() {
 #[test]
 fn the_end_of_the_agent_is_the_end_of_its_programs() {
     let mut agent = Agent::serve();
-    agent.send(&json!({"op": "spawn", "id": 4, "argv": actor(&["count"])}));
-    assert_eq!(agent.answer()["op"], "started");
+    let pid = sleeping(&mut agent);
+    assert!(common::alive(pid));
     agent.to = None;
     agent.wait_for_end();
+    assert!(!common::alive(pid), "before the channel closes");
     assert_eq!(agent.exit_code(), Some(0));
+}
+
+/// On Windows by `TerminateProcess`: nothing of the agent runs any more.
+#[test]
+fn so_is_its_violent_end() {
+    let mut agent = Agent::serve();
+    let pid = sleeping(&mut agent);
+    assert!(common::alive(pid));
+    let process = agent.process.as_mut().expect("ours");
+    process.kill().expect("killed");
+    process.wait().expect("ended");
+    assert!(common::gone_within(&[pid], Duration::from_secs(10)));
+}
+
+/// The process of a program that would stay for long, and writes nothing.
+fn sleeping(agent: &mut Agent) -> i32 {
+    let started = agent.ask(&json!({"op": "spawn", "id": 4, "argv": actor(&["sleep"])}));
+    let pid = started["pid"].as_i64().expect("a pid");
+    i32::try_from(pid).expect("32 bits")
+}
+
+/// No box with a message waits for somebody who clicks. Wine hands no such mode on.
+#[test]
+#[cfg(windows)]
+fn programs_inherit_how_the_agent_meets_errors() {
+    let mut agent = Agent::serve();
+    let wine = agent.hello().to_string().contains("Wine");
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["error-mode"])}));
+    assert_eq!(run.text(), if wine { "0x0" } else { "0x8003" });
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ullage.common import commands
+from ullage.environments.clouds.calls import Deadline
 from ullage.environments.clouds.ssh import Shell, ShellError
 
 SHELL = Shell("c-0", "127.0.0.1", "root", Path("key"), Path("hosts"))
@@ -40,6 +41,21 @@ def test_what_it_prints_has_a_bound(ssh: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(commands, "MOST_BYTES", 1 << 20)
     ssh.write_text("#!/bin/sh\nexec yes\n")
     assert refused(30.0) == "it printed over 1MiB"
+
+
+def test_what_is_fetched_has_a_bound(ssh: Path, tmp_path: Path) -> None:
+    scp, target = ssh.with_name("scp"), tmp_path / "back"
+    scp.write_text(f"#!/bin/sh\nexec dd if=/dev/zero of={target} bs=64K count=80 status=none\n")
+    scp.chmod(0o755)
+    for most_bytes in (1 << 20, 8 << 20):
+        fetching = SHELL.copy_from("there", target, most_bytes, Deadline(30.0))
+        if most_bytes < 80 << 16:
+            with pytest.raises(ShellError):
+                asyncio.run(fetching)
+            assert target.stat().st_size == most_bytes
+        else:
+            asyncio.run(fetching)
+            assert target.stat().st_size == 80 << 16
 
 
 def test_of_its_complaints_the_end_is_kept(ssh: Path) -> None:

@@ -12,15 +12,10 @@ ASKS, KERNEL_ASKS_NOT = "ServerAliveInterval=5", "TCPKeepAlive=no"
 
 
 @pytest.mark.parametrize(
-    ("pausable", "stops_with_it", "expected"),
-    [
-        (False, True, {ASKS}),
-        (True, True, {ASKS, KERNEL_ASKS_NOT}),
-        (True, False, {KERNEL_ASKS_NOT}),
-    ],
+    ("pausable", "expected"), [(False, {ASKS}), (True, {ASKS, KERNEL_ASKS_NOT})]
 )
 def test_who_stands_still_is_not_given_up_and_who_is_gone_is(
-    pausable: bool, stops_with_it: bool, expected: set[str]
+    pausable: bool, expected: set[str]
 ) -> None:
-    shell = Shell("c-0", "127.0.0.1", "root", Path("key"), Path("hosts"), pausable, stops_with_it)
+    shell = Shell("c-0", "127.0.0.1", "root", Path("key"), Path("hosts"), pausable)
     assert expected == {ASKS, KERNEL_ASKS_NOT} & set(shell.argv(["true"]))

@@ -25,6 +25,7 @@ from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
 from ullage.environments.hyperv import machine
+from ullage.environments.hyperv import provider as hyperv_provider
 from ullage.environments.hyperv.answers import Names
 from ullage.environments.hyperv.host import HypervHost
 from ullage.environments.hyperv.options import HypervOptions
@@ -77,6 +78,36 @@ async def test_made_used_suspended_and_removed(hyperv: HypervDouble) -> None:
         await instance.destroy()
         assert hyperv.left() == []
         assert await instance.why_gone() is None, "we have removed it ourselves"
+
+
+@kit.in_a_loop
+async def test_one_larger_than_its_host_is_refused_before_it_is_made(hyperv: HypervDouble) -> None:
+    for fields in ({"cpus": 1}, {"memory": 1 << 30}):
+        before = hyperv.state
+        hyperv.change(**fields)
+        tested = provider(hyperv)
+        async with kit.running(tested) as run:
+            await tested.check()
+            large = replace(spec(run, hyperv), cpu_ids=(0, 1), memory_bytes=2 << 30)
+            with pytest.raises(UllageError) as caught:
+                await run.create(large)
+        assert caught.value.kind is errors.HYPERV_NO_ROOM
+        assert "New-VM" not in hyperv.state["calls"]
+        hyperv.change(cpus=before["cpus"], memory=before["memory"])
+
+
+@kit.in_a_loop
+async def test_a_windows_guest_needs_our_agent_for_windows(
+    hyperv: HypervDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> Path:
+        raise UllageError(errors.AGENT_BINARY_MISSING, places="nowhere")
+
+    monkeypatch.setattr(hyperv_provider, "windows_binary", missing)
+    await provider(hyperv).check()
+    with pytest.raises(UllageError) as caught:
+        await provider(hyperv, guest="windows").check()
+    assert caught.value.kind is errors.AGENT_BINARY_MISSING
 
 
 @pytest.mark.lab

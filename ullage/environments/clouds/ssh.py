@@ -90,15 +90,21 @@ class Shell:
         """Put a file there, below the user's home, without a shell. ShellError."""
         await self._copy(str(source), self._remote(target), deadline)
 
-    async def copy_from(self, source: str, target: Path, deadline: Deadline) -> None:
-        """Fetch one from there. ShellError."""
-        await self._copy(self._remote(source), str(target), deadline)
+    async def copy_from(
+        self, source: str, target: Path, most_bytes: int, deadline: Deadline
+    ) -> None:
+        """Fetch one from there, who may say that it is as long as it likes. ShellError."""
+        bound = [needed("prlimit", "util-linux"), f"--fsize={most_bytes}", "--"]
+        await self._copy(self._remote(source), str(target), deadline, bound)
 
     def _remote(self, path: str) -> str:
         return f"{self.user}@{self.address}:{path}"
 
-    async def _copy(self, source: str, target: str, deadline: Deadline) -> None:
-        argv = [needed("scp", "openssh-client"), "-q", *self._options(), "--", source, target]
+    async def _copy(
+        self, source: str, target: str, deadline: Deadline, bound: Sequence[str] = ()
+    ) -> None:
+        scp = needed("scp", "openssh-client")
+        argv = [*bound, scp, "-q", *self._options(), "--", source, target]
         await _output(argv, None, max(_LEAST_S, deadline.left_s))
 
     def _options(self) -> list[str]:

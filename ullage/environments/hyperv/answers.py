@@ -33,7 +33,6 @@ class ParentDisk(Result):
 class Facts(Result):
     """The host."""
 
-    name: Text
     system: Text
     version: Text
     cpus: WholeNumber

@@ -19,7 +19,6 @@ function Read-Facts($request) {
         $parent = @{ format = "$($disk.VhdFormat)"; kind = "$($disk.VhdType)" }
     }
     @{
-        name = $machine.Name
         system = $system.Caption
         version = $system.Version
         cpus = $machine.LogicalProcessorCount

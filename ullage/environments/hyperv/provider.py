@@ -11,11 +11,13 @@ from ullage.common.errors import (
     HYPERV_LACKS,
     HYPERV_NETWORK,
     HYPERV_NO_KEY,
+    HYPERV_NO_ROOM,
     INSTANCE_NOT_STARTED,
     UllageError,
 )
+from ullage.common.quantities import exact_bytes
 from ullage.common.text import printable
-from ullage.environments.agent.client import AgentClient
+from ullage.environments.agent.client import AgentClient, windows_binary
 from ullage.environments.base import Instance, InstanceSpec, Options, Provider, verify_limits
 from ullage.environments.clouds.calls import Deadline
 from ullage.environments.clouds.ssh import ShellError, signal_way
@@ -25,6 +27,7 @@ from ullage.environments.hyperv.guest import ParentGuest
 from ullage.environments.hyperv.host import HypervHost
 from ullage.environments.hyperv.machine import CALL_S, HypervMachine
 from ullage.environments.hyperv.options import HypervOptions
+from ullage.environments.systems import WINDOWS_DATA, WINDOWS_SUFFIX, inside
 
 _CALL_S: Final = 120.0
 
@@ -67,10 +70,12 @@ class Hyperv(Provider):
         return self._options.deadline_s + CALL_S
 
     async def check(self) -> None:
-        """HYPERV_NO_KEY, HYPERV_LACKS, and what reaching the host raises."""
+        """HYPERV_NO_KEY, AGENT_BINARY_MISSING, HYPERV_LACKS, and what reaching the host raises."""
         options = self._options
         if not options.key.is_file():
             raise UllageError(HYPERV_NO_KEY, key=options.key, host=options.host)
+        if options.guest == "windows":
+            windows_binary()
         host = HypervHost(options.host, options.ssh_config)
         facts = await host.ask("facts", Facts, _CALL_S, parent=options.parent)
         if options.switch not in facts.switches:
@@ -94,8 +99,8 @@ class Hyperv(Provider):
 
     def label(self) -> str:
         """`hyperv`; it says which system is inside where that is Windows, and generation 1."""
-        inside = " (Windows)" if self._options.guest == "windows" else ""
-        return "hyperv" + inside + (" generation 1" if self._options.generation == 1 else "")
+        old = " generation 1" if self._options.generation == 1 else ""
+        return f"hyperv{inside(self._options.guest)}{old}"
 
     def userland(self) -> str | None:
         """Windows' own."""
@@ -105,12 +110,14 @@ class Hyperv(Provider):
         """The host's system, and what the machine is made of."""
         options, facts = self._options, self._facts
         system = f"{facts.system} {facts.version}" if facts else "Hyper-V"
+        parent = facts.parent if facts else None
+        kind = f" ({parent.format}, {parent.kind})" if parent else ""
         return {
             "hypervisor": printable(system, 120),
             "host": options.host,
             "generation": str(options.generation),
             "secure boot": options.secure_boot,
-            "disk": f"differencing disk of {options.parent}",
+            "disk": printable(f"differencing disk of {options.parent}{kind}", 300),
             "kernel of": options.parent,
             "switch": options.switch,
         }
@@ -121,6 +128,7 @@ class Hyperv(Provider):
         async with starting(self.label(), spec) as undo:
             if spec.network is not None:
                 raise UllageError(HYPERV_NETWORK, name=spec.name, host=options.host)
+            self._see_room(spec)
             machine = HypervMachine(options, spec)
             spec.on_stage("booting", "")
             undo.push_within(self.removal_s, machine.remove)
@@ -132,8 +140,18 @@ class Hyperv(Provider):
             verify_limits(spec, agent.facts, virtual_machine=not agent.clock_claims.shared)
             instance = HypervInstance(spec, machine, agent, address, undo.pop_all())
             if options.guest == "windows":
-                instance.data, instance.program_suffix = "C:/data", ".exe"
+                instance.data, instance.program_suffix = WINDOWS_DATA, WINDOWS_SUFFIX
             return instance
+
+    def _see_room(self, spec: InstanceSpec) -> None:
+        """HYPERV_NO_ROOM for one that is larger than its host."""
+        facts = self._facts
+        if facts is None:
+            return
+        if len(spec.cpu_ids) > facts.cpus or spec.memory_bytes > facts.memory_bytes:
+            reason = f"it has {facts.cpus} CPUs and {exact_bytes(facts.memory_bytes)} of memory"
+            host = self._options.host
+            raise UllageError(HYPERV_NO_ROOM, host=host, name=spec.name, reason=reason)
 
     async def _agent(self, spec: InstanceSpec, address: str, deadline: Deadline) -> AgentClient:
         guest = await to_thread(ParentGuest, self._options, spec, address)

@@ -18,10 +18,10 @@ from ullage.environments.qemu.build import Builder
 from ullage.environments.qemu.command_line import BUS_DEVICES, Drive, Firmware, VirtualMachine
 from ullage.environments.qemu.options import GuestDisk
 from ullage.environments.qemu.running import RunningVm
+from ullage.environments.systems import SYSTEMS
 from ullage.host import disks
 from ullage.host.network.bridge import TapEndpoint
 
-SYSTEMS: Final = {"linux": "Linux", "windows": "Windows"}
 OVMF: Final = (Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd"))
 """Debian's UEFI for VMs, and the variables that a new one has."""
 _PATIENCE_S: Final = 30.0

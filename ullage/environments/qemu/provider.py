@@ -24,6 +24,7 @@ from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder, Built
 from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, VHOST, Accelerator
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.probe import kvm, qemu_version
+from ullage.environments.systems import SYSTEMS, WINDOWS_DATA, WINDOWS_SUFFIX, inside
 from ullage.host.disks import MKFS
 from ullage.host.guest_kernel import (
     BONDING,
@@ -123,7 +124,7 @@ class Qemu(Provider):
     def userland(self) -> str | None:
         """That of a disk of the user's."""
         guest = self._options.guest
-        return None if guest is None else f"{own_guest.SYSTEMS[guest.system]} of {guest.path}"
+        return None if guest is None else f"{SYSTEMS[guest.system]} of {guest.path}"
 
     def packages(self) -> tuple[str, ...]:
         """systemd, when the VM boots with it."""
@@ -166,8 +167,8 @@ class Qemu(Provider):
     def label(self) -> str:
         """`qemu-kvm`, or `qemu-tcg (emulated)`."""
         guest = self._options.guest
-        inside = " (Windows)" if guest is not None and guest.system == "windows" else ""
-        return ("qemu-tcg (emulated)" if self.emulated else "qemu-kvm") + inside
+        name = "qemu-tcg (emulated)" if self.emulated else "qemu-kvm"
+        return name + inside(None if guest is None else guest.system)
 
     def treatments(self) -> dict[str, str]:
         """Accelerator, versions and device models."""
@@ -217,7 +218,7 @@ class Qemu(Provider):
             built = await vm.build(undo)
             instance = QemuInstance(spec, built, undo.pop_all())
             if guest is not None and guest.system == "windows":
-                instance.data, instance.program_suffix = "C:/data", ".exe"
+                instance.data, instance.program_suffix = WINDOWS_DATA, WINDOWS_SUFFIX
             return instance
 
 

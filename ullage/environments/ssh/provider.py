@@ -23,12 +23,12 @@ from ullage.environments.containers.base import container_id, environment, start
 from ullage.environments.ssh.machine import RemoteMachine
 from ullage.environments.ssh.options import SshOptions
 from ullage.environments.ssh.removal import machine, removal
+from ullage.environments.systems import SYSTEMS, WINDOWS_SUFFIX, inside
 from ullage.host import user_commands
 
 _LEAST_S: Final = 10.0
 _REMOVAL_S: Final = 120.0
 """A machine that is off keeps what was put there, however long one waits."""
-_SYSTEMS: Final = {"linux": "Linux", "windows": "Windows"}
 
 
 class Ssh(Provider):
@@ -75,7 +75,7 @@ class Ssh(Provider):
             windows_binary()
         with TemporaryDirectory() as folder:
             remote = machine(options, self.name, Path(folder))
-            await remote.recognise(_SYSTEMS[options.system])
+            await remote.recognise(SYSTEMS[options.system])
 
     @property
     def on_network(self) -> bool:
@@ -88,7 +88,7 @@ class Ssh(Provider):
 
     def label(self) -> str:
         """`ssh HOST`; it says so where that is a Windows."""
-        return f"ssh {self._options.host}" + (" (Windows)" if self._windows else "")
+        return f"ssh {self._options.host}" + inside(self._options.system)
 
     def userland(self) -> str | None:
         """Windows' own."""
@@ -110,7 +110,7 @@ class Ssh(Provider):
             if spec.network is not None:
                 raise UllageError(SSH_NETWORK, name=spec.name, host=options.host)
             remote = await to_thread(machine, options, container_id(spec), spec.state_dir)
-            await remote.recognise(_SYSTEMS[options.system])
+            await remote.recognise(SYSTEMS[options.system])
             record = removal(options, spec.tag, remote.name)
             await to_thread(user_commands.keep, record)
             undo.push(_remove, remote, record, self.removal_s)
@@ -155,7 +155,7 @@ class SshInstance(Instance):
         self.agent = agent
         self.address = remote.shell.address
         self.data = data
-        self.program_suffix = ".exe" if remote.shell.windows else ""
+        self.program_suffix = WINDOWS_SUFFIX if remote.shell.windows else ""
         self.own_kernel = not agent.clock_claims.shared
         self._remote = remote
         self._undo = undo

@@ -59,7 +59,8 @@ class WindowsMachine(RemoteMachine):
         await self.shell.copy_to(agent, there, deadline)
         with TemporaryDirectory(dir=spec.state_dir) as folder:
             back = Path(folder) / _AGENT
-            await self.shell.copy_from(there, back, deadline)
+            most_bytes = 2 * agent.stat().st_size
+            await self.shell.copy_from(there, back, most_bytes, deadline)
             if await to_thread(sha256_of, back) != await to_thread(sha256_of, agent):
                 raise UllageError(CLOUD_IMAGE_CORRUPT, what="the agent", name=spec.name)
         # A bare name PowerShell would not look for in the current folder.

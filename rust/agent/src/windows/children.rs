@@ -148,6 +148,11 @@ impl Children {
         std::mem::take(&mut self.lock().ended)
     }
 
+    /// Those that are not empty, to be looked at again.
+    pub fn put_back(&self, jobs: Vec<Arc<Job>>) {
+        self.lock().ended.extend(jobs);
+    }
+
     /// What a signal is here: the end of the job, or its rest.
     pub fn signal(&self, id: u32, signal: i32) -> Result<(), Failure> {
         let mut table = self.lock();

@@ -1,6 +1,7 @@
 //! A job object: a program with everything that it starts.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle, RawHandle};
 use std::ptr;
@@ -110,44 +111,64 @@ impl Job {
 
 /// The processes of a job that are stopped. While each has a handle here, no other gets its number.
 #[derive(Default)]
-pub struct Stopped(HashMap<u32, OwnedHandle>);
+pub struct Stopped(HashMap<u32, Suspended>);
+
+/// One of them. Windows counts how often a thread was stopped, and so do we.
+struct Suspended {
+    process: OwnedHandle,
+    times: u32,
+}
+
+/// Each process is stopped twice: who was in the job before it had a thread, and a thread that another was
+/// making meanwhile, run on after the first time. A thread that even the second misses, as its maker stood
+/// still between its process and itself for as long as both passes took, runs on: Windows tells nobody.
+const TIMES: u32 = 2;
 
 impl Stopped {
-    /// Stops all threads of all that is in the job, once. Who still runs may start others meanwhile, so this
-    /// looks again until nobody is new.
+    /// Stops all threads of all that is in the job. Who still runs may start others meanwhile, so this looks
+    /// again until nobody is new.
     pub fn stop(&mut self, job: &Job) -> io::Result<()> {
         for _ in 0..PASSES {
-            if !self.stop_new(job)? {
+            if !self.stop_more(job)? {
                 return Ok(());
             }
         }
         Err(io::Error::other("it starts processes without end"))
     }
 
-    /// One pass; whether there was anybody new.
-    fn stop_new(&mut self, job: &Job) -> io::Result<bool> {
-        let before = self.0.len();
+    /// One pass; whether there was anybody to be stopped.
+    fn stop_more(&mut self, job: &Job) -> io::Result<bool> {
+        let mut more = false;
         for pid in job.pids()? {
-            if self.0.contains_key(&pid) {
-                continue;
-            }
-            // SAFETY: touches no memory. Who has ended since needs no call.
-            let process = sys::owned(unsafe { OpenProcess(PROCESS_SUSPEND_RESUME, 0, pid) });
-            if let Ok(process) = process {
+            let suspended = match self.0.entry(pid) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    // SAFETY: touches no memory. Who has ended since needs no call.
+                    let process = unsafe { OpenProcess(PROCESS_SUSPEND_RESUME, 0, pid) };
+                    let Ok(process) = sys::owned(process) else {
+                        continue;
+                    };
+                    entry.insert(Suspended { process, times: 0 })
+                }
+            };
+            if suspended.times < TIMES {
                 // SAFETY: an open handle with the right to do so.
-                done(unsafe { NtSuspendProcess(process.as_raw_handle()) })?;
-                self.0.insert(pid, process);
+                done(unsafe { NtSuspendProcess(suspended.process.as_raw_handle()) })?;
+                suspended.times += 1;
+                more = true;
             }
         }
-        Ok(self.0.len() > before)
+        Ok(more)
     }
 
     /// Lets go on what was stopped, and nothing else: who waits for its instant waits on.
     pub fn go_on(&mut self) -> io::Result<()> {
-        let resumed = self
-            .0
-            .drain()
-            .map(|(_, process)| resume(process.as_handle()));
+        let resumed = self.0.drain().map(|(_, suspended)| {
+            let resume_once = |_| resume(suspended.process.as_handle());
+            (0..suspended.times)
+                .map(resume_once)
+                .fold(Ok(()), io::Result::and)
+        });
         resumed.fold(Ok(()), io::Result::and)
     }
 }

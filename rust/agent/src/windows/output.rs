@@ -3,8 +3,7 @@
 
 use std::io::Read;
 use std::process::{ChildStderr, ChildStdout};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::children::Ending;
@@ -29,14 +28,40 @@ pub struct Output {
 }
 
 /// How far the reader of a pipe has come.
-#[derive(Default)]
-struct Progress {
-    /// Nothing more will come.
-    closed: AtomicBool,
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Reads,
     /// It has bytes that wait for credit: they will be sent, however long that takes.
-    holds: AtomicBool,
+    Holds,
+    /// Nothing more will come.
+    Closed,
     /// Nobody waits for it any more: what comes now is not sent.
-    given_up: AtomicBool,
+    GivenUp,
+}
+
+/// The same, for the reader and for who waits for it: each step is one look and one change.
+#[derive(Default)]
+struct Progress(Mutex<Stage>);
+
+impl Progress {
+    /// Goes on from one stage to another, if it is there; where it is now.
+    fn go(&self, from: Stage, to: Stage) -> Stage {
+        let mut stage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if *stage == from {
+            *stage = to;
+        }
+        *stage
+    }
+
+    fn closed(&self) -> bool {
+        self.go(Stage::Closed, Stage::Closed) == Stage::Closed
+    }
+
+    /// Whether nothing of it will be sent any more.
+    fn give_up(&self) -> bool {
+        self.go(Stage::Reads, Stage::GivenUp) != Stage::Holds
+    }
 }
 
 impl Output {
@@ -51,11 +76,13 @@ impl Output {
         let readers: Vec<_> = readers.into_iter().flatten().collect();
         let ended = ending.wait();
         let seen = Instant::now();
-        if !wait(&readers, GRACE) {
+        if !all_closed_within(&readers, GRACE) {
             kill_rest();
-            wait(&readers, LAST_WORDS);
-            for reader in &readers {
-                reader.given_up.store(true, Ordering::SeqCst);
+            if !all_closed_within(&readers, LAST_WORDS) {
+                // What is held is the program's, and goes out first.
+                while !readers.iter().all(|reader| reader.give_up()) {
+                    std::thread::sleep(PAUSE);
+                }
             }
         }
         (ended, seen.elapsed())
@@ -66,30 +93,24 @@ impl Output {
         let (id, channel, ours) = (self.id, Arc::clone(&self.channel), Arc::clone(&progress));
         let reading = move || {
             carry_all(pipe, &channel, kind, id, &ours);
-            ours.closed.store(true, Ordering::SeqCst);
+            ours.go(Stage::Reads, Stage::Closed);
         };
         if sys::start_thread("output", reading).is_err() {
-            progress.closed.store(true, Ordering::SeqCst);
+            progress.go(Stage::Reads, Stage::Closed);
         }
         progress
     }
 }
 
-/// True when all are closed; false when one is still open, and has nothing, after the time.
-fn wait(readers: &[Arc<Progress>], patience: Duration) -> bool {
+fn all_closed_within(readers: &[Arc<Progress>], patience: Duration) -> bool {
     let began = Instant::now();
-    let open = |reader: &&Arc<Progress>| !reader.closed.load(Ordering::SeqCst);
-    loop {
-        let mut left = readers.iter().filter(open).peekable();
-        if left.peek().is_none() {
-            return true;
-        }
-        let quiet = !left.any(|reader| reader.holds.load(Ordering::SeqCst));
-        if quiet && began.elapsed() > patience {
+    while !readers.iter().all(|reader| reader.closed()) {
+        if began.elapsed() > patience {
             return false;
         }
         std::thread::sleep(PAUSE);
     }
+    true
 }
 
 fn carry_all(mut pipe: impl Read, channel: &Channel, kind: Kind, id: u32, progress: &Progress) {
@@ -100,12 +121,14 @@ fn carry_all(mut pipe: impl Read, channel: &Channel, kind: Kind, id: u32, progre
         if rest.is_empty() {
             return;
         }
-        progress.holds.store(true, Ordering::SeqCst);
-        while !rest.is_empty() && !progress.given_up.load(Ordering::SeqCst) {
+        if progress.go(Stage::Reads, Stage::Holds) == Stage::GivenUp {
+            return;
+        }
+        while !rest.is_empty() {
             let sent = send_some(channel, kind, id, &mut raw, rest);
             rest = rest.get(sent..).unwrap_or_default();
         }
-        progress.holds.store(false, Ordering::SeqCst);
+        progress.go(Stage::Holds, Stage::Reads);
     }
 }
 
@@ -126,4 +149,20 @@ fn send_some(channel: &Channel, kind: Kind, id: u32, raw: &mut Raw, bytes: &[u8]
         .put_back(credit.saturating_sub((count + ID) as u64));
     channel.send_raw(kind, id, raw);
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_goes_out_and_what_comes_later_does_not() {
+        let progress = Progress::default();
+        assert!(progress.go(Stage::Reads, Stage::Holds) == Stage::Holds);
+        assert!(!progress.give_up(), "it has bytes of the program");
+        progress.go(Stage::Holds, Stage::Reads);
+        assert!(progress.give_up());
+        assert!(progress.go(Stage::Reads, Stage::Holds) == Stage::GivenUp);
+        assert!(!progress.closed());
+    }
 }

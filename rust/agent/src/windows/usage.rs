@@ -8,8 +8,8 @@ use super::job::Job;
 use super::sys;
 use crate::responses::Usage;
 
-/// Of an ended process and its job. What is not counted is absent: Windows tells no switches and no
-/// blocks, and Wine neither CPU time nor memory of a process that has ended (what it answers is
+/// Of an ended process (its peak memory) and of its whole job (CPU time). What is not counted is absent:
+/// Windows tells no switches and no blocks, and page faults only hard and soft ones together; Wine tells neither CPU time nor memory of a process that has ended (what it answers is
 /// the asking process's own).
 pub fn of(job: &Job, process: RawHandle) -> Usage {
     if sys::wine().is_some() {
@@ -22,7 +22,6 @@ pub fn of(job: &Job, process: RawHandle) -> Usage {
         user_ns: accounting.and_then(|used| time(used.TotalUserTime)),
         system_ns: accounting.and_then(|used| time(used.TotalKernelTime)),
         max_rss_bytes: memory.map(|memory| memory.PeakWorkingSetSize as u64),
-        minor_faults: accounting.map(|used| u64::from(used.TotalPageFaultCount)),
         ..Usage::default()
     }
 }

@@ -264,7 +264,27 @@ pub fn read_event(from: &mut impl Read) -> io::Result<Event> {
     })
 }
 
+/// Is there such a process that has not ended?
+#[cfg(windows)]
+pub fn alive(pid: i32) -> bool {
+    use windows_sys::Win32::Foundation::{CloseHandle, WAIT_TIMEOUT};
+    use windows_sys::Win32::System::Threading::{
+        OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject,
+    };
+    // SAFETY: touches no memory, and the handle is closed once.
+    unsafe {
+        let process = OpenProcess(PROCESS_SYNCHRONIZE, 0, pid.cast_unsigned());
+        if process.is_null() {
+            return false;
+        }
+        let state = WaitForSingleObject(process, 0);
+        CloseHandle(process);
+        state == WAIT_TIMEOUT
+    }
+}
+
 /// Is there such a process, and is it more than a zombie?
+#[cfg(unix)]
 pub fn alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ")
