@@ -206,6 +206,37 @@ def test_what_a_baseline_lacks_is_said_to_limit(runs: Path) -> None:
     assert figure.reason == "24 of 24 trials gave no figure, as before"
 
 
+def test_a_baseline_that_lost_few_does_not_excuse_one_that_loses_all(tmp_path: Path) -> None:
+    """Fisher's exact test against the baseline that lost most."""
+
+    def lost(name: str, blocks: int) -> RunFolder:
+        failures = tuple((block, *CELL) for block in range(blocks))
+        return RunFolder.open(
+            make_run(tmp_path / name, seed=1, blocks=12, failures=failures, raw=False)
+        )
+
+    none, two, three, every = (lost(f"{n}", n) for n in (0, 2, 3, 12))
+    figure = figure_of(judge(every, [none, none, two], LINE))
+    assert figure.outcome == "failed"
+    assert figure.reason == "12 of 12 trials gave no figure, and 2 of 12 before"
+    assert figure_of(judge(three, [none, none, two], LINE)).outcome == "inconclusive"
+    assert figure_of(judge(every, [none, two, every], LINE)).outcome == "inconclusive"
+
+
+@pytest.mark.parametrize("change", [{"better": "lower"}, {"unit": "B/min"}])
+def test_figures_of_another_kind_are_not_judged(runs: Path, change: dict[str, str]) -> None:
+    """`--allow plan` lets the same name be another figure."""
+    base, same = opened(runs, "base0", "same")
+    first, *others = same.resolved.workloads
+    metrics = tuple(metric.model_copy(update=change) for metric in first.metrics)
+    workloads = (first.model_copy(update={"metrics": metrics}), *others)
+    other = replace(same, resolved=same.resolved.model_copy(update={"workloads": workloads}))
+    gate = judge(other, [base], LINE)
+    assert gate.figures
+    assert first.key not in {figure.workload for figure in gate.figures}
+    assert any(first.key in note and "in another unit" in note for note in gate.notes)
+
+
 def test_figures_of_one_side_are_named(runs: Path) -> None:
     base, same = opened(runs, "base0", "same")
     fewer = same.resolved.model_copy(update={"workloads": same.resolved.workloads[1:]})

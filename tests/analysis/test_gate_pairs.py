@@ -104,6 +104,11 @@ def test_lost_figures_are_the_new_program_s_fault_unless_the_old_one_lost_them_t
     assert (lost.outcome, lost.reason) == ("failed", "12 of 48 trials gave no figure")
     both = figure_of(judge_pairs(without(without(whole, "new", 6), "old", 6), PAIR, LINE))
     assert (both.outcome, both.baseline_limits) == ("inconclusive", True)
+    more = figure_of(judge_pairs(without(without(whole, "new", 24), "old", 6), PAIR, LINE))
+    assert (more.outcome, more.reason) == (
+        "failed",
+        "48 of 48 trials gave no figure, and 12 of 48 before",
+    )
     old = figure_of(judge_pairs(without(whole, "old", 6), PAIR, LINE))
     assert old.outcome == "inconclusive"
     assert old.reason == "in 12 of 48 trials the old program gave no figure"

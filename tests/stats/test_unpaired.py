@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from ullage.stats.interval import IntervalEstimate, TooFewError
-from ullage.stats.unpaired import UnboundedError, delta_log, fieller, welch_log
+from ullage.stats.unpaired import UnboundedError, delta_log, fieller, more_often, welch_log
 
 Better = Literal["higher", "lower"]
 Make = Callable[[list[float], list[float], Better, float], IntervalEstimate]
@@ -201,3 +201,12 @@ def test_bad_input_is_refused(make: Make) -> None:
                 make(mine, theirs, "lower", 0.95)
     with pytest.raises(ValueError, match="not between"):
         make(good, good, "lower", 95.0)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.data())
+@settings(max_examples=50, deadline=None)
+def test_two_shares_are_those_of_scipy(m: int, n: int, data: st.DataObject) -> None:
+    a, b = data.draw(st.integers(0, m)), data.draw(st.integers(0, n))
+    table = [[a, m - a], [b, n - b]]
+    theirs = float(stats.fisher_exact(table, alternative="greater").pvalue)
+    assert more_often((a, m), (b, n)) == pytest.approx(theirs, rel=1e-9)

@@ -40,7 +40,7 @@ from ullage.stats import LEAST_PAIRS
 from ullage.stats.interval import Moments, collapse, log_ratio, moments, t_quantile, t_tail
 from ullage.stats.memory import Courses, course
 from ullage.stats.multiple import holm
-from ullage.stats.unpaired import difference
+from ullage.stats.unpaired import difference, more_often
 from ullage.stats.verdict import MOST_FAILURES
 
 GateOutcome = Literal["within", "worse", "failed", "inconclusive"]
@@ -104,6 +104,8 @@ class _Series:
 
     environment_label: str
     workload_title: str
+    kind: tuple[str, str]
+    """Its unit, and which side is better."""
     moments: Moments | None
     blocks: int
     trials: int
@@ -157,7 +159,7 @@ def judge(
     _check_metrics(new, metrics)
     now = _series(new, metrics, reference)
     before = [_series(folder, metrics, reference) for folder in baselines]
-    shared = [key for key in now if all(key in series for series in before)]
+    shared = [key for key in now if all(_alike(now, series, key) for series in before)]
     if not shared:
         raise UllageError(GATE_NOTHING, new=new.path, base=baselines[0].path)
     drafts = [
@@ -262,6 +264,13 @@ def _check_metrics(new: RunFolder, metrics: Sequence[str]) -> None:
             )
 
 
+def _alike(
+    now: Mapping[GatedKey, _Series], before: Mapping[GatedKey, _Series], key: GatedKey
+) -> bool:
+    """Whether both have the figure, in the same unit and better to the same side."""
+    return key in before and before[key].kind == now[key].kind
+
+
 def _limits(figures: Iterable[GateFigure]) -> Iterable[str]:
     """What more blocks of the new run would not settle."""
     limited = [f for f in figures if f.baseline_limits and f.outcome == "inconclusive"]
@@ -317,7 +326,7 @@ def _series(
         if environment.again_of is not None:
             continue
         logs = [
-            (workload, metric.name, _slowness(cells, environment.key, workload, metric, unit))
+            (workload, metric, _slowness(cells, environment.key, workload, metric, unit))
             for workload in resolved.workloads
             if unit is None or workload.key != unit[0].key
             for metric in _chosen(workload, metrics)
@@ -328,7 +337,7 @@ def _series(
 
 def _of_environment(
     environment: EnvironmentRecord,
-    logs: Sequence[tuple[WorkloadRecord, str, _Values]],
+    logs: Sequence[tuple[WorkloadRecord, Metric, _Values]],
     beside: str,
 ) -> dict[GatedKey, _Series]:
     """Its figures; what it keeps from block to block widens them all."""
@@ -337,12 +346,13 @@ def _of_environment(
         courses.add(environment.key, workload.key, course(measured.slowness))
     factor = courses.factors().get(environment.key, 1.0)
     series: dict[GatedKey, _Series] = {}
-    for workload, name, measured in logs:
+    for workload, metric, measured in logs:
         slowness = measured.slowness
         units = collapse(slowness, measured.generations) if slowness else np.empty(0)
-        series[environment.key, workload.key, name] = _Series(
+        series[environment.key, workload.key, metric.name] = _Series(
             environment_label=environment.label,
             workload_title=workload.title,
+            kind=(metric.unit, metric.better),
             moments=moments(units, factor) if len(units) > 1 else None,
             blocks=len(units),
             trials=measured.trials,
@@ -484,8 +494,8 @@ def _paired_drafts(
     """Of one environment: the new workload of each pair, relative to the old one."""
     cells = Cells(run.trials)
     copies = [e.key for e in run.resolved.environments if environment.key in (e.key, e.again_of)]
-    now: list[tuple[WorkloadRecord, str, _Values]] = []
-    before: list[tuple[WorkloadRecord, str, _Values]] = []
+    now: list[tuple[WorkloadRecord, Metric, _Values]] = []
+    before: list[tuple[WorkloadRecord, Metric, _Values]] = []
     for new, old in pairs:
         theirs = {metric.name: metric for metric in old.metrics}
         for metric in _chosen(new, metrics):
@@ -493,8 +503,8 @@ def _paired_drafts(
                 unit = old, metric
                 together = [_slowness(cells, copy, new, metric, unit) for copy in copies]
                 alone = [_slowness(cells, copy, old, metric, None) for copy in copies]
-                now.append((new, metric.name, _means(together)))
-                before.append((new, metric.name, _means(alone)))
+                now.append((new, metric, _means(together)))
+                before.append((new, metric, _means(alone)))
     old_ones = _of_environment(environment, before, "")
     return [
         _paired_draft(key, series, old_ones[key], worse_than)
@@ -538,11 +548,18 @@ def _paired_draft(key: GatedKey, pair: _Series, old: _Series, worse_than: float)
 
 
 def _settled(now: _Series, before: Sequence[_Series]) -> dict[str, object]:
-    """What needs no comparison: a figure that is lost, or that cannot be better."""
+    """What needs no comparison: a figure that is lost, or that cannot be better.
+
+    Where a baseline lost it too, this run must be shown to lose it more often than any of them did.
+    """
     if now.failing:
         lost = f"{now.lost} of {many(now.trials, 'trial')} gave no figure"
-        if any(series.failing for series in before):
-            return {"reason": f"{lost}, as before", "baseline_limits": True}
+        often = max(before, key=lambda series: series.lost / max(1, series.trials))
+        if often.failing:
+            p = more_often((now.lost, now.trials), (often.lost, often.trials))
+            if p > WRONG_FAIL:
+                return {"reason": f"{lost}, as before", "baseline_limits": True}
+            lost += f", and {often.lost} of {often.trials} before"
         return {"outcome": "failed", "reason": lost}
     if now.best and now.trials >= LEAST_PAIRS:
         return {"outcome": "within", "reason": "it is 0 in every trial: none can be better"}
@@ -638,3 +655,8 @@ def _notes(
         if not all(key in series for series in everywhere):
             where = "not in every baseline" if key in now else "only in a baseline"
             yield f"{key[2]} of {key[1]} in {key[0]} is not judged: {where}"
+        elif not all(_alike(now, series, key) for series in before):
+            yield (
+                f"{key[2]} of {key[1]} in {key[0]} is not judged: a baseline has it in another "
+                "unit, or better to the other side"
+            )

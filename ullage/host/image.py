@@ -55,7 +55,7 @@ _MOST_PACKAGES: Final = 50_000
 """Debian 12 has 64,000; they all stand in each run's `resolved.json`."""
 _UNFINISHED: Final = ".new"
 _DISK_UUID: Final = "75110a6e-0000-4000-8000-726f6f740001"
-_CONTAINER_RECIPE: Final = "1"
+_CONTAINER_RECIPE: Final = "2"
 """Changes with what an unpacked container image is."""
 _MOUNT_POINTS: Final = ("data", "dev", "proc", "run", "sys", "tmp", "ullage")
 _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
@@ -417,6 +417,7 @@ def _merge(saved: Path, tag: str | None, work: Path, tar: Path) -> tuple[str, Im
         for name in _MOUNT_POINTS:
             tree.mount_point(name)
         tree.empty_file("ullage", "agent")
+        tree.directory(config.workdir)
         tree.write(tar)
         return image.id, config
 

@@ -10,6 +10,7 @@ the environment's burden to the baseline's.
 | `fieller` | arithmetic means of costs, harmonic means of rates | means of burdens about normal |
 | `difference` | means of logs, of which only the moments are known | logs about normal |
 | `delta_log` | the same as `fieller` | log of the ratio about normal |
+| `more_often` | two shares, by a p value | nothing |
 
 The harmonic mean of rates is the inverse of the arithmetic mean of times per unit: total work over
 total time (Hoefler & Belli 2015, rule 3). Where blocks do make pairs, `interval.t_interval` is
@@ -105,6 +106,17 @@ def difference(mine: Moments, theirs: Moments) -> Moments:
     return Moments(
         math.floor(df + ROUNDING) + 1, mean, math.hypot(mine.error, theirs.error), deviation
     )
+
+
+def more_often(mine: tuple[int, int], theirs: tuple[int, int]) -> float:
+    """p value, one-sided, of a share that is no larger than the other: Fisher's exact test.
+
+    mine, theirs: so many, of so many. As of the same total, the first could have as many by chance
+    (Fisher 1935, J. R. Stat. Soc. 98:39).
+    """
+    (a, m), (b, n) = mine, theirs
+    ways = sum(math.comb(m, k) * math.comb(n, a + b - k) for k in range(a, min(m, a + b) + 1))
+    return ways / math.comb(m + n, a + b)
 
 
 def fieller(

@@ -87,6 +87,16 @@ def test_an_image_by_docker_save(tmp_path: Path) -> None:
     assert built.record().config == config.model_copy(update={"env": {}})
 
 
+def test_a_working_directory_that_is_missing_is_made(tmp_path: Path) -> None:
+    """As runc does; else no program of the image would start."""
+    links = layer(link("srv", "/home"))
+    path = save(tmp_path / "app.tar", [busybox(), links], WorkingDir="/srv/app/deep")
+    built = unpacked(f"docker-archive:{path}")
+    place = (built.root / "home/app/deep").stat()
+    assert stat.S_ISDIR(place.st_mode)
+    assert (place.st_mode & 0o7777, place.st_uid) == (0o755, 0)
+
+
 def test_the_same_image_is_unpacked_once(tmp_path: Path) -> None:
     layers = [busybox()]
     data = configuration(layers, "amd64")

@@ -45,6 +45,23 @@ def test_whiteouts_are_about_the_layers_below(tmp_path: Path) -> None:
     assert sorted(merged(tmp_path, below, above)) == [".", "a", "a/y", "b", "b/new"]
 
 
+@pytest.mark.parametrize("mark", [".wh..wh..opq", ".wh.file"])
+def test_a_mark_in_a_directory_that_replaces_a_link_leaves_where_that_led(
+    tmp_path: Path, mark: str
+) -> None:
+    """`rm current && mkdir current`, as overlayfs writes it."""
+    below = layer(directory("app/v1"), Entry("app/v1/file"), link("app/current", "v1"))
+    above = layer(directory("app/current"), Entry(f"app/current/{mark}"), Entry("app/current/new"))
+    members = merged(tmp_path, below, above)
+    assert {"app/v1/file", "app/current/new"} <= set(members)
+    assert members["app/current"].isdir()
+
+
+def test_a_mark_below_a_link_that_stays_follows_it(tmp_path: Path) -> None:
+    below = layer(directory("usr/lib"), Entry("usr/lib/x"), link("lib", "usr/lib"))
+    assert "usr/lib/x" not in merged(tmp_path, below, layer(Entry("lib/.wh.x")))
+
+
 def test_a_hard_link_keeps_its_bytes_when_the_other_name_goes(tmp_path: Path) -> None:
     below = layer(Entry("a", b"bytes"), hard_link("b", "a"))
     members = merged(tmp_path, below, layer(Entry(".wh.a")))

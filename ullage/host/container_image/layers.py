@@ -66,6 +66,9 @@ class Tree:
         """Put a layer on top. ArchiveError when it is no whole tar, or may not be taken."""
         entries = list(self._counted(_entries(layer)))
         marks = [entry for entry in entries if _is_mark(entry)]
+        for entry in entries:  # or a mark below one would follow the link that it replaces
+            if entry.isdir():
+                self._replace(_parts(entry.name))
         for mark in marks:  # they are about the layers below, wherever in this one they stand
             self._remove(_parts(mark.name))
         for entry in entries:
@@ -113,6 +116,10 @@ class Tree:
         if not node.info.isdir():
             raise ArchiveError(f"its /{name} is no directory, and something is to be mounted there")
 
+    def directory(self, path: str) -> None:
+        """See that it leads to a directory, links followed; what is missing of it is added."""
+        self._resolve(_words(path), make=True)
+
     def empty_file(self, directory: str, name: str) -> None:
         """Add an empty file to mount one upon, unless there is one."""
         self.mount_point(directory)
@@ -148,6 +155,13 @@ class Tree:
             yield path, node
             names = sorted(node.children, reverse=True)
             todo += [(f"{path}/{name}", node.children[name]) for name in names]
+
+    def _replace(self, parts: list[str]) -> None:
+        """Take away what a directory of a new layer replaces: a link or a file below it."""
+        parent = self._resolve(parts[:-1], make=False) if parts else None
+        node = parent.children.get(parts[-1]) if parent is not None else None
+        if parent is not None and node is not None and not node.info.isdir():
+            del parent.children[parts[-1]]
 
     def _remove(self, parts: list[str]) -> None:
         parent = self._resolve(parts[:-1], make=False)
