@@ -8,6 +8,7 @@ import pwd
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,28 @@ def test_a_link_that_is_called_as_a_run_is_no_run(tag: str, clean: Ullage, tmp_p
     assert (done.code, done.stdout, done.stderr) == (0, "", "0 leftovers removed\n")
     assert treasure.is_dir()
     assert (paths.state_root() / tag).is_symlink()
+
+
+def test_what_may_still_come_is_kept_and_said(
+    tag: str, clean: Ullage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its controller was killed while its cloud was asked for it, and the cloud has none yet."""
+    monkeypatch.setattr(leftovers, "_FINDERS", (leftovers._find_user_commands,))
+    name, until = f"ullage-{tag}-x", time.time() + 600
+    removal = user_commands.Removal(
+        tag=tag,
+        name=name,
+        listing=("true",),
+        destroy=(("true",),),
+        deadline_s=9,
+        lasting=True,
+        may_come_until=until,
+    )
+    user_commands.keep(removal)
+    done = clean("--yes")
+    assert done.code == errors.ExitCode.GATE_FAILED
+    assert f"still there: command {name}: {name} may still be there" in done.stderr
+    assert list(user_commands.records()) == [removal]
 
 
 def test_what_nobody_can_look_for_any_more_is_forgotten(tag: str, clean: Ullage) -> None:
