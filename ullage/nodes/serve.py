@@ -369,8 +369,8 @@ class Server:
         """Instances go first: an upload may wait for a disk that answers nobody."""
         for task in (tasks := [*self._requests, *self._offers]):
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_LEAVING_S)
+        ending = asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait((ending,), timeout=_LEAVING_S)
         if self._clock is not None:
             await asyncio.to_thread(self._clock.stop)
         await self._empty()
