@@ -8,9 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{AGENT, Agent, Event, TOKEN, Value, frame, json};
-use ullage_clock::rgap::{
-    Action, Client, Outcome, Rules, Token,
-};
+use ullage_clock::rgap::{Action, Client, Outcome, Rules, Token};
 use ullage_clock::{Clock, Reasons, SHIFT};
 
 const BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
