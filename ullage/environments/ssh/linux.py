@@ -15,7 +15,10 @@ _REMOVE: Final = """tries=0
 while :; do
     left=
     for exe in /proc/[0-9]*/exe; do
-        case $(readlink "$exe" 2>/dev/null) in "$1/agent" | "$1/agent (deleted)") ;; *) continue ;; esac
+        case $(readlink "$exe" 2>/dev/null) in
+            "$1/agent" | "$1/agent (deleted)") ;;
+            *) continue ;;
+        esac
         pid=${exe#/proc/}
         kill -KILL "${pid%/exe}" 2>/dev/null && left=1
     done
