@@ -207,6 +207,6 @@ def test_bad_input_is_refused(make: Make) -> None:
 @settings(max_examples=50, deadline=None)
 def test_two_shares_are_those_of_scipy(m: int, n: int, data: st.DataObject) -> None:
     a, b = data.draw(st.integers(0, m)), data.draw(st.integers(0, n))
-    table = [[a, m - a], [b, n - b]]
+    table = np.array([[a, m - a], [b, n - b]])
     theirs = float(stats.fisher_exact(table, alternative="greater").pvalue)
     assert more_often((a, m), (b, n)) == pytest.approx(theirs, rel=1e-9)
