@@ -217,8 +217,8 @@ class Process(Exchange):
             how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
             lines = self.stderr.decode("utf-8", "replace").strip().split("\n")[-2:]
             last, *before = (printable(line.strip(), 300) for line in reversed(lines))
-            said = [last.removeprefix("error: "), *(f"before that: {line}" for line in before)]
-            reason = "; ".join((*(said if last else ()), f"it ended with {how}"))
+            words = [last.removeprefix("error: "), *(f"before that: {line}" for line in before)]
+            reason = "; ".join((*(words if last else ()), f"it ended with {how}"))
         else:
             reason = f"{timeout_s:g} s have passed"
         raise UllageError(
