@@ -64,6 +64,21 @@ def test_an_image_of_ones_own_says_what_runs(tmp_path: Path) -> None:
     assert f"error[{errors.IMAGE_NO_ENTRY.code}]" in mute.stderr
 
 
+def test_a_program_that_writes_to_its_root(tmp_path: Path) -> None:
+    busybox = imagekit.Entry("bin/busybox", imagekit.BUSYBOX.read_bytes())
+    layers = [imagekit.layer(imagekit.directory("bin"), imagekit.directory("var"), busybox)]
+    imagekit.save(tmp_path / "app.tar", layers)
+    words = ("try", "--in", "native,container", "--within", "40s")
+    words += ("--image", "docker-archive:app.tar")
+    command = ("--", "/bin/busybox", "sh", "-c", "/bin/busybox touch /var/x")
+    done = ullage(*words, *command, cwd=tmp_path)
+    assert done.code == errors.TRY_READ_ONLY.exit_code
+    assert f"error[{errors.TRY_READ_ONLY.code}]" in done.stderr
+    assert "`--root writable`" in done.stderr
+    done = ullage(*words, "--root", "writable", *command, cwd=tmp_path)
+    assert done.code == 0, done.stderr
+
+
 def test_no_kernel_is_fetched_for_a_vm_that_could_only_be_emulated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +152,15 @@ def test_what_cannot_be_compared_is_said(
         (("--within", "soon", "--", "true"), "--within"),
         (("--metric", "rate:1/s:higher", "--", "true"), "NAME:UNIT:higher:REGEX"),
         (("--image", "app", "--http", "8080"), ":PORT/PATH"),
+        (("--image", "app", "--http", ":0/"), "--http: port"),
+        (("--image", "app", "--http", ":70000/"), "--http: port"),
+        (("--metric", "rate:parsec:higher:(a)", "--", "true"), "--metric: metrics.rate.unit"),
+        (("--metric", "rate:1/s:up:(a)", "--", "true"), "--metric: metrics.rate.better"),
+        (("--metric", "rate:1/s:higher:a", "--", "true"), "--metric: metrics.rate.regex"),
+        (("--metric", "seconds:s:lower:(a)", "--", "true"), "--metric: "),
+        (("--save", "nodir/p.yaml", "--", "true"), "No such file or directory"),
+        (("--image", "app", "--root", "rw"), "--root: rw is neither"),
+        (("--root", "writable", "--", "true"), "--root: this host's own files"),
     ],
 )
 def test_a_word_that_is_wrong_is_named(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ blocks: {min: 1, max: 1}
 @pytest.mark.parametrize(
     ("prefix", "ready_s", "status", "message"),
     [
-        (("sleep", "30"), 0.5, "failed", "did not print 'listening on': 0.5 s have passed"),
+        (("sleep", "30"), 0.5, "failed", "0.5 s have passed (sleep in "),
         (("timeout", "-s", "KILL", "0.7"), 20.0, "invalid", "connections failed"),
     ],
     ids=["never listens", "ends before its client"],

@@ -17,9 +17,9 @@ from ullage.runs.reader import RunFolder, newest_run
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 PROGRAM = b"""#!/bin/sh
-id -u; id -g; cd; pwd; echo "$GREETING" >/data/word; cat /data/word
+pwd; echo "$LANG$LC_ALL"; id -u; id -g; cd; pwd; echo "$GREETING" >/data/word; cat /data/word
 """
-PRINTED = "1234\n1235\n/home/app\nhello\n"
+PRINTED = "/home/app/made\nde_DE.UTF-8\n1234\n1235\n/home/app\nhello\n"
 NAME = "ullage-lab-own:1"
 
 PLAN = """\
@@ -51,8 +51,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         layers,
         name=NAME,
         User="app",
-        Env=["PATH=/bin", "GREETING=hello"],
-        WorkingDir="/home/app",
+        Env=["PATH=/bin", "GREETING=hello", "LANG=de_DE.UTF-8"],
+        WorkingDir="/home/app/made",
         Entrypoint=["/home/app/go"],
     )
 

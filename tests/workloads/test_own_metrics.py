@@ -112,6 +112,8 @@ def test_what_is_no_figure_is_named(fields: dict[str, Any], stdout: str, reason:
         ({"regex": "(?=a)(b)"}, "not a regular expression of RE2"),
         ({"json": "$.["}, "not a JSON path"),
         ({"json": "$[?search(@.a, '(a*)*b')]"}, "not a JSON path"),
+        ({"json": "$[?count($..*)>1].a"}, "begins at `\\$`"),
+        ({"json": "$[?@[?$.b]].a"}, "begins at `\\$`"),
         ({"line": "last", "unit": "furlong"}, "one of s, ms"),
         ({"line": "last", "step": 0}, "greater than 0"),
         ({"line": "last", "better": "sideways"}, "'higher' or 'lower'"),

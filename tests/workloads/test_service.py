@@ -241,6 +241,32 @@ def test_a_server_that_ends_at_once_or_is_not_there() -> None:
     assert "No such file" in complaint(minded(options, ["/nonexistent"]))
 
 
+def test_a_server_that_goes_to_the_background_is_not_called_anothers() -> None:
+    port = free_port()
+    behind = "exit if fork; " + UNREADY
+    reason = complaint(
+        minded(
+            ["--address", f"127.0.0.1:{port}", "--output", "never"],
+            ["perl", "-e", behind, "127.0.0.1", str(port)],
+        )
+    )
+    assert "it went to the background (perl, process " in reason
+    assert reason.endswith("ended with status 0: let it stay in the foreground")
+
+
+def test_the_signal_of_its_own_ends_it() -> None:
+    """An image's STOPSIGNAL."""
+    port = free_port()
+    script = '$SIG{QUIT} = sub { print STDERR "told to quit\n"; exit };' + UNREADY
+    options = ["--address", f"127.0.0.1:{port}", "--stop-signal", "3"]
+    with minded(options, ["perl", "-e", script, "127.0.0.1", str(port)]) as minder:
+        assert minder.stdout is not None
+        assert "ready" in minder.stdout.readline()
+        minder.terminate()
+        _, stderr = minder.communicate(timeout=120)
+    assert "told to quit" in stderr
+
+
 @pytest.mark.root
 @pytest.mark.usefixtures("places_of_its_own")
 def test_in_instances_of_a_run(tmp_path: Path) -> None:
@@ -266,7 +292,9 @@ def test_in_instances_of_a_run(tmp_path: Path) -> None:
         assert "the instance ran out of memory" in reason.message
     for reason in reasons["ends"]:
         assert reason is not None and reason.code == "agent-not-ready"
-        assert "it ended with status 4 before it was ready" in reason.message
+        assert reason.message.startswith(
+            "the service: it ended with status 4 before it was ready; before that: no config; "
+        )
 
 
 @pytest.mark.root
@@ -347,7 +375,13 @@ def test_without_arguments_it_is_the_images_own_server(tmp_path: Path) -> None:
     context = context_in(tmp_path, SERVICE, chosen)
     minder, client = SERVICE.tasks(chosen, replace(context, image=config))
     assert minder.argv[-3:] == ("--", "/app/server", "-v")
-    assert (minder.cwd, dict(minder.env)) == ("/app", {"A": "b"})
+    nothing = {"LANG": "", "LC_ALL": ""}
+    assert (minder.cwd, dict(minder.env)) == ("/app", nothing | {"A": "b"})
+    assert "--stop-signal" not in minder.argv
+    other = config.model_copy(update={"stop_signal": 3, "env": {"LANG": "de_DE.UTF-8"}})
+    quits, _ = SERVICE.tasks(chosen, replace(context, image=other))
+    assert quits.argv[quits.argv.index("--stop-signal") + 1] == "3"
+    assert quits.env == {"LANG": "de_DE.UTF-8", "LC_ALL": ""}
     assert client.cwd is None and not client.env
     assert SERVICE.runs_entry_point(chosen)
 

@@ -33,6 +33,14 @@ def try_command(
             show_default=False,
         ),
     ] = None,
+    root: Annotated[
+        str | None,
+        typer.Option(
+            "--root",
+            help="`writable`: it may write to the image's files, in a layer of each instance.",
+            show_default=False,
+        ),
+    ] = None,
     http: Annotated[
         str | None,
         typer.Option(
@@ -71,11 +79,12 @@ def try_command(
     as_json: Json = False,
 ) -> None:
     """Run a command, or a service of an image, in what this host has: no plan is needed."""
-    if save is not None and save.exists():
-        raise _there(save)
+    if save is not None:
+        _check_save(save)
     request = _request(
         command or [],
         image=image,
+        root=root,
         http=http,
         metrics=metric or [],
         within=within,
@@ -124,6 +133,15 @@ def _run(request: "TryRequest", save: Path | None, runs: Path, *, as_json: bool)
     return ExitCode.INTERRUPTED if outcome is None else conclude(outcome, as_json=as_json)
 
 
+def _check_save(file: Path) -> None:
+    """What can be seen before anything has run."""
+    if file.exists():
+        raise _there(file)
+    reason = errno.EACCES if file.parent.is_dir() else errno.ENOENT
+    if not os.access(file.parent, os.W_OK | os.X_OK) or reason == errno.ENOENT:
+        raise UllageError(FILE_FAILED, file=file, reason=os.strerror(reason))
+
+
 def _save(file: Path, text: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as stream:
@@ -140,6 +158,7 @@ def _request(
     command: list[str],
     *,
     image: str | None,
+    root: str | None,
     http: str | None,
     metrics: list[str],
     within: str,
@@ -158,22 +177,51 @@ def _request(
         workload |= service(http)
     if metrics:
         workload["metrics"] = dict(_metric(text) for text in metrics)
+    _check_fields(workload)
     names = _names(where)
     if image is None:
-        root: Any = attempt.image_of(command[0], names)
+        files: Any = attempt.image_of(command[0], names)
     else:
-        root = attempt.HOST if image == attempt.HOST else {"oci": image}
+        files = attempt.HOST if image == attempt.HOST else {"oci": image}
+    if root is not None:
+        files = _with_root(files, root)
     if command:
-        program = attempt.on_host(command[0]) if root == attempt.HOST else command[0]
+        program = attempt.on_host(command[0]) if files == attempt.HOST else command[0]
         workload["argv"] = [program, *command[1:]]
     return attempt.TryRequest(
         workload=workload,
         within_s=seconds("--within", within),
         name=f"try-{_plain(Path(command[0]).name if command else image or '')}",
-        image=root,
+        image=files,
         environments=names,
         cpus=cpus,
     )
+
+
+def _with_root(files: Any, root: str) -> dict[str, Any]:
+    """The image of a plan, with a root of that kind."""
+    if root not in {"writable", "read-only"}:
+        raise typer.BadParameter(f"--root: {root} is neither `writable` nor `read-only`")
+    if not isinstance(files, dict):
+        raise typer.BadParameter("--root: this host's own files are read-only; give an --image")
+    return {**files, "root": root}
+
+
+def _check_fields(workload: dict[str, Any]) -> None:
+    """As the plan would, which says its lines and not the options."""
+    from pydantic import ValidationError
+
+    from ullage import workloads
+    from ullage.common.faults import first_fault
+
+    fields = {name: value for name, value in workload.items() if name != "name"}
+    try:
+        workloads.get(workload["name"]).parameters_model.model_validate(fields)
+    except ValidationError as error:
+        place = error.errors()[0]["loc"]
+        of_metric = "metrics" in workload and (not place or place[0] == "metrics")
+        option = "--metric" if of_metric else "--http"
+        raise typer.BadParameter(f"{option}: {first_fault(error)}") from None
 
 
 def service(http: str) -> dict[str, Any]:

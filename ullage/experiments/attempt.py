@@ -5,6 +5,7 @@ A pilot in the baseline shows that it works and how long it takes; blocks and it
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -25,6 +26,7 @@ from ullage.common.errors import (
     TRY_HIDDEN,
     TRY_NO_PROGRAM,
     TRY_NOT_IN_IMAGE,
+    TRY_READ_ONLY,
     TRY_TOO_SHORT,
     UllageError,
 )
@@ -57,6 +59,7 @@ CONCLUDING_S: Final = 5.0
 MOST_CONCLUDING: Final = 1 / 2
 """Of the whole time: what is left must still be worth a report."""
 SPUN_S: Final = 0.05
+_EROFS: Final = os.strerror(errno.EROFS)
 _OWN: Final = ("/tmp", "/run", "/dev", "/proc", "/sys")  # noqa: S108
 """Of each container."""
 _SYSTEM: Final = ("/usr/bin", "/usr/sbin", "/bin", "/sbin")
@@ -221,10 +224,17 @@ def _lengths(environment: str, pilot: Path) -> tuple[float, float]:
         reason = (
             trials[-1].reason.message if trials and trials[-1].reason else "no trial came to be"
         )
-        raise UllageError(TRY_FAILED, environment=environment, reason=reason, folder=pilot)
+        kind = TRY_READ_ONLY if _wrote_root(pilot, reason) else TRY_FAILED
+        raise UllageError(kind, environment=environment, reason=reason, folder=pilot)
     works_s = [(trial.end_ns - trial.start_ns) / 1e9 for trial in trials]
     overhead_s = (folder.spent_s - sum(works_s)) / len(trials)
     return max(1e-3, (good[-1].end_ns - good[-1].start_ns) / 1e9), max(OVERHEAD_S, overhead_s)
+
+
+def _wrote_root(pilot: Path, reason: str) -> bool:
+    """Whether it, or what it printed, has the kernel's words for that."""
+    outputs = (pilot / "trials").rglob("*.std*")
+    return _EROFS in reason or any(_EROFS.encode() in file.read_bytes() for file in outputs)
 
 
 def stretch() -> float:

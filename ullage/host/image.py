@@ -369,6 +369,8 @@ async def _unpack_new(
         saved = await there.fetch(work)
         progress("merging its layers")
         identity, config = await asyncio.to_thread(_merge, saved, there.tag, work, tar)
+        if there.path is not None and identity != there.key:
+            raise ArchiveError("it became another image while it was read")
         progress("unpacking")
         await _unpack(tar, directory / "root")
         progress("computing digests")

@@ -318,6 +318,8 @@ class ImageConfig(Record):
     workdir: str = "/"
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
+    stop_signal: int = Field(default=15, ge=1, lt=32, exclude_if=lambda number: bool(number == 15))
+    """What a server of it is told to end with."""
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ bridge; `each`: every instance of the environment, as `role-0`, `role-1` …, so
 over all of them."""
 
 
+_NO_LOCALE: Final = {"LANG": "", "LC_ALL": ""}
 OTHER_NODE: Final = "another node"
 SECOND_BRIDGE: Final = "a second bridge of this host"
 """What stands in a title for the former, where `away` is no other node."""
@@ -77,6 +78,7 @@ class Task:
     def of_image(self, image: ImageConfig | None) -> Task:
         """As the user's own image wants it: its user, its environment, its working directory.
 
+        The agent would add a locale of ours; an empty one is none to every program (POSIX 8.2).
         Without arguments of its own it is the image's entry point.
         """
         if image is None:
@@ -84,7 +86,7 @@ class Task:
         return replace(
             self,
             argv=self.argv or image.argv,
-            env={**image.env, **self.env},
+            env={**_NO_LOCALE, **image.env, **self.env},
             cwd=image.workdir,
             user=image.user,
         )

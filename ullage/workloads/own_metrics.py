@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal, NoReturn
 
 import re2
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
+from jsonpath_rfc9535.lex import tokenize
+from jsonpath_rfc9535.tokens import TokenType
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from ullage.runs.records import LARGEST, Better, Metric
@@ -62,6 +64,11 @@ def _json_paths() -> JSONPathEnvironment:
     return environment
 
 
+def _goes_back(path: str) -> bool:
+    """Whether a filter begins at the root: all would be walked through for each value."""
+    return sum(token.type_ is TokenType.ROOT for token in tokenize(path)) > 1
+
+
 _JSON_PATHS: Final = _json_paths()
 
 
@@ -82,6 +89,8 @@ def _path(text: str) -> str:
         _JSON_PATHS.compile(text)
     except JSONPathError as error:
         raise ValueError(f"not a JSON path of RFC 9535: {error}") from None
+    if _goes_back(text):
+        raise ValueError("a filter of it begins at `$`, which takes too long: give it `@`")
     return text
 
 

@@ -43,6 +43,9 @@ pub struct Options {
     /// status from 200 to 399
     #[arg(long)]
     http: Option<String>,
+    /// Number of the signal that it is told to end with
+    #[arg(long, default_value = "15", value_parser = signal)]
+    stop_signal: Signal,
     /// It must be ready within so many seconds
     #[arg(long, default_value_t = 30.0, value_parser = positive)]
     within: f64,
@@ -85,7 +88,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut service = Service::start(options)?;
     let result = service.serve(options, begun);
-    service.end();
+    service.end(options.stop_signal);
     result
 }
 
@@ -168,14 +171,7 @@ impl Service {
         while !self.ready(options) {
             self.reap();
             if let Some(status) = self.ended {
-                // Somebody at another address of this machine, or what it has left behind itself.
-                let holder = listeners::on(options.address.port())
-                    .map_or_else(String::new, |who| format!("; its port is taken by {who}"));
-                let how = format!(
-                    "it ended with {} before it was ready{holder}",
-                    in_words(status)
-                );
-                return Err(Failure::new("the service", how));
+                return Err(Failure::new("the service", ended_early(options, status)?));
             }
             if Instant::now() > deadline {
                 let why = format!(
@@ -251,10 +247,10 @@ impl Service {
     }
 
     /// Tell it to end, wait, and kill what is left.
-    fn end(&mut self) {
+    fn end(&mut self, stop: Signal) {
         self.reap();
         if self.ended.is_none() {
-            let _ = kill(self.first, Signal::SIGTERM);
+            let _ = kill(self.first, stop);
         }
         let deadline = Instant::now() + END;
         while self.ended.is_none() && Instant::now() < deadline {
@@ -316,6 +312,32 @@ impl Used {
 /// All processes of the service: whoever's parent ends becomes a child of ours.
 fn family() -> Result<Vec<Process>, Failure> {
     processes::below(getpid().as_raw()).map_err(|error| Failure::new("/proc", error))
+}
+
+/// Why it ended before it was ready, as far as that can be seen.
+fn ended_early(options: &Options, status: WaitStatus) -> Result<String, Failure> {
+    if let Some(left) = family()?.first() {
+        let name = processes::name(left.pid);
+        return Ok(format!(
+            "it went to the background ({name}, process {}), and its first process ended with {}: \
+             let it stay in the foreground",
+            left.pid,
+            in_words(status)
+        ));
+    }
+    // Somebody at another address of this machine.
+    let holder = listeners::on(options.address.port())
+        .map_or_else(String::new, |who| format!("; its port is taken by {who}"));
+    Ok(format!(
+        "it ended with {} before it was ready{holder}",
+        in_words(status)
+    ))
+}
+
+/// As an image's STOPSIGNAL, which its reader has made a number.
+fn signal(text: &str) -> Result<Signal, String> {
+    let number: i32 = text.parse().map_err(|_| "a number is asked for")?;
+    Signal::try_from(number).map_err(|error| error.to_string())
 }
 
 /// Hand on what the server prints, and look for the text in it.

@@ -32,7 +32,9 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.errors.kind import ErrorKind
 from ullage.host import image
-from ullage.host.container_image import archive
+from ullage.host.container_image import archive, source
+from ullage.host.container_image.layers import Tree
+from ullage.host.container_image.user import configured
 from ullage.host.image import Image
 
 pytestmark = pytest.mark.root
@@ -97,6 +99,14 @@ def test_a_working_directory_that_is_missing_is_made(tmp_path: Path) -> None:
     assert (place.st_mode & 0o7777, place.st_uid) == (0o755, 0)
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [("SIGQUIT", 3), ("quit", 3), ("3", 3), ("SIGRTMIN+3", 15), ("", 15)]
+)
+def test_what_its_server_ends_by(text: str, number: int) -> None:
+    settings = archive.ImageSettings(StopSignal=text)
+    assert configured(settings, Tree()).stop_signal == number
+
+
 def test_the_same_image_is_unpacked_once(tmp_path: Path) -> None:
     layers = [busybox()]
     data = configuration(layers, "amd64")
@@ -119,6 +129,22 @@ def test_what_skopeo_writes(tmp_path: Path) -> None:
         subprocess.run(argv, check=True, capture_output=True)
         shutil.rmtree(first.dir.parent)
         assert unpacked(target).digest == first.digest
+
+
+def test_an_archive_that_is_replaced_meanwhile(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the cache would give the new image under the old one's name."""
+    path = save(tmp_path / "app.tar", [busybox()])
+    find = source.find
+
+    async def replaced(reference: str) -> source.ImageSource:
+        there = await find(reference)
+        save(path, [busybox()], Cmd=["other"])
+        return there
+
+    monkeypatch.setattr(source, "find", replaced)
+    refused(f"docker-archive:{path}", errors.IMAGE_UNREADABLE, "became another image", cache)
 
 
 def test_a_foreign_one(tmp_path: Path, cache: Path) -> None:
@@ -321,3 +347,27 @@ def test_files_of_a_plan_do_not_leave_the_image_by_a_link_of_another(tmp_path: P
         image.Additions(files).stage(tmp_path / "root")
     assert caught.value.kind is errors.IMAGE_BUILD_FAILED
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_pinned_image_that_is_here_is_not_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Docker, where there is no skopeo."""
+    calls: list[str] = []
+    here = {"there"}
+
+    async def call(reference: str, program: str, *words: str) -> str:
+        calls.append(words[0])
+        if words[0] == "image" and "there" not in here:
+            raise UllageError(errors.IMAGE_NOT_FOUND, reference=reference, reason="none")
+        here.add("there")
+        return "sha256:" + "1" * 64
+
+    monkeypatch.setattr(source, "_call", call)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name == "docker" else None)
+    pinned = f"docker://example.org/app@sha256:{'0' * 64}"
+    asyncio.run(source.find(pinned))
+    assert calls == ["image"]
+    here.clear()
+    asyncio.run(source.find(pinned))
+    assert calls[1:] == ["image", "pull", "image"]
+    asyncio.run(source.find("docker://example.org/app:1"))
+    assert calls[4:] == ["pull", "image"]

@@ -175,7 +175,7 @@ AGENT_CLOCK: Final = ErrorKind(
 )
 AGENT_NOT_READY: Final = ErrorKind(
     "agent-not-ready",
-    "{program} in {agent} did not print {text}: {reason}",
+    "{reason} ({program} in {agent} did not print {text})",
     "its output is kept in the run folder",
     ExitCode.SOME_CELLS_FAILED,
 )

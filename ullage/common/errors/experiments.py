@@ -310,6 +310,13 @@ TRY_FAILED: Final = ErrorKind(
     "mend that first, no environment was compared; what it printed is in {folder}",
     ExitCode.SOME_CELLS_FAILED,
 )
+TRY_READ_ONLY: Final = ErrorKind(
+    "try-read-only",
+    "it did not end well in {environment}, where its root is read-only: {reason}",
+    "give `--root writable` to an image (in a plan, `root: writable`), or write to /data or /tmp;"
+    " what it printed is in {folder}",
+    ExitCode.SOME_CELLS_FAILED,
+)
 TRY_TOO_SHORT: Final = ErrorKind(
     "try-too-short",
     "two blocks take about {needed}, and {left} of --within {within} are left",

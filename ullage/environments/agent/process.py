@@ -216,8 +216,9 @@ class Process(Exchange):
             ended = self._finished.result()
             how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
             lines = self.stderr.decode("utf-8", "replace").strip().split("\n")[-2:]
-            last_words = printable("; ".join(line.strip() for line in lines)[-300:], 300)
-            reason = f"it ended with {how}" + (f": {last_words}" if last_words else "")
+            last, *before = (printable(line.strip(), 300) for line in reversed(lines))
+            words = [last.removeprefix("error: "), *(f"before that: {line}" for line in before)]
+            reason = "; ".join((*(words if last else ()), f"it ended with {how}"))
         else:
             reason = f"{timeout_s:g} s have passed"
         raise UllageError(

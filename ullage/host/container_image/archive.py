@@ -58,6 +58,7 @@ class ImageSettings(_Foreign):
     WorkingDir: str | None = None
     Entrypoint: list[str] | None = None
     Cmd: list[str] | None = None
+    StopSignal: str | None = None
 
 
 class _Layers(_Foreign):

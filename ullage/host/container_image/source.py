@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 from dataclasses import dataclass
@@ -101,6 +102,9 @@ async def _in_registry(reference: str, name: str) -> ImageSource:
         digest = (await _call(reference, "skopeo", *words)).strip()
         return ImageSource(reference, digest, store="skopeo")
     store = next((program for program in _STORES.values() if shutil.which(program)), "skopeo")
+    if _PINNED.search(name):
+        with contextlib.suppress(UllageError):  # then it is not here yet
+            return await _in_store(reference, name, [store])
     await _call(reference, store, "pull", "--quiet", name)
     return await _in_store(reference, name, [store])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from signal import SIGTERM, Signals
 from typing import Final
 
 from ullage.common.archives.headers import ArchiveError
@@ -11,6 +12,8 @@ from ullage.host.container_image.layers import Tree
 from ullage.runs.records import ImageConfig, User
 
 _MOST_DATABASE: Final = 4 << 20
+_REAL_TIME: Final = 32
+"""Signals from here on are those."""
 _MOST_ID: Final = (1 << 32) - 2
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -36,7 +39,17 @@ def configured(settings: ImageSettings, tree: Tree) -> ImageConfig:
         workdir=workdir,
         entrypoint=tuple(settings.Entrypoint or ()),
         cmd=tuple(settings.Cmd or ()),
+        stop_signal=_signal(settings.StopSignal or ""),
     )
+
+
+def _signal(text: str) -> int:
+    """`SIGQUIT`, `QUIT` or `3`; SIGTERM for what is none, and for one of real time."""
+    word = text.upper().removeprefix("SIG")
+    numbers = {one.name.removeprefix("SIG"): one.value for one in Signals}
+    numbers |= {str(one.value): one.value for one in Signals}
+    number = numbers.get(word, SIGTERM)
+    return int(number if number < _REAL_TIME else SIGTERM)
 
 
 def _user(text: str, tree: Tree) -> tuple[User, str]:

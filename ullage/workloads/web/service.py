@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from signal import SIGTERM
 from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
@@ -212,6 +213,8 @@ class Service(Workload[ServiceParameters]):
         minder += ["--address", f"{host}:{parameters.port}", "--within", repr(parameters.ready_s)]
         minder += [] if parameters.ready is None else ["--http", parameters.ready]
         minder += [] if parameters.ready_output is None else ["--output", parameters.ready_output]
+        if context.image and context.image.stop_signal != SIGTERM:
+            minder += ["--stop-signal", str(context.image.stop_signal)]
         server = Task(
             "server",
             (*minder, "--", *own),
