@@ -68,8 +68,8 @@ def test_a_program_that_writes_to_its_root(tmp_path: Path) -> None:
     busybox = imagekit.Entry("bin/busybox", imagekit.BUSYBOX.read_bytes())
     layers = [imagekit.layer(imagekit.directory("bin"), imagekit.directory("var"), busybox)]
     imagekit.save(tmp_path / "app.tar", layers)
-    words = ("try", "--in", "native,container", "--within", "40s")
-    words += ("--image", "docker-archive:app.tar")
+    image = ("--image", "docker-archive:app.tar")
+    words = ("try", "--in", "native,container", "--within", "40s", *image)
     command = ("--", "/bin/busybox", "sh", "-c", "/bin/busybox touch /var/x")
     done = ullage(*words, *command, cwd=tmp_path)
     assert done.code == errors.TRY_READ_ONLY.exit_code
