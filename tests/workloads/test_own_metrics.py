@@ -114,6 +114,8 @@ def test_what_is_no_figure_is_named(fields: dict[str, Any], stdout: str, reason:
         ({"json": "$[?search(@.a, '(a*)*b')]"}, "not a JSON path"),
         ({"json": "$[?count($..*)>1].a"}, "begins at `\\$`"),
         ({"json": "$[?@[?$.b]].a"}, "begins at `\\$`"),
+        ({"json": "$..*..x"}, "more than once"),
+        ({"json": "$..[?count(@..*)>1].a"}, "more than once"),
         ({"line": "last", "unit": "furlong"}, "one of s, ms"),
         ({"line": "last", "step": 0}, "greater than 0"),
         ({"line": "last", "better": "sideways"}, "'higher' or 'lower'"),

@@ -64,9 +64,14 @@ def _json_paths() -> JSONPathEnvironment:
     return environment
 
 
-def _goes_back(path: str) -> bool:
-    """Whether a filter begins at the root: all would be walked through for each value."""
-    return sum(token.type_ is TokenType.ROOT for token in tokenize(path)) > 1
+def _endless(path: str) -> str | None:
+    """What of it would walk through everything again for each value that there is."""
+    kinds = [token.type_ for token in tokenize(path)]
+    if kinds.count(TokenType.ROOT) > 1:
+        return "a filter of it begins at `$`, which takes too long: give it `@`"
+    if kinds.count(TokenType.DOUBLE_DOT) > 1:
+        return "`..` stands in it more than once, which takes too long: name what lies between"
+    return None
 
 
 _JSON_PATHS: Final = _json_paths()
@@ -89,8 +94,8 @@ def _path(text: str) -> str:
         _JSON_PATHS.compile(text)
     except JSONPathError as error:
         raise ValueError(f"not a JSON path of RFC 9535: {error}") from None
-    if _goes_back(text):
-        raise ValueError("a filter of it begins at `$`, which takes too long: give it `@`")
+    if reason := _endless(text):
+        raise ValueError(reason)
     return text
 
 
