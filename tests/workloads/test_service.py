@@ -49,7 +49,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             os.kill(os.getpid(), signal.SIGKILL)
         if manner == "stops" and number == 20:
             stop_for_a_second()
-        status = b"500 Oh" if manner == "fails" else b"200 OK"
+        others = {"fails": b"500 Oh", "moves": b"302 Found"}
+        status = others.get(manner, b"200 OK")
         self.wfile.write(b"HTTP/1.1 " + status + b"\\r\\nContent-Length: 2\\r\\n\\r\\nhi")
 
     def log_message(self, *_):
@@ -115,9 +116,12 @@ def test_a_server_that_dies_under_load(tmp_path: Path) -> None:
     assert "the instance ran out of memory" in invalid(chosen, killed)
 
 
-def test_a_server_that_answers_with_an_error(tmp_path: Path) -> None:
-    chosen = parameters(tmp_path, "fails")
-    assert "requests had an answer: 'status' " in invalid(chosen, outputs(chosen, tmp_path))
+def test_a_server_that_answers_with_another_status(tmp_path: Path) -> None:
+    """It is ready: 302 is an answer. It is no good one, and the trial says which it was."""
+    chosen = parameters(tmp_path, "moves", ready="/")
+    reason = invalid(chosen, outputs(chosen, tmp_path))
+    assert "requests had an answer: 'status' " in reason
+    assert reason.endswith(" (answered 302, not 200: set `path:` or `status:`)")
 
 
 def test_a_status_may_be_asked_for(tmp_path: Path) -> None:

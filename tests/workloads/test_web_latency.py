@@ -70,6 +70,16 @@ def test_errors_are_invalid_unless_a_share_is_allowed() -> None:
     assert LATENCY.replies(allowed, printed) == 530
 
 
+def test_another_status_is_told() -> None:
+    result = json.loads(outputs()["client"].stdout)
+    kinds = {**result["errors"], "status": 10}
+    result |= {"due": 540, "errors": kinds, "other_status": 503}
+    complaint = "10 of 540 had no answer: 'status' 10 (answered 503, not 200)"
+    assert complaint in refused(outputs(json.dumps(result)))
+    result["other_status"] = 1000
+    assert "other_status" in refused(outputs(json.dumps(result)))
+
+
 def test_requests_that_nobody_accounts_for() -> None:
     assert "were answered" in refused(changed("due", 531))
     assert "were answered" in refused(changed("answered", 529))

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::faults::{Fault, Faults, OF_REQUESTS};
-use crate::http_exchange::{Client, Target};
+use crate::http_exchange::{Client, Seen, Target};
 use crate::http_place::Bytes;
 use crate::http_request::{self, Ask};
 use crate::needs::{self, Ports};
@@ -98,6 +98,11 @@ struct Report {
     /// With that status, and every byte of the document.
     answered: u64,
     errors: Faults,
+    /// The first status of another kind that a connection saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_status: Option<u16>,
+    /// Connections in all, with those in place of kept ones that the server had ended.
+    opened: u64,
     /// Of those answered: from when the request was due until the last byte was here.
     latency: Option<Distribution>,
     /// The same from when the request was sent: without what it waited for a free connection, and
@@ -120,6 +125,7 @@ struct Measurements {
     latency: Times,
     exchange: Times,
     lateness: Lateness,
+    seen: Seen,
 }
 
 impl Measurements {
@@ -131,6 +137,7 @@ impl Measurements {
             latency: Times::new(),
             exchange: Times::new(),
             lateness: Lateness::new(),
+            seen: Seen::default(),
         }
     }
 
@@ -141,6 +148,7 @@ impl Measurements {
         self.latency.add(&other.latency);
         self.exchange.add(&other.exchange);
         self.lateness.add(&other.lateness);
+        self.seen.add(other.seen);
     }
 }
 
@@ -252,6 +260,7 @@ fn work(options: &Options, mut client: Client, pacer: &Pacer, end: Instant) -> M
             }
         }
     }
+    measurements.seen = client.seen;
     measurements
 }
 
@@ -279,6 +288,8 @@ fn report(options: &Options, ask: &Ask, all: Measurements, took: Duration) -> Re
         due: all.due,
         answered: all.answered,
         errors: all.errors,
+        other_status: all.seen.other_status,
+        opened: all.seen.opened,
         latency,
         exchange: all.exchange.distribution(),
         quantiles,

@@ -12,6 +12,7 @@ use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::faults::Fault;
@@ -35,11 +36,53 @@ struct Link {
     connection: Pin<Box<Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
 }
 
+/// What a client saw beside its times.
+#[derive(Clone, Copy, Default)]
+pub struct Seen {
+    /// Connections that it opened.
+    pub opened: u64,
+    /// The first status that was not the one wanted.
+    pub other_status: Option<u16>,
+}
+
+impl Seen {
+    pub fn add(&mut self, other: Self) {
+        self.opened += other.opened;
+        self.other_status = self.other_status.or(other.other_status);
+    }
+}
+
+/// Why there was no answer over a connection.
+struct Lost {
+    fault: Fault,
+    /// Not a byte of the request went to the server: it had ended the connection before.
+    unsent: bool,
+}
+
+impl From<Fault> for Lost {
+    fn from(fault: Fault) -> Self {
+        Self {
+            fault,
+            unsent: false,
+        }
+    }
+}
+
+impl From<hyper::Error> for Lost {
+    fn from(error: hyper::Error) -> Self {
+        Self {
+            unsent: error.is_canceled(),
+            fault: error.into(),
+        }
+    }
+}
+
 /// One user of the server, with at most one connection.
 pub struct Client<'a> {
     target: &'a Target,
     runtime: Runtime,
     link: Option<Link>,
+    pub seen: Seen,
 }
 
 impl<'a> Client<'a> {
@@ -49,35 +92,35 @@ impl<'a> Client<'a> {
             target,
             runtime,
             link: None,
+            seen: Seen::default(),
         })
     }
 
     /// Connect before the first request, where the connection is kept.
     pub fn warm(&mut self) {
         if !self.target.close {
+            let Self { target, seen, .. } = self;
+            let connected = async { timeout(target.deadline, connect(target, seen)).await };
             // Whoever cannot connect now tries again with its first request, which then tells.
-            let connected = self
-                .runtime
-                .block_on(async { timeout(self.target.deadline, connect(self.target)).await });
-            self.link = connected.ok().and_then(Result::ok);
+            self.link = self.runtime.block_on(connected).ok().and_then(Result::ok);
         }
     }
 
     /// One request; when the last byte of its answer was here.
     pub fn exchange(&mut self) -> Result<Instant, Fault> {
         let link = self.link.take();
-        let target = self.target;
-        let exchanged = async { timeout(target.deadline, exchange(target, link)).await };
+        let Self { target, seen, .. } = self;
+        let exchanged = async { timeout(target.deadline, exchange(target, link, seen)).await };
         let (ended, link) = self
             .runtime
             .block_on(exchanged)
             .map_err(|_| Fault::TimedOut)??;
-        self.link = link.filter(|_| !target.close);
+        self.link = link.filter(|_| !self.target.close);
         Ok(ended)
     }
 }
 
-async fn connect(target: &Target) -> Result<Link, Fault> {
+async fn connect(target: &Target, seen: &mut Seen) -> Result<Link, Fault> {
     let stream = TcpStream::connect(target.server)
         .await
         .map_err(|error| Fault::from(&error))?;
@@ -85,37 +128,74 @@ async fn connect(target: &Target) -> Result<Link, Fault> {
         .set_nodelay(true)
         .map_err(|error| Fault::from(&error))?;
     let (requests, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    seen.opened += 1;
     Ok(Link {
         requests,
         connection: Box::pin(connection),
     })
 }
 
-async fn exchange(target: &Target, link: Option<Link>) -> Result<(Instant, Option<Link>), Fault> {
-    let mut link = match link {
-        Some(link) => link,
-        None => connect(target).await?,
-    };
+/// Over the kept connection, or a new one where the server has ended that.
+async fn exchange(
+    target: &Target,
+    kept: Option<Link>,
+    seen: &mut Seen,
+) -> Result<(Instant, Option<Link>), Fault> {
+    if let Some(link) = kept {
+        // The runtime learns of what has come since the last answer, such as its end.
+        yield_now().await;
+        match ask(target, link, seen).await {
+            Err(lost) if lost.unsent => {}
+            result => return result.map_err(|lost| lost.fault),
+        }
+    }
+    let link = connect(target, seen).await?;
+    ask(target, link, seen).await.map_err(|lost| lost.fault)
+}
+
+async fn ask(
+    target: &Target,
+    link: Link,
+    seen: &mut Seen,
+) -> Result<(Instant, Option<Link>), Lost> {
+    let Link {
+        mut requests,
+        mut connection,
+    } = link;
     let request = target.ask.request()?;
-    let (ended, lives) = {
+    let ended = {
         let answer = async {
-            let response = link.requests.send_request(request).await?;
-            read(target, response).await
+            let response = requests.send_request(request).await?;
+            read(target, response, seen).await.map_err(Lost::from)
         };
         tokio::pin!(answer);
         tokio::select! {
             biased;
-            ended = &mut answer => (ended?, true),
-            // It is over, but what came before its end may be the answer.
-            _ = &mut link.connection => (answer.await?, false),
+            ended = &mut answer => ended?,
+            _ = &mut connection => {
+                // What came before its end may be the answer; what waits to be sent hears of the end
+                // only when the connection is gone.
+                drop(connection);
+                return Ok((answer.await?, None));
+            }
         }
     };
-    Ok((ended, lives.then_some(link)))
+    let link = Link {
+        requests,
+        connection,
+    };
+    Ok((ended, Some(link)))
 }
 
 /// Every byte, and nothing else.
-async fn read(target: &Target, response: Response<Incoming>) -> Result<Instant, Fault> {
-    if response.status() != target.status {
+async fn read(
+    target: &Target,
+    response: Response<Incoming>,
+    seen: &mut Seen,
+) -> Result<Instant, Fault> {
+    let status = response.status().as_u16();
+    if status != target.status {
+        seen.other_status.get_or_insert(status);
         return Err(Fault::Status);
     }
     let mut body = response.into_body();
@@ -138,6 +218,7 @@ async fn read(target: &Target, response: Response<Incoming>) -> Result<Instant, 
 mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener};
+    use std::sync::mpsc::{Sender, channel};
     use std::thread;
 
     use super::*;
@@ -198,6 +279,98 @@ mod tests {
         let twice = |client: &mut Client| [client.exchange(), client.exchange()].map(|x| x.is_ok());
         assert_eq!(with_server(&[&[GOOD, GOOD]], false, twice), [true, true]);
         assert_eq!(with_server(&[&[GOOD], &[GOOD]], true, twice), [true, true]);
+    }
+
+    /// Answers once on each connection and ends it without having said so; tells of each end.
+    fn ends_each(listener: &TcpListener, connections: usize, ended: &Sender<()>) {
+        for _ in 0..connections {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+            stream.write_all(GOOD.as_bytes()).unwrap();
+            drop(stream);
+            ended.send(()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_kept_connection_that_the_server_has_ended_is_replaced() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = target(&listener, false);
+        let mut client = Client::new(&target).unwrap();
+        let (sender, ended) = channel();
+        thread::spawn(move || ends_each(&listener, 3, &sender));
+        for _ in 0..3 {
+            assert!(client.exchange().is_ok());
+            ended.recv().unwrap();
+        }
+        assert_eq!(client.seen.opened, 3);
+    }
+
+    #[test]
+    fn words_of_farewell_are_no_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = target(&listener, false);
+        let mut client = Client::new(&target).unwrap();
+        client.warm();
+        let (mut idle, _) = listener.accept().unwrap();
+        idle.write_all(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+            .unwrap();
+        drop(idle);
+        let (sender, ended) = channel();
+        thread::spawn(move || ends_each(&listener, 1, &sender));
+        assert!(client.exchange().is_ok());
+        ended.recv().unwrap();
+        assert_eq!((client.seen.opened, client.seen.other_status), (2, None));
+    }
+
+    #[test]
+    fn what_may_have_reached_the_server_is_not_repeated() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = target(&listener, false);
+        let mut client = Client::new(&target).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+                stream.write_all(GOOD.as_bytes()).unwrap();
+                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+            });
+            assert!(client.exchange().is_ok());
+            assert_eq!(client.exchange().unwrap_err(), Fault::Closed);
+        });
+        assert_eq!(client.seen.opened, 1);
+    }
+
+    /// The connection is over when it is first looked at, with the request in hand.
+    #[test]
+    fn an_end_at_the_moment_of_sending_is_told_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut target = target(&listener, false);
+        target.deadline = Duration::from_secs(60);
+        let mut client = Client::new(&target).unwrap();
+        client.warm();
+        drop(listener.accept().unwrap());
+        let link = client.link.take().unwrap();
+        let lost = client.runtime.block_on(async {
+            yield_now().await;
+            timeout(target.deadline, ask(&target, link, &mut Seen::default())).await
+        });
+        let lost = lost.expect("no wait").err().expect("nobody answers");
+        assert!(lost.unsent);
+        assert_eq!(lost.fault, Fault::Closed);
+    }
+
+    #[test]
+    fn the_first_other_status_is_remembered() {
+        const MOVED: &str = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n";
+        const GONE: &str = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
+        let status = with_server(&[&[MOVED], &[GONE], &[GOOD]], false, |client| {
+            assert_eq!(client.exchange().unwrap_err(), Fault::Status);
+            assert_eq!(client.exchange().unwrap_err(), Fault::Status);
+            assert!(client.exchange().is_ok());
+            client.seen.other_status
+        });
+        assert_eq!(status, Some(302));
     }
 
     #[test]

@@ -4,7 +4,6 @@ its report, and its figures."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
@@ -28,6 +27,7 @@ from ullage.workloads.web.web_server import LOAD
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 
 QuantileLevel = Annotated[float, Field(gt=0, lt=1)]
+StatusCode = Annotated[int, Field(ge=100, le=999)]
 
 
 class OpenLoopParameters(Parameters):
@@ -175,6 +175,10 @@ class HttpReport(LoadReport):
     due: DoubleCount
     answered: int = Field(ge=1, lt=1 << 53)
     errors: dict[str, DoubleCount] = Field(max_length=20)
+    other_status: StatusCode | None = None
+    """The first that was not `status`, if any was another."""
+    opened: DoubleCount | None = None
+    """Connections in all, those in place of ended ones too; reports of before do not tell it."""
     latency: TimeDistribution
     exchange: TimeDistribution
     quantiles: list[tuple[QuantileLevel, Annotated[float, Field(gt=0, lt=1e9)]]] = Field(
@@ -187,18 +191,23 @@ class _Failed(ReportPart):
     due: DoubleCount
     answered: Literal[0]
     errors: dict[str, DoubleCount] = Field(max_length=20)
+    status: int = 200
+    other_status: StatusCode | None = None
 
 
-def report(outputs: Outputs) -> HttpReport:
+def report(outputs: Outputs, hint: str = "") -> HttpReport:
+    """`hint`: what to do about answers of another status."""
     text = output_of(outputs, "client").stdout
     try:
         none = read(_Failed, text, "client")
     except InvalidTrialError:
         return read(HttpReport, text, "client")
-    raise InvalidTrialError(f"none of {none.due} requests had an answer: {_kinds(none.errors)}")
+    raise InvalidTrialError(f"none of {none.due} requests had an answer: {_kinds(none, hint)}")
 
 
-def check(parameters: OpenLoopParameters, answers: HttpReport, *echoes: Echo) -> None:
+def check(
+    parameters: OpenLoopParameters, answers: HttpReport, *echoes: Echo, hint: str = ""
+) -> None:
     """The requests as asked, all accounted for, in time, and answered."""
     check_echoes(*_echoes(parameters, answers), *echoes)
     check_valid(answers)
@@ -212,9 +221,7 @@ def check(parameters: OpenLoopParameters, answers: HttpReport, *echoes: Echo) ->
             f"{parameters.requests:g} requests were asked for, {answers.due} were due"
         )
     if errors > parameters.errors_allowed * answers.due:
-        raise InvalidTrialError(
-            f"{errors} of {answers.due} had no answer: {_kinds(answers.errors)}"
-        )
+        raise InvalidTrialError(f"{errors} of {answers.due} had no answer: {_kinds(answers, hint)}")
     _quantiles(parameters, answers)
 
 
@@ -235,8 +242,12 @@ def figures(parameters: OpenLoopParameters, answers: HttpReport) -> Figures:
     return values
 
 
-def _kinds(errors: Mapping[str, int]) -> str:
-    return ", ".join(f"{quoted(kind)} {n}" for kind, n in errors.items() if n)[:200]
+def _kinds(result: HttpReport | _Failed, hint: str) -> str:
+    """`'status' 111 (answered 302, not 200)`."""
+    kinds = ", ".join(f"{quoted(kind)} {n}" for kind, n in result.errors.items() if n)[:200]
+    if result.other_status is None:
+        return kinds
+    return f"{kinds} (answered {result.other_status}, not {result.status}{hint})"
 
 
 def _echoes(parameters: OpenLoopParameters, result: HttpReport) -> list[Echo]:

@@ -234,8 +234,9 @@ class Service(Workload[ServiceParameters]):
         if parameters.load is not None:
             own_metrics.read(parameters.metrics, output_of(outputs, "client"))
             return
-        answers = open_loop.report(outputs)
-        open_loop.check(parameters, answers, *parameters.request_echoes(answers))
+        hint = ": set `path:` or `status:`"
+        answers = open_loop.report(outputs, hint)
+        open_loop.check(parameters, answers, *parameters.request_echoes(answers), hint=hint)
 
     def parse(self, parameters: ServiceParameters, outputs: Outputs) -> Figures:
         startup_s, served = _served(outputs)
