@@ -224,8 +224,10 @@ def _lengths(environment: str, pilot: Path) -> tuple[float, float]:
         reason = (
             trials[-1].reason.message if trials and trials[-1].reason else "no trial came to be"
         )
-        kind = TRY_READ_ONLY if _wrote_root(pilot, reason) else TRY_FAILED
-        raise UllageError(kind, environment=environment, reason=reason, folder=pilot)
+        facts = {"environment": environment, "reason": reason, "folder": pilot}
+        if _wrote_root(pilot, reason):
+            raise UllageError(TRY_READ_ONLY, **facts)
+        raise UllageError(TRY_FAILED, **facts)
     works_s = [(trial.end_ns - trial.start_ns) / 1e9 for trial in trials]
     overhead_s = (folder.spent_s - sum(works_s)) / len(trials)
     return max(1e-3, (good[-1].end_ns - good[-1].start_ns) / 1e9), max(OVERHEAD_S, overhead_s)
