@@ -93,6 +93,12 @@ def test_a_server_that_does_well(tmp_path: Path) -> None:
     assert "about to listen" in printed["server"].stderr
 
 
+def test_what_a_leak_takes_of_each_answer(tmp_path: Path) -> None:
+    chosen = parameters(tmp_path, "leaks", spacing="constant", rate=20, time_s=0.5)
+    grown = SERVICE.parse(chosen, outputs(chosen, tmp_path))["server_memory_per_reply"]
+    assert isinstance(grown, float) and 32 << 20 <= grown < 40 << 20
+
+
 def test_what_waited_for_a_server_that_stood_still_has_waited(tmp_path: Path) -> None:
     """For a second nothing is answered. In a closed loop only 16 of 200 requests would notice."""
     chosen = parameters(tmp_path, "stops", spacing="constant", time_s=2)
@@ -330,7 +336,7 @@ def test_whatever_the_minder_prints_is_invalid_or_gives_figures(data: st.DataObj
     )
     good = (
         '{"ready":true,"startup_s":0.1}\n'
-        '{"seconds":2.0,"cpu_s":0.5,"peak_bytes":1000,"processes":1,"ended":null}\n'
+        '{"seconds":2.0,"cpu_s":0.5,"ready_peak_bytes":900,"peak_bytes":1000,"processes":1,"ended":null}\n'
     )
     printed = {
         "server": Output(0, None, data.draw(bent(good)), "", 3.0),

@@ -68,6 +68,8 @@ struct Served {
     /// CPU time of all its processes meanwhile, also of those that ended; None: one of them ignores
     /// the end of its children, and so nobody knows.
     cpu_s: Option<f64>,
+    /// The same as `peak_bytes`, when it was ready.
+    ready_peak_bytes: u64,
     /// The most memory that each process had that was there at the end; what they share counts in
     /// each.
     peak_bytes: u64,
@@ -160,6 +162,7 @@ impl Service {
         print_json(&Served {
             seconds,
             cpu_s: after.cpu_since(&before),
+            ready_peak_bytes: before.peak_bytes,
             peak_bytes: after.peak_bytes,
             processes: after.processes,
             ended: self.ended.map(in_words),

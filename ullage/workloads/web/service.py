@@ -149,6 +149,13 @@ ANSWER_METRICS: Final = (
         "the good answers.",
         part=True,
     ),
+    Metric(
+        name="server_memory_per_reply",
+        unit="B",
+        better="lower",
+        description="How much `server_peak_memory` grew from when it was ready, over the good "
+        "answers: what a leak or a cache takes of each. Absent where a process with more had gone.",
+    ),
 )
 
 
@@ -251,6 +258,9 @@ class Service(Workload[ServiceParameters]):
         figures |= open_loop.figures(parameters, answers) | _of_answers(answers)
         if served.cpu_s:
             figures["server_cpu_per_reply"] = served.cpu_s / answers.answered
+        grown = served.peak_bytes - served.ready_peak_bytes
+        if grown >= 0 and served.ready_peak_bytes and served.peak_bytes:  # else one has gone
+            figures["server_memory_per_reply"] = grown / answers.answered
         return figures
 
     def steps(self, parameters: ServiceParameters, outputs: Outputs) -> dict[str, float]:
@@ -291,6 +301,7 @@ class _Served(ExactReportPart):
     seconds: float = Field(gt=0, lt=1e9)
     cpu_s: float | None = Field(ge=0, lt=1e9)
     """None: what some of its processes used is not known."""
+    ready_peak_bytes: DoubleCount
     peak_bytes: DoubleCount
     processes: int = Field(ge=0, lt=1 << 22)
     ended: str | None
