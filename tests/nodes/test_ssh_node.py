@@ -215,6 +215,20 @@ def test_an_installation_leaves_a_living_session_its_files(double: Double) -> No
     assert [path.name for path in program.parents[1].iterdir()] == [runner().parent.name]
 
 
+def test_an_installation_that_cannot_take_its_place_leaves_the_old_one(double: Double) -> None:
+    double.install()
+    tool = double.home.parent / "bin/mv"
+    fails = 'case $1 in */.new-*) echo "mv: No space left on device" >&2; exit 1;; esac'
+    tool.write_text(f'#!/bin/sh\n{fails}\nexec /bin/mv "$@"\n', encoding="ascii")
+    tool.chmod(0o755)
+    with pytest.raises(UllageError, match="No space left") as caught:
+        asyncio.run(install(double.target))
+    assert caught.value.kind is errors.NODE_INSTALL_FAILED
+    program = double.home / str(runner())
+    assert program.is_file()
+    assert [path.name for path in program.parents[1].iterdir()] == [runner().parent.name]
+
+
 def test_an_installation_whose_words_have_no_end(double: Double) -> None:
     words = 600_000_000
     (double.home / "refusal").touch()

@@ -12,6 +12,7 @@ import os
 import selectors
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -66,6 +67,12 @@ class Removal(BaseModel):
     def by_hand(self) -> str:
         """What to type."""
         return " && ".join(shlex.join(argv) for argv in self.destroy)
+
+
+def module(name: str) -> tuple[str, ...]:
+    """Runs a module of ours, which its own package has loaded already: what Python says of that
+    would be the first words of a failure."""
+    return sys.executable, "-W", "ignore::RuntimeWarning:runpy", "-m", name
 
 
 def keep(removal: Removal) -> None:

@@ -328,16 +328,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = target(&listener, false);
         let mut client = Client::new(&target).unwrap();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let (mut stream, _) = listener.accept().unwrap();
-                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
-                stream.write_all(GOOD.as_bytes()).unwrap();
-                assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
-            });
-            assert!(client.exchange().is_ok());
-            assert_eq!(client.exchange().unwrap_err(), Fault::Closed);
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+            stream.write_all(GOOD.as_bytes()).unwrap();
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
         });
+        assert!(client.exchange().is_ok());
+        assert_eq!(client.exchange().unwrap_err(), Fault::Closed);
         assert_eq!(client.seen.opened, 1);
     }
 

@@ -43,6 +43,8 @@ $request = ConvertFrom-Json -InputObject $data
 """
 """Takes a script and its request from standard input; short enough for cmd.exe's command line."""
 
+CALL_S: Final = 120.0
+"""Of one request: PowerShell alone needs seconds to load its module."""
 _SSH_FAILED: Final = 255
 _OPTIONS: Final = (
     "BatchMode=yes",

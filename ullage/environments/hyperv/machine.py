@@ -23,14 +23,12 @@ from ullage.environments.base import InstanceSpec
 from ullage.environments.clouds.calls import Deadline
 from ullage.environments.containers.base import container_id
 from ullage.environments.hyperv.answers import Names, VmState
-from ullage.environments.hyperv.host import HypervHost
+from ullage.environments.hyperv.host import CALL_S, HypervHost
 from ullage.environments.hyperv.options import HypervOptions
 from ullage.environments.hyperv.removal import place, removal
 from ullage.host import user_commands
 
 _POLL_S: Final = 0.5
-CALL_S: Final = 120.0
-"""Of one request: PowerShell alone needs seconds to load its module."""
 _SETTLED_S: Final = 60.0
 """Longer than this after the time for its answer, a request makes nothing any more."""
 _UNANSWERED: Final = (HYPERV_NO_ANSWER, HYPERV_UNREACHABLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from asyncio import to_thread
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 from ullage.common.cleanup import Undo
 from ullage.common.errors import (
@@ -24,12 +24,10 @@ from ullage.environments.clouds.ssh import ShellError, signal_way
 from ullage.environments.containers.base import starting
 from ullage.environments.hyperv.answers import Facts
 from ullage.environments.hyperv.guest import ParentGuest
-from ullage.environments.hyperv.host import HypervHost
-from ullage.environments.hyperv.machine import CALL_S, HypervMachine
+from ullage.environments.hyperv.host import CALL_S, HypervHost
+from ullage.environments.hyperv.machine import HypervMachine
 from ullage.environments.hyperv.options import HypervOptions
 from ullage.environments.systems import WINDOWS_DATA, WINDOWS_SUFFIX, inside
-
-_CALL_S: Final = 120.0
 
 
 class Hyperv(Provider):
@@ -77,7 +75,7 @@ class Hyperv(Provider):
         if options.guest == "windows":
             windows_binary()
         host = HypervHost(options.host, options.ssh_config)
-        facts = await host.ask("facts", Facts, _CALL_S, parent=options.parent)
+        facts = await host.ask("facts", Facts, CALL_S, parent=options.parent)
         if options.switch not in facts.switches:
             known = printable(", ".join(filter(None, facts.switches)) or "none", 200)
             self._lacks(f"the switch {options.switch}; it has {known}", "New-VMSwitch")

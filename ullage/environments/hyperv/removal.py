@@ -8,15 +8,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Final
 
 from ullage.common.errors import UllageError
 from ullage.environments.hyperv.answers import Names
-from ullage.environments.hyperv.host import HypervHost
+from ullage.environments.hyperv.host import CALL_S, HypervHost
 from ullage.environments.hyperv.options import HypervOptions
 from ullage.host import user_commands
-
-_CALL_S: Final = 120.0
 
 
 def place(options: HypervOptions, name: str) -> str:
@@ -27,14 +24,14 @@ def place(options: HypervOptions, name: str) -> str:
 def removal(options: HypervOptions, tag: str, name: str) -> user_commands.Removal:
     """How it is found and removed, should we die."""
     config = () if options.ssh_config is None else (str(options.ssh_config.absolute()),)
-    command = (sys.executable, "-m", __name__)
+    command = user_commands.module(__name__)
     of_host = (options.host, options.folder, name, *config)
     return user_commands.Removal(
         tag=tag,
         name=name,
         listing=(*command, "list", *of_host),
         destroy=((*command, "remove", *of_host),),
-        deadline_s=_CALL_S,
+        deadline_s=CALL_S,
         lasting=True,
     )
 
@@ -46,7 +43,7 @@ def main(operation: str, address: str, folder: str, name: str, config: str = "")
     request = host.ask(
         operation,
         Names,
-        _CALL_S,
+        CALL_S,
         name=name,
         place=f"{folder}\\{name}",
         folder=folder,

@@ -44,7 +44,7 @@ def machine(options: SshOptions, name: str, folder: Path) -> RemoteMachine:
 def removal(options: SshOptions, tag: str, name: str) -> user_commands.Removal:
     """How it is found and removed, should we die."""
     whole = options.model_copy(update={"key": options.key.absolute()})
-    command, of_machine = (sys.executable, "-m", __name__), (name, whole.model_dump_json())
+    command, of_machine = user_commands.module(__name__), (name, whole.model_dump_json())
     return user_commands.Removal(
         tag=tag,
         name=name,

@@ -15,19 +15,18 @@ _SCRIPT: Final = """set -e
 umask 022
 mkdir -p "$1"
 new=$(mktemp -d "$1/.new-XXXXXX")
-trap 'rm -rf "$new"' EXIT
+old=$(mktemp -d "$1/.old-XXXXXX")
+trap 'exit 1' HUP INT TERM
+trap '[ -e "$1/$2" ] || [ ! -e "$old/$2" ] || mv "$old/$2" "$1/"; rm -rf "$new" "$old"' EXIT
 tar -xzf - -C "$new"
 chmod 755 "$new"
-old=$(mktemp -d "$1/.old-XXXXXX")
 [ ! -e "$1/$2" ] || mv "$1/$2" "$old/"
 mv "$new" "$1/$2"
-trap - EXIT
-rm -rf "$old"
 """
 """Its words are ours and its arguments are a fixed place and a digest.
 
 One that is there goes aside first: a session that begins meanwhile has a whole tree but for a
-moment, and no half of one.
+moment, and no half of one. It comes back where the new one cannot take its place.
 """
 _PATIENCE_S: Final = 600.0
 

@@ -9,8 +9,9 @@ use super::sys;
 use crate::responses::Usage;
 
 /// Of an ended process (its peak memory) and of its whole job (CPU time). What is not counted is absent:
-/// Windows tells no switches and no blocks, and page faults only hard and soft ones together; Wine tells neither CPU time nor memory of a process that has ended (what it answers is
-/// the asking process's own).
+/// Windows tells no switches and no blocks, and page faults only hard and soft ones together; Wine
+/// tells neither CPU time nor memory of a process that has ended (what it answers is the asking
+/// process's own).
 pub fn of(job: &Job, process: RawHandle) -> Usage {
     if sys::wine().is_some() {
         return Usage::default();
