@@ -43,6 +43,14 @@ def test_a_fault_is_an_answer() -> None:
     assert answers[2].op == "done"
 
 
+def test_a_fault_of_the_system_without_a_number_says_its_words() -> None:
+    async def fail(_: Nothing) -> Nothing:
+        raise OSError("AF_UNIX path too long")
+
+    answers = {a.fields["id"]: a for a in answers_of("doctor", fail) if isinstance(a, Message)}
+    assert answers[1].text("message") == "doctor: AF_UNIX path too long"
+
+
 def test_instances_go_though_an_upload_does_not_end() -> None:
     """Its tar may wait for a disk that answers nobody."""
     destroyed = asyncio.Event()

@@ -143,7 +143,7 @@ class Server:
             body = _error(number, error.code, error.message, error.hint)
         except OSError as error:
             code = NODE_DISK_FULL.code if error.errno in _DISK_FULL else "io"
-            body = _error(number, code, f"{error.filename or frame.op}: {error.strerror}")
+            body = _error(number, code, f"{error.filename or frame.op}: {error.strerror or error}")
         except ValueError as error:
             body = _error(number, "bad-field", str(error))
         except Exception as error:  # silence would hold the controller for a quarter of an hour
