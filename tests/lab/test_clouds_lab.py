@@ -65,8 +65,11 @@ def test_killed_between_request_and_answer(cloud: CloudFake, tmp_path: Path) -> 
     )
     assert [one["tag"] for one in json.loads(listed.stdout)] == [record.tag]
     remains = leftovers.find(record.tag)
-    assert leftovers.remove(remains) == []
+    ((late, words),) = leftovers.remove(remains)
+    assert late.kind == "command" and "may still make it" in words, "nobody has its answer"
     assert cloud.left() == []
+    cloudkit.nothing_comes_any_more(record.tag)
+    assert leftovers.remove(leftovers.find(record.tag)) == []
     assert leftovers.find(record.tag) == []
 
 

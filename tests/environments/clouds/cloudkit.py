@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -123,3 +124,10 @@ def refused(cloud: CloudFake, **more: Any) -> UllageError:
 
 def done(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
+
+
+def nothing_comes_any_more(tag: str) -> None:
+    """The time is over in which a request that nobody has answered may still be carried out."""
+    (record,) = [record for record in user_commands.records() if record.tag == tag]
+    assert record.may_come
+    user_commands.keep(record.model_copy(update={"may_come_until": time.time()}))
