@@ -31,7 +31,7 @@ TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podma
   gcc g++ gfortran openmpi-bin libopenmpi-dev mpich libmpich-dev chrony fio netpipe-tcp netbase nginx-light wrk httperf nghttp2-client \
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd \
   lxd lxd-client runc git xfsprogs btrfs-progs libvirt-daemon-system libvirt-clients musl-tools openssh-client openssh-server \
-  ovmf mtools dosfstools fdisk slurmctld slurmd slurm-client munge
+  ovmf mtools dosfstools fdisk syslinux syslinux-common systemd-boot-efi slurmctld slurmd slurm-client munge
 # Programs for Windows, and Wine, which runs them here: `wine64` is in no PATH.
 WINDOWS_PACKAGES := gcc-mingw-w64-x86-64-win32 wine64
 WINE := /usr/lib/wine/wine64

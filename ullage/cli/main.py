@@ -60,6 +60,7 @@ GROUPS: Final = {
     "cloud": "Clouds that a plan may name: what runs have there.",
     "elastic": "How fast an environment grows and shrinks, and what users feel.",
     "gate": "Pass or fail a change in a pipeline, by figures before and after.",
+    "image": "The root filesystem that every environment runs from.",
     "node": "Other machines, by ssh, for plans that name them.",
     "meter": "Energy meters for scripts. Read one in the background, and ask what it saw.",
     "study": "Published studies, recomputed and asked again here.",
@@ -91,10 +92,6 @@ class _Group(TyperGroup):
 for name, summary in GROUPS.items():
     group = typer.Typer(cls=_Group, help=summary, no_args_is_help=True)
     app.add_typer(group, name=name)
-image_app = typer.Typer(
-    help="The root filesystem that every environment runs from.", no_args_is_help=True
-)
-app.add_typer(image_app, name="image")
 
 
 def main() -> None:
@@ -248,62 +245,6 @@ def init_command(
         return
     template.write(file, force=force)
     stderr.print(escape(f"wrote {file}; next: ullage run {typed(file)}"), soft_wrap=True)
-
-
-@image_app.command("build")
-def image_build(
-    file: Annotated[
-        Path | None, typer.Argument(help="A plan; without one, what all workloads need.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Build the root filesystem for a plan (cached by what is in it)."""
-    import asyncio
-
-    from ullage.cli.live.terminal import RunProgress
-    from ullage.host import image
-    from ullage.plan import matrix, schema
-    from ullage.plan.image import environment_images, planned_image
-
-    with RunProgress(1) as progress:
-
-        def step(text: str) -> None:
-            progress.step(f"image: {text}")
-
-        if file is None:
-            building = image.build(matrix.packages(None), matrix.artifacts(None), on_progress=step)
-        else:
-            plan, document = schema.load(file)
-            cells = matrix.resolve(plan, document)
-            own = asyncio.run(environment_images(cells, step))
-            if all(environment.image for environment in cells.environments):
-                digests = {name.oci: taken.digest for name, taken in own.items()}
-                if as_json:
-                    print_json({"digests": digests})
-                    return
-                for name, digest in digests.items():
-                    stdout.print(escape(f"{digest} {name}"), soft_wrap=True)
-                return
-            if plan.image == "host":
-                stderr.print("`image: host`: the plan runs this host's own tools, nothing is built")
-                if as_json:
-                    print_json({"digest": "host"})
-                return
-            building = planned_image(plan, cells, step)
-        built = asyncio.run(building)
-    if as_json:
-        print_json(
-            {
-                "digest": built.digest,
-                "root": str(built.root),
-                "packages": dict(built.packages),
-                "hashes": dict(built.hashes),
-                "snapshot": built.snapshot,
-            }
-        )
-    else:
-        stdout.print(escape(built.digest), soft_wrap=True)
-        stdout.print(escape(str(built.root)), soft_wrap=True)
 
 
 @app.command("run")

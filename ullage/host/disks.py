@@ -139,6 +139,11 @@ async def convert(raw: Path, path: Path) -> None:
     await _qemu_img("convert", "-f", "raw", "-O", "qcow2", "-o", options, str(raw), str(path))
 
 
+async def packed(raw: Path, path: Path) -> None:
+    """The same disk as a compressed qcow2, to be sent somewhere. Raises DISK_NOT_MADE."""
+    await _qemu_img("convert", "-c", "-W", "-f", "raw", "-O", "qcow2", str(raw), str(path))
+
+
 async def overlay(base: Path, base_format: DiskFormat, path: Path) -> None:
     """A qcow2 file that holds what is written over an unchanged base. Raises DISK_NOT_MADE."""
     await _qemu_img("create", "-q", "-f", "qcow2", "-F", base_format, "-b", str(base), str(path))

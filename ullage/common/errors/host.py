@@ -58,6 +58,12 @@ IMAGE_LACKS_PACKAGE: Final = ErrorKind(
 DISK_NOT_MADE: Final = ErrorKind(
     "disk-not-made", "cannot make the disk {path}: {reason}", "is there space left on that disk?"
 )
+DISK_EXISTS: Final = ErrorKind("disk-exists", "{file} is already there", "choose another name")
+EXPORT_NO_IMAGE: Final = ErrorKind(
+    "export-no-image",
+    "{file} has `image: host`: there is no image to export",
+    "leave `image: host` out of the plan",
+)
 DISK_UNUSABLE: Final = ErrorKind(
     "disk-unusable",
     "no data can stand in {path}: {reason}",

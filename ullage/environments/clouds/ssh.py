@@ -34,6 +34,9 @@ _KNOCK_S: Final = 0.5
 _LEAST_S: Final = 10.0
 PLACE: Final = "/var/lib/ullage-instance"
 """Where all of ours stands inside: on the instance's own disk."""
+IMAGE_PARTITION: Final = "ullage-image"
+"""The image's file system on a disk of ours that the instance may have been booted from."""
+_IMAGE_DEVICE: Final = f"/dev/disk/by-partlabel/{IMAGE_PARTITION}"
 _OPTIONS: Final = (
     "BatchMode=yes",
     "IdentitiesOnly=yes",
@@ -172,14 +175,32 @@ class Shell:
     async def furnish(
         self, agent: Path, image: Image, deadline: Deadline, place: str = PLACE
     ) -> None:
-        """Put the agent and the plan's image there. CLOUD_IMAGE_CORRUPT, ShellError."""
+        """Put the agent and the plan's image there. CLOUD_IMAGE_CORRUPT, ShellError.
+
+        An image that came with the instance's disk is not sent, once its bytes are the same.
+        """
         rooms = [f"{place}/{room}" for room in ("root", "data", "upper", "work")]
         await self.run(["mkdir", "-p", *rooms], timeout_s=deadline.left_s)
         await self.put(agent, f"{place}/agent", "the agent", deadline)
+        if await self._has(image, deadline):
+            return await self._mount(f"{place}/root", deadline)
         await self.put(image.tar, f"{place}/image.tar", "the image", deadline)
         unpack = "tar --numeric-owner --xattrs '--xattrs-include=*' -xp"
         unpack += f"f {place}/image.tar -C {place}/root"
         await self.run(["sh", "-c", f"{unpack} && rm {place}/image.tar"], timeout_s=deadline.left_s)
+        return None
+
+    async def _has(self, image: Image, deadline: Deadline) -> bool:
+        """Was it booted from a disk that holds this image, byte by byte?"""
+        script = f"[ ! -b {_IMAGE_DEVICE} ] || sha256sum < {_IMAGE_DEVICE}"
+        there = (await self.run(["sh", "-c", script], timeout_s=deadline.left_s)).split()[:1]
+        if not there:
+            return False
+        return there == [await asyncio.to_thread(sha256_of, await image.disk("raw"))]
+
+    async def _mount(self, directory: str, deadline: Deadline) -> None:
+        argv = ["mount", "-o", "ro", _IMAGE_DEVICE, directory]
+        await self.run(argv, timeout_s=deadline.left_s)
 
 
 async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) -> str:
