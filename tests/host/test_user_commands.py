@@ -43,3 +43,12 @@ def test_a_command_that_fails_says_why() -> None:
     argv = ("sh", "-c", "yes no | head -c 1000000 >&2; echo broken >&2; exit 3")
     with pytest.raises(subprocess.SubprocessError, match="broken"):
         names(argv, 60)
+
+
+@pytest.mark.parametrize("words", [("-m", "ullage"), ("-W", "ignore", "-m", "ullage")])
+def test_a_record_outlives_the_python_that_wrote_it(words: tuple[str, ...]) -> None:
+    """ullage was installed anew elsewhere: what is in a cloud is found all the same."""
+    gone = ("/nowhere/bin/python3", *words, "--version")
+    assert names(gone, 60) == names((sys.executable, "-m", "ullage", "--version"), 60)
+    with pytest.raises(FileNotFoundError):
+        names(("/nowhere/bin/python3", "-m", "another", "--version"), 60)

@@ -9,6 +9,7 @@ functions wait; call them through `asyncio.to_thread` from a loop.
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shlex
 import subprocess
@@ -29,6 +30,7 @@ from ullage.common.regular import open_regular
 from ullage.host import paths
 
 _FOLDER: Final = "commands"
+_MODULE: Final = re.compile(r"(-W \S+ )?-m ullage(\.\S+)?( .*)?")
 _PATIENCE_S: Final = 20.0
 _AGAIN_S: Final = 1.0
 _LONGEST: Final = 64 << 10
@@ -165,7 +167,7 @@ def _own_text(path: Path) -> bytes:
 def _run(argv: Sequence[str], deadline_s: float) -> str:
     """What it prints. SubprocessError with the end of what it said when it fails or never ends."""
     with subprocess.Popen(
-        argv,
+        _startable(argv),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -179,6 +181,12 @@ def _run(argv: Sequence[str], deadline_s: float) -> str:
         last_words = tail(err.decode(errors="replace")) or f"exit status {process.returncode}"
         raise subprocess.SubprocessError(f"{argv[0]}: {last_words}")
     return out.decode(errors="replace")
+
+
+def _startable(argv: Sequence[str]) -> Sequence[str]:
+    """By our own Python, where the ullage that wrote a command of its own has been moved away."""
+    own = _MODULE.fullmatch(" ".join(argv[1:5])) is not None
+    return (sys.executable, *argv[1:]) if own and not os.path.exists(argv[0]) else argv
 
 
 def _read(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[bytes, bytes]:
