@@ -301,6 +301,16 @@ fn who_is_left_behind_with_the_output_is_killed_after_the_grace() {
 }
 
 #[test]
+fn what_is_left_behind_says_is_heard_until_the_end_is_told_and_no_longer() {
+    let mut agent = Agent::serve();
+    let argv = actor(&["hold-and-count"]);
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": argv}));
+    assert_eq!(run.exit["status"], 0);
+    assert!(run.text().contains("tick\ntick\n"), "{}", run.text());
+    assert!(agent.next_within(QUIET).is_none());
+}
+
+#[test]
 fn who_is_left_behind_is_swept() {
     let mut agent = Agent::serve();
     let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["leave"])}));
