@@ -347,6 +347,30 @@ fn output_in_utf16_is_handed_on_byte_by_byte() {
 }
 
 #[test]
+fn every_byte_of_a_code_page_is_handed_on() {
+    let mut agent = Agent::serve();
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["bytes"])}));
+    assert!(run.stdout.into_iter().eq(0..=u8::MAX));
+}
+
+/// What Windows' own programs print is in their console's code page.
+#[test]
+#[cfg(windows)]
+fn a_code_page_comes_as_it_does_without_an_agent() {
+    use std::os::windows::process::CommandExt;
+    use windows_sys::Win32::System::Threading::CREATE_NO_WINDOW;
+
+    let argv = ["cmd", "/d", "/c", "echo Größe"];
+    let mut alone = std::process::Command::new(argv[0]);
+    let alone = alone.args(&argv[1..]).creation_flags(CREATE_NO_WINDOW);
+    let alone = alone.output().expect("output").stdout;
+    let text = std::str::from_utf8(&alone);
+    assert!(alone.ends_with(b"\r\n") && text.is_err(), "{alone:?}");
+    let run = Agent::serve().run(&json!({"op": "spawn", "id": 4, "argv": argv}));
+    assert_eq!(run.stdout, alone);
+}
+
+#[test]
 fn the_end_of_the_agent_is_the_end_of_its_programs() {
     let mut agent = Agent::serve();
     let pid = sleeping(&mut agent);
