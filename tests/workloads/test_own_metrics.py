@@ -24,6 +24,11 @@ def figure(own: OwnMetric, stdout: str = "", stderr: str = "") -> float:
     return value
 
 
+def in_code(text: str, code: str) -> str:
+    """As the engine reads what a program prints in another code than UTF-8."""
+    return text.encode(code).decode("utf-8", "replace")
+
+
 def printed(stdout: str) -> Output:
     return Output(0, None, stdout, "", 1.0)
 
@@ -35,6 +40,9 @@ def printed(stdout: str) -> Output:
         ({"regex": "(?m)^rate (.*)$"}, "rate 1e3\n", 1000.0),
         ({"regex": "é=(.*) é"}, "ü é=7 é", 7.0),
         ({"line": "last"}, "warm-up\n -3.25 \n\n", -3.25),
+        ({"regex": "(?m)^rate (.*)$"}, "a\r\nrate 12.5\r\n", 12.5),
+        ({"line": "last"}, "warm-up\r\n-3.25\r\n\r\n", -3.25),
+        ({"json": "$.v"}, 'log line\r\n{"v": 17}\r\n', 17.0),
         ({"json": "$.a.b[1]"}, '{"a": {"b": [1, 2]}}', 2.0),
         ({"json": "$[?@.n == 'y'].v"}, '[{"n": "x", "v": 1}, {"n": "y", "v": 2.5}]', 2.5),
         ({"json": "$.v"}, 'log line\n{"v": "17"}\n', 17.0),
@@ -92,6 +100,9 @@ def test_standard_error_has_figures_too() -> None:
         ({"json": "$.a"}, '{"a": NaN}', "NaN is no number"),
         ({"json": "$.a"}, '{"a": 1' + "0" * 400 + "}", "not a finite number"),
         ({"json": "$.a"}, "[" * 100_000, "JSON"),
+        ({"regex": "([0-9]+)[^0-9]*$"}, in_code("12\r\n", "utf-16"), "as UTF-16 has it"),
+        ({"line": "last"}, in_code("7\r\n", "utf-16-le"), "as UTF-16 has it"),
+        ({"regex": "Größe ([0-9]+)"}, in_code("Größe 12", "cp850"), "it begins 'Gr\\ufffd"),
     ],
 )
 def test_what_is_no_figure_is_named(fields: dict[str, Any], stdout: str, reason: str) -> None:

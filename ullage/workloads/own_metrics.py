@@ -206,6 +206,11 @@ class OwnMetric(BaseModel):
 
     def read(self, printout: Printout) -> PrintedFigure:
         """InvalidTrialError where there is not just one number."""
+        if "\0" in printout.text:  # its digits stand apart, and one of them might be taken for all
+            raise InvalidTrialError(
+                "NUL stands between what was printed, as UTF-16 has it: have it print UTF-8; "
+                f"it begins {quoted(printout.text, 60)}"
+            )
         value, step = _number(self._value(printout), self._where())
         scale = _SCALES[self.unit][1]
         if not math.isfinite(value * scale):

@@ -27,8 +27,12 @@ fn main() -> io::Result<()> {
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect::<Vec<_>>()),
-        ["hold"] => leave(&mut sleeper(Stdio::inherit())?),
-        ["leave"] => leave(apart(&mut sleeper(Stdio::null())?)),
+        ["bytes"] => put(&Vec::from_iter(0..=u8::MAX)),
+        ["hold"] => leave(&mut other("sleep", Stdio::inherit())?),
+        ["hold-and-count"] => leave(&mut other("count", Stdio::inherit())?),
+        ["leave"] => leave(apart(&mut other("sleep", Stdio::null())?)),
+        #[cfg(windows)]
+        ["lend", until] => lend(until.as_ref()),
         ["count"] => count(),
         ["breed"] => breed(),
         #[cfg(windows)]
@@ -59,9 +63,9 @@ fn flood(mut left: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn sleeper(output: Stdio) -> io::Result<Command> {
+fn other(word: &str, output: Stdio) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
-    command.arg("sleep").stdin(Stdio::null());
+    command.arg(word).stdin(Stdio::null());
     command.stdout(output).stderr(Stdio::null());
     Ok(command)
 }
@@ -93,6 +97,18 @@ fn apart(command: &mut Command) -> &mut Command {
 fn leave(command: &mut Command) -> io::Result<()> {
     let child = command.spawn()?;
     put(format!("{}\n", child.id()).as_bytes())
+}
+
+/// Says which handle its output is, so that another process can take it, and ends when the file is there.
+#[cfg(windows)]
+fn lend(until: &std::path::Path) -> io::Result<()> {
+    use std::os::windows::io::AsRawHandle;
+    let handle = io::stdout().as_raw_handle().addr();
+    put(format!("{} {handle}\n", std::process::id()).as_bytes())?;
+    while !until.exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// A line every 10 ms, for ever.

@@ -301,6 +301,16 @@ fn who_is_left_behind_with_the_output_is_killed_after_the_grace() {
 }
 
 #[test]
+fn what_is_left_behind_says_is_heard_until_the_end_is_told_and_no_longer() {
+    let mut agent = Agent::serve();
+    let argv = actor(&["hold-and-count"]);
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": argv}));
+    assert_eq!(run.exit["status"], 0);
+    assert!(run.text().contains("tick\ntick\n"), "{}", run.text());
+    assert!(agent.next_within(QUIET).is_none());
+}
+
+#[test]
 fn who_is_left_behind_is_swept() {
     let mut agent = Agent::serve();
     let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["leave"])}));
@@ -334,6 +344,30 @@ fn output_in_utf16_is_handed_on_byte_by_byte() {
     let mut agent = Agent::serve();
     let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["utf16"])}));
     assert_eq!(run.stdout, b"\xE9\0\r\0\n\0");
+}
+
+#[test]
+fn every_byte_of_a_code_page_is_handed_on() {
+    let mut agent = Agent::serve();
+    let run = agent.run(&json!({"op": "spawn", "id": 4, "argv": actor(&["bytes"])}));
+    assert!(run.stdout.into_iter().eq(0..=u8::MAX));
+}
+
+/// What Windows' own programs print is in their console's code page.
+#[test]
+#[cfg(windows)]
+fn a_code_page_comes_as_it_does_without_an_agent() {
+    use std::os::windows::process::CommandExt;
+    use windows_sys::Win32::System::Threading::CREATE_NO_WINDOW;
+
+    let argv = ["cmd", "/d", "/c", "echo Größe"];
+    let mut alone = std::process::Command::new(argv[0]);
+    let alone = alone.args(&argv[1..]).creation_flags(CREATE_NO_WINDOW);
+    let alone = alone.output().expect("output").stdout;
+    let text = std::str::from_utf8(&alone);
+    assert!(alone.ends_with(b"\r\n") && text.is_err(), "{alone:?}");
+    let run = Agent::serve().run(&json!({"op": "spawn", "id": 4, "argv": argv}));
+    assert_eq!(run.stdout, alone);
 }
 
 #[test]

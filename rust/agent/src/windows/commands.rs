@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-use super::{ends, sys};
+use super::{ends, job, sys};
 use crate::{channel, serve, shutdown};
 
 const USAGE: &str = "\
@@ -78,6 +78,10 @@ fn make(path: &Path) -> ! {
 /// Serves until the end; the return value is why it could not begin.
 fn serve(device: Option<&Path>) -> Result<(), String> {
     sys::show_no_dialogs();
+    if let Err(error) = job::enclose() {
+        let why = sys::text(&error);
+        ullage_common::say(&format!("ullage-agent: no job of its own: {why}"));
+    }
     let (receiver, sender) = match device {
         Some(path) => ends::device(path)
             .map_err(|error| format!("cannot open {}: {}", path.display(), sys::text(&error)))?,

@@ -18,6 +18,8 @@ pub fn end(code: i32) -> ! {
     job::kill_all();
     while !job::all_gone() && began.elapsed() < PATIENCE {
         std::thread::sleep(PAUSE);
+        // Again: who was in the making has its job since.
+        job::kill_all();
     }
     // SAFETY: no destructor matters any more, and other threads may hold any lock.
     unsafe { ExitProcess(code.cast_unsigned()) }

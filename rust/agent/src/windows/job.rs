@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle, RawHandle};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use windows_sys::Win32::Foundation::{HANDLE, NTSTATUS, STATUS_PROCESS_IS_TERMINATING};
 use windows_sys::Win32::System::JobObjects::{
@@ -15,7 +15,9 @@ use windows_sys::Win32::System::JobObjects::{
     JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject,
     TerminateJobObject,
 };
-use windows_sys::Win32::System::Threading::{OpenProcess, PROCESS_SUSPEND_RESUME};
+use windows_sys::Win32::System::Threading::{
+    GetCurrentProcess, OpenProcess, PROCESS_SUSPEND_RESUME,
+};
 
 use super::sys;
 
@@ -28,6 +30,8 @@ const PASSES: usize = 100;
 
 /// All that exist, so that the agent's end can kill them and wait.
 static ALL: Mutex<Vec<Weak<Job>>> = Mutex::new(Vec::new());
+/// The agent's own. Whoever it starts is in there from the first moment on, also before it is in its job.
+static OWN: OnceLock<Job> = OnceLock::new();
 
 #[link(name = "ntdll")]
 unsafe extern "system" {
@@ -35,11 +39,29 @@ unsafe extern "system" {
     fn NtResumeProcess(process: HANDLE) -> NTSTATUS;
 }
 
-/// What is in the job dies with its last handle, which is here: with the agent.
+/// What is in it dies with its last handle, which is here: with the agent.
 pub struct Job(OwnedHandle);
 
+/// Puts the agent into a job, in which all that it will start is born: a job in another is of Windows 8.
+pub fn enclose() -> io::Result<()> {
+    let own = Job::empty()?;
+    // SAFETY: touches no memory; it is no handle that needs closing.
+    own.assign(unsafe { GetCurrentProcess() })?;
+    OWN.get_or_init(|| own);
+    Ok(())
+}
+
 impl Job {
-    pub fn new() -> io::Result<std::sync::Arc<Self>> {
+    /// Of a program.
+    pub fn new() -> io::Result<Arc<Self>> {
+        let job = Arc::new(Self::empty()?);
+        let mut all = all();
+        all.retain(|job| job.strong_count() > 0);
+        all.push(Arc::downgrade(&job));
+        Ok(job)
+    }
+
+    fn empty() -> io::Result<Self> {
         // SAFETY: no name and no attributes; not inheritable.
         let job = sys::owned(unsafe { CreateJobObjectW(ptr::null(), ptr::null()) })?;
         // SAFETY: zeros are a valid structure, as long as we say.
@@ -53,11 +75,7 @@ impl Job {
                 length_of(&limits),
             ))?;
         }
-        let job = std::sync::Arc::new(Self(job));
-        let mut all = all();
-        all.retain(|job| job.strong_count() > 0);
-        all.push(std::sync::Arc::downgrade(&job));
-        Ok(job)
+        Ok(Self(job))
     }
 
     pub fn assign(&self, process: RawHandle) -> io::Result<()> {
@@ -194,11 +212,14 @@ pub fn kill_all() {
     }
 }
 
-/// Nobody is left in any job.
+/// Nobody is left in any job, but for the agent in its own.
 pub fn all_gone() -> bool {
     let jobs: Vec<_> = all().iter().filter_map(Weak::upgrade).collect();
-    jobs.iter()
-        .all(|job| job.pids().is_ok_and(|pids| pids.is_empty()))
+    let nobody = |job: &Job| {
+        let others = |pids: Vec<u32>| pids.iter().any(|pid| *pid != std::process::id());
+        job.pids().is_ok_and(|pids| !others(pids))
+    };
+    jobs.iter().all(|job| nobody(job)) && OWN.get().is_none_or(nobody)
 }
 
 fn all() -> MutexGuard<'static, Vec<Weak<Job>>> {

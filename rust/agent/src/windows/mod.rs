@@ -1,5 +1,5 @@
-//! Windows: each program runs in a job object of its own, which counts it, kills it with all that it
-//! has started, and ends with the agent, however the agent ends. Nothing else is below the agent, so
+//! Windows: each program runs in a job object of its own, which counts it and kills it with all that it
+//! has started. All of these are in the agent's own, which ends with the agent, however that ends:
 //! no supervisor is needed.
 
 pub mod children;

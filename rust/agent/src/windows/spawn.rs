@@ -72,6 +72,10 @@ impl Prepared {
         if spawn.argv.iter().any(|word| word.contains('\0')) {
             return Err(bad_field("argv: a NUL inside"));
         }
+        if batch_file(name) && words.iter().any(|word| word.contains(['%', '\r', '\n'])) {
+            let why = "a batch file reads % and ends of lines in its arguments anew";
+            return Err(bad_field(&format!("argv: {name}: {why}")));
+        }
         if spawn.user.is_some() {
             return Err(bad_field("user: numbers of users are Linux's"));
         }
@@ -174,6 +178,14 @@ fn program(name: &str, cwd: &Path) -> Result<PathBuf, Failure> {
     }
     let here = name.strip_prefix("./").or_else(|| name.strip_prefix(r".\"));
     Ok(here.map_or_else(|| name.into(), |rest| cwd.join(rest)))
+}
+
+/// What cmd.exe is to run. Windows takes no notice of dots and spaces at the end of a name.
+fn batch_file(name: &str) -> bool {
+    let ending = Path::new(name.trim_end_matches(['.', ' '])).extension();
+    ending.is_some_and(|ending| {
+        ending.eq_ignore_ascii_case("bat") || ending.eq_ignore_ascii_case("cmd")
+    })
 }
 
 /// `/`, where programs begin unless something else is said, is the system's drive.
