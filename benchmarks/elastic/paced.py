@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.elastic.viewers import CHUNK, config, cpu_s, nodes, url_of, used_by
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.figures import Figure, main, median_interval, needs
 from ullage.host import binaries
 
 PACED: Final = 2000
@@ -110,6 +110,7 @@ def pace_of(begun_s: Sequence[float], count: int) -> tuple[float, float]:
     return float(np.quantile(late[1:], 0.99)), abs((len(seconds) - 1) / took_s - 1)
 
 
+@needs("h2load")
 def measure(quick: bool) -> list[Figure]:
     """Pairs, ours and h2load in turns."""
     runs = [(_ours_paced(PACED), _theirs_paced(PACED)) for _ in range(1 if quick else 7)]
