@@ -98,8 +98,8 @@ def _machines(rows: Sequence[Row], names: Mapping[str, str]) -> Iterator[str]:
 
 def _subject_tables(rows: Sequence[Row], machines: Mapping[str, str]) -> Iterator[str]:
     """The last of each figure, and what was before."""
-    head = ("figure", "value", "interval", "peer", "its value", "aim", "holds")
-    head += ("first aim", "recorded")
+    head = ["figure", "value", "interval", "peer", "its value", "aim", "holds", "first aim"]
+    head.append("recorded")
     yield "\n"
     yield from _table(head, (_cells(row, machines) for row in _latest(rows)))
     histories = {_key(row): [r for r in rows if _key(r) == _key(row)] for row in rows}

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from ullage import __version__
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
@@ -47,6 +48,9 @@ from ullage.runs.room import Room
 from ullage.runs.writer import Journal, now_ns
 from ullage.stats import RULES
 from ullage.stats.stop import Race, StopRule
+
+_HASHED_AT_ONCE: Final = 1 << 16
+"""Bytes of outputs; more are hashed beside what else goes on meanwhile."""
 
 Judge = Callable[[RunFolder], tuple[CellLeft, ...]]
 """Who says, of a run as its folder has it, which cells are decided and leave now."""
@@ -373,9 +377,11 @@ class Engine(Session):
                 seed=self.seed + number,
                 iterations=self.plan.repeat.iterations,
             )
-            trials = await asyncio.to_thread(self._with_digests, trials)
+            if self.room.add(*folders) <= _HASHED_AT_ONCE:
+                trials = self._with_digests(trials)
+            else:
+                trials = await asyncio.to_thread(self._with_digests, trials)
             self.journal.append(*trials)
-            self.room.add(*folders)
             self.metering.check()
             for done in trials:
                 self.trials[done.trial] = done

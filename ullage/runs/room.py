@@ -59,11 +59,12 @@ class Room:
                 self._disks.append(disk)
         return low
 
-    def add(self, *places: Path) -> None:
-        """What was measured since: the folders that it left."""
+    def add(self, *places: Path) -> int:
+        """What was measured since: the folders that it left; how many bytes are in them."""
         size = sum(map(taken, places))
         self._measured += size
         self._largest = max(self._largest, size)
+        return size
 
 
 def _refuse_low(disk: Path, more: int) -> None:
@@ -76,14 +77,18 @@ def _refuse_low(disk: Path, more: int) -> None:
 
 
 def taken(place: Path) -> int:
-    """Bytes of all files in and under a folder."""
-    return sum(_size(Path(above) / name) for above, _, files in os.walk(place) for name in files)
+    """Bytes of all regular files in and under a folder."""
+    size = 0
+    for above, _, files in os.walk(place):
+        for name in files:
+            size += _size(f"{above}/{name}")
+    return size
 
 
-def _size(path: Path) -> int:
+def _size(path: Path | str) -> int:
     """Of a regular file that is there; 0 of all else."""
     try:
-        status = path.lstat()
+        status = os.lstat(path)
     except FileNotFoundError:
         return 0
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
