@@ -55,7 +55,7 @@ class Growth:
     sizes: tuple[int, ...]
     costs: tuple[Cost, ...]
 
-    def each(self, last: bool) -> Cost:
+    def one_more(self, last: bool) -> Cost:
         """What one more costs, between the last two sizes or the first two."""
         a, b = (-2, -1) if last else (0, 1)
         more = self.sizes[b] - self.sizes[a]
@@ -64,9 +64,9 @@ class Growth:
 
     def at(self, size: int) -> Cost:
         """By the line through the last two."""
-        each, more = self.each(last=True), size - self.sizes[-1]
+        slope, more = self.one_more(last=True), size - self.sizes[-1]
         top = self.costs[-1]
-        return Cost(top.cpu_s + more * each.cpu_s, top.memory_bytes + more * each.memory_bytes)
+        return Cost(top.cpu_s + more * slope.cpu_s, top.memory_bytes + more * slope.memory_bytes)
 
 
 def cost(*words: str) -> Cost:
@@ -127,10 +127,10 @@ def _of_runs(work: Path, numbers: Sequence[int]) -> Iterator[Growth]:
 def figures(growth: Growth, far: int, judged: bool) -> Iterator[Figure]:
     """What it cost at the most, one more, whether that grows, and what so many would."""
     name = f"{growth.command}, {growth.sizes[-1]:,} {growth.unit}"
-    most, each, first = growth.costs[-1], growth.each(last=True), growth.each(last=False)
+    most, slope, first = growth.costs[-1], growth.one_more(last=True), growth.one_more(last=False)
     yield Figure(f"{name}: CPU time", most.cpu_s, "s")
     yield Figure(f"{name}: memory", most.memory_bytes, "B")
-    ratio = each.cpu_s / first.cpu_s if first.cpu_s > 0 else float("nan")
+    ratio = slope.cpu_s / first.cpu_s if first.cpu_s > 0 else float("nan")
     yield Figure(
         f"{growth.command}: CPU time of one of many {growth.unit} ÷ of one of few",
         ratio,
@@ -139,7 +139,7 @@ def figures(growth: Growth, far: int, judged: bool) -> Iterator[Figure]:
         peer_value=1.0,
         reach=f"at most {MOST_GROWTH:g}",
         holds=ratio <= MOST_GROWTH if judged else None,
-        note=f"{1e6 * each.cpu_s:.0f} µs and {each.memory_bytes / 1e3:.1f} kB for each more",
+        note=f"{1e6 * slope.cpu_s:.0f} µs and {slope.memory_bytes / 1e3:.1f} kB for each more",
     )
     drawn = growth.at(far)
     yield Figure(

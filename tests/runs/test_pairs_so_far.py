@@ -21,10 +21,12 @@ COMPARED = [e.key for e in ENVIRONMENTS[1:] if e.again_of is None]
 METRICS = {work.key: work.metrics for work in (*WORKLOADS, CURVE_WORKLOAD)}
 
 
-@pytest.mark.parametrize("each", [None, 2])
-def test_they_are_those_of_all_blocks_at_once(tmp_path: Path, each: int | None) -> None:
+@pytest.mark.parametrize("making", [None, 2])
+def test_they_are_those_of_all_blocks_at_once(tmp_path: Path, making: int | None) -> None:
     works = (*WORKLOADS, CURVE_WORKLOAD)
-    folder = RunFolder.open(make_run(tmp_path / "run", blocks=8, workloads=works, blocks_each=each))
+    folder = RunFolder.open(
+        make_run(tmp_path / "run", blocks=8, workloads=works, blocks_each=making)
+    )
     baseline = folder.resolved.baseline
     cells = Cells(folder.trials)
     whole = {}
