@@ -32,6 +32,8 @@ TEST_PACKAGES := sysbench iperf3 iputils-ping chromium hyperfine docker.io podma
   prometheus-node-exporter nut-server ipmitool libusb-0.1-4 libwrap0 ffmpeg skopeo zstd \
   lxd lxd-client runc git xfsprogs btrfs-progs libvirt-daemon-system libvirt-clients musl-tools openssh-client openssh-server \
   ovmf mtools dosfstools fdisk syslinux syslinux-common systemd-boot-efi slurmctld slurmd slurm-client munge
+# Peers that only benchmarks have.
+BENCH_PACKAGES := netpipe-openmpi borgbackup restic
 # Programs for Windows, and Wine, which runs them here: `wine64` is in no PATH.
 WINDOWS_PACKAGES := gcc-mingw-w64-x86-64-win32 wine64
 WINE := /usr/lib/wine/wine64
@@ -229,7 +231,7 @@ docs: $(VENV)/.installed-dev ## Write docs/reference from the docstrings, and pe
 	$(BIN)/python -m scripts.docs_performance
 
 .PHONY: bench
-bench: build mpi ## The benchmarks, each beside its peers
+bench: build mpi bench-packages ## The benchmarks, each beside its peers
 	$(BIN)/python -m benchmarks
 
 SITE := build/site
@@ -329,6 +331,10 @@ program-packages:
 .PHONY: arm-packages
 arm-packages:
 	@scripts/need-packages $(ARM_PACKAGES)
+
+.PHONY: bench-packages
+bench-packages:
+	@scripts/need-packages $(BENCH_PACKAGES)
 
 .PHONY: windows-packages
 windows-packages:

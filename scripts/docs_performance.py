@@ -9,12 +9,13 @@ import argparse
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from benchmarks import records
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, aimed
 from benchmarks.records import Recording, Row
 
 PAGE: Final = Path("docs/method/performance.md")
@@ -26,17 +27,19 @@ What `make bench` printed last on each kind of machine, and what it was before.
 `python -m benchmarks --record [NAME …]` adds a recording, `make docs` writes this page from it. A
 ratio is of one run, its peer beside it in turns; absolute times of different days may not be
 compared. How each is measured, and what it means, is in [benchmarks.md](benchmarks.md). Rows
-without an aim are only in the recordings.
+without an aim are only in the recordings. Where a second, nearer aim was set since, `aim` is that
+one, also for what was recorded before, and the first stands beside it.
 """
 HOLDS: Final[Mapping[bool | None, str]] = {True: "yes", False: "**no**", None: "not judged"}
 
 
 def page(rows: Sequence[Row]) -> str:
     """All of it."""
+    rows = [replace(row, figure=aimed(row.figure)) for row in rows]
     machines = {kind: f"M{n}" for n, kind in enumerate(_kinds(rows), 1)}
-    aimed = [row for row in rows if row.figure.reach]
-    by_subject = sorted(aimed, key=_subject)
-    parts = [HEAD, *_summary(_latest(aimed)), *_machines(rows, machines)]
+    with_aim = [row for row in rows if row.figure.reach]
+    by_subject = sorted(with_aim, key=_subject)
+    parts = [HEAD, *_summary(_latest(with_aim)), *_machines(rows, machines)]
     for subject, of_subject in groupby(by_subject, _subject):
         parts += [f"\n## {subject}\n", *_subject_tables(list(of_subject), machines)]
     return "".join(parts)
@@ -62,11 +65,16 @@ def _latest(rows: Iterable[Row]) -> list[Row]:
 
 
 def _summary(latest: Sequence[Row]) -> Iterator[str]:
-    counts = {holds: sum(row.figure.holds is holds for row in latest) for holds in HOLDS}
-    yield (
-        f"\nOf {len(latest)} figures with an aim {counts[True]} hold, {counts[False]} do not, "
-        f"and {counts[None]} are not judged.\n"
-    )
+    yield f"\nOf {len(latest)} figures with an aim {_counts(row.figure.holds for row in latest)}.\n"
+    first = [row.figure.first_holds for row in latest if row.figure.first]
+    if first:
+        yield f"Of {len(first)} that had another aim first {_counts(first)} by that one.\n"
+
+
+def _counts(judged: Iterable[bool | None]) -> str:
+    several = list(judged)
+    yes, no, undecided = (several.count(holds) for holds in HOLDS)
+    return f"{yes} hold, {no} do not, and {undecided} are not judged"
 
 
 def _machines(rows: Sequence[Row], names: Mapping[str, str]) -> Iterator[str]:
@@ -90,7 +98,8 @@ def _machines(rows: Sequence[Row], names: Mapping[str, str]) -> Iterator[str]:
 
 def _subject_tables(rows: Sequence[Row], machines: Mapping[str, str]) -> Iterator[str]:
     """The last of each figure, and what was before."""
-    head = ("figure", "value", "interval", "peer", "its value", "aim", "holds", "recorded")
+    head = ["figure", "value", "interval", "peer", "its value", "aim", "holds", "first aim"]
+    head.append("recorded")
     yield "\n"
     yield from _table(head, (_cells(row, machines) for row in _latest(rows)))
     histories = {_key(row): [r for r in rows if _key(r) == _key(row)] for row in rows}
@@ -112,6 +121,7 @@ def _cells(row: Row, machines: Mapping[str, str]) -> tuple[str, ...]:
         "" if figure.peer_value is None else f"{figure.peer_value:.4g} {figure.unit}",
         figure.reach,
         HOLDS[figure.holds],
+        f"{figure.first}: {HOLDS[figure.first_holds]}" if figure.first else "",
         _when(row.recording, machines),
     )
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.figures import Figure, main, median_interval, needs
 from ullage.stats.quantiles import Quantile
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -190,6 +190,7 @@ def crowded(mpi: str, jobs: int, work: Path) -> Figure:
     )
 
 
+@needs("mpicc.openmpi", "mpicc.mpich")
 def measure(quick: bool) -> Iterator[Figure]:
     """Needs both MPIs' compilers."""
     subprocess.run(["make", "--quiet", "-C", str(ROOT / "mpi")], check=True)

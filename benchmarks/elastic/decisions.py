@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.figures import Figure, main, median_interval, needs
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLE: Final = ROOT / "target" / "program" / "examples" / "decisions"
@@ -28,6 +28,7 @@ IDS: Final = {
 }
 
 
+@needs("cargo")
 def measure(quick: bool) -> list[Figure]:
     """Build it, and run it some times."""
     build = ["cargo", "build", "--quiet", "--locked", "--profile", "program"]

@@ -33,7 +33,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from ullage.host import binaries
 from ullage.stats.interval import t_interval
 
@@ -264,6 +264,7 @@ def _ratio(rounds: Rounds, way: str, unit: str, of: Callable[[Turn], float]) -> 
     )
 
 
+@needs("wrk", "nginx")
 def measure(quick: bool) -> list[Figure]:
     """Rates and ratios, both ways."""
     rng = random.Random(6)

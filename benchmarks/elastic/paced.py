@@ -7,6 +7,9 @@ makes both late. h2load's log has when each request began, and not whose it was:
 that of the sorted instants beyond the sorted first ones and whole seconds, which is the least that
 it can have been. Its node has 8 KiB in all, ours a film of which each request asks for as much.
 Memory is that of the processes half way, less that with 10 connections.
+
+What pacing itself must cost is to wake at each instant: `wakes.c` does that and nothing else, as
+often as there are requests.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +28,14 @@ from typing import Final
 import numpy as np
 
 from benchmarks.elastic.viewers import CHUNK, config, cpu_s, nodes, url_of, used_by
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.figures import Figure, main, median_interval, needs
 from ullage.host import binaries
 
 PACED: Final = 2000
 FEW: Final = 10
 EACH_TIME: Final = 10
 """Requests of a connection of h2load's."""
+WAKES: Final = Path(__file__).with_name("wakes.c")
 COMING_S: Final = 0.8
 """Less than a second, so that nobody's second request begins before the last one's first."""
 
@@ -110,6 +115,7 @@ def pace_of(begun_s: Sequence[float], count: int) -> tuple[float, float]:
     return float(np.quantile(late[1:], 0.99)), abs((len(seconds) - 1) / took_s - 1)
 
 
+@needs("h2load", "gcc")
 def measure(quick: bool) -> list[Figure]:
     """Pairs, ours and h2load in turns."""
     runs = [(_ours_paced(PACED), _theirs_paced(PACED)) for _ in range(1 if quick else 7)]
@@ -127,7 +133,27 @@ def measure(quick: bool) -> list[Figure]:
         _ratio(f"memory of a connection, {name}", "B", [(a, b) for a, b in memory]),
         _ratio(f"p99 lateness, {name}", "s", [_of(p, "late_s") for p in pairs]),
         _ratio(f"rate error, {name}", "1", [_of(p, "rate_error") for p in pairs]),
+        _wake(quick),
     ]
+
+
+def _wake(quick: bool) -> Figure:
+    """The CPU time of waking alone."""
+    wakes = PACED if quick else PACED * EACH_TIME
+    with TemporaryDirectory() as directory:
+        program = str(Path(directory) / "wakes")
+        subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", program, str(WAKES)], check=True)
+        argv = [program, str(10**9 // PACED), str(wakes)]
+        seconds = [float(used_by(argv)[1]) for _ in range(1 if quick else 7)]
+    interval = median_interval(seconds) if len(seconds) > 5 else None
+    return Figure(
+        f"CPU time of a wake alone, {PACED:,} a second",
+        statistics.median(seconds),
+        "s",
+        interval.low if interval else None,
+        interval.high if interval else None,
+        note="what a pace costs without a request",
+    )
 
 
 def _of(pair: tuple[Paced, Paced], name: str) -> tuple[float, float]:

@@ -22,6 +22,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -34,7 +35,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.figures import Figure, main, median_interval, none
 from ullage.host import binaries
 from ullage.stats.quantiles import Quantile
 
@@ -151,13 +152,14 @@ def _many(quick: bool) -> list[Figure]:
         f"served; {summary['requests'] / summary['seconds']:.0f} requests/s, "
         f"{100 * summary['cpu_share']:.0f} % of the core; p99 lateness {1e3 * ran.late_s:.2f} ms"
     )
+    peer = _httperf_at_once()
     return [
         Figure(
             "paced viewers at once on one core",
             playing,
             "1",
-            peer="httperf",
-            peer_value=_httperf_at_once(),
+            peer="httperf" if peer else "httperf (not installed)",
+            peer_value=peer,
             reach="at least 100,000, none with a violation",
             holds=None if invalid else playing >= MANY and ran.broken == 0,
             note=note,
@@ -182,8 +184,10 @@ def _many(quick: bool) -> list[Figure]:
     ]
 
 
-def _httperf_at_once() -> int:
-    """Connections that httperf has at once, when nobody answers."""
+def _httperf_at_once() -> int | None:
+    """Connections that httperf has at once, when nobody answers; None: it is not installed."""
+    if shutil.which("httperf") is None:
+        return None
     argv = ["taskset", "-c", str(max(os.sched_getaffinity(0))), "httperf", "--timeout=4"]
     argv += [f"--num-conns={ASKED_OF_HTTPERF}", f"--rate={ASKED_OF_HTTPERF // 2}", "--uri=/clip"]
     with nodes(1, realtime=False) as started:
@@ -279,6 +283,9 @@ def _stalled(quick: bool) -> Figure:
 
 def _beside_wrk(quick: bool) -> Figure:
     """CPU time of a request, ours / wrk's, in turns at the same node."""
+    name = "CPU time of a request, ours / wrk"
+    if shutil.which("wrk") is None:
+        return none(name, "×", "not installed: wrk")
     ratios, theirs = [], []
     for _ in range(1 if quick else 7):
         with nodes(1, realtime=False) as started:
@@ -289,7 +296,7 @@ def _beside_wrk(quick: bool) -> Figure:
         ratios.append(mine / theirs[-1])
     interval = median_interval(ratios) if len(ratios) > 5 else None
     return Figure(
-        "CPU time of a request, ours / wrk",
+        name,
         statistics.median(ratios),
         "×",
         interval.low if interval else None,

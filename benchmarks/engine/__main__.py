@@ -12,6 +12,7 @@ from benchmarks.engine import (
     footprint,
     live_strangers,
     own_image_time,
+    scale,
     startup,
     trial_cost,
 )
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "own_image_time": own_image_time.measure,
     "causes_cost": causes_cost.measure,
     "live_strangers": live_strangers.measure,
+    "scale": scale.measure,
 }
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import re
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from ullage.environments.agent.client import AgentClient, Command, binary
 from ullage.stats.interval import t_interval
 from ullage.stats.stop import widening
@@ -125,6 +125,7 @@ def _cpu() -> str:
     return str(max(os.sched_getaffinity(0)))
 
 
+@needs("sysbench", "iperf3")
 def measure(quick: bool) -> Iterator[Figure]:
     most = 30 if quick else 3000
     yield asyncio.run(pairs(SYSBENCH, sysbench_rate, most))

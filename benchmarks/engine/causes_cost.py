@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from ullage.environments.agent.client import AgentClient, binary
 from ullage.host import clock
 from ullage.meters import Scene, metered
@@ -116,6 +116,7 @@ async def trial(
     await asyncio.sleep(BETWEEN_S)
 
 
+@needs("perf")
 def measure(quick: bool) -> list[Figure]:
     """As shares of one core."""
     account = Account()

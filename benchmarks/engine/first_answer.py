@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from scripts import wheel
 
 LIMIT_S: Final = 60.0
@@ -39,6 +39,7 @@ class Installed:
     program: Path
 
 
+@needs("hyperfine", "openssl")
 def measure(quick: bool) -> Iterator[Figure]:
     """Install by both, try in each, and time the peer. `quick`: less time for each."""
     with tempfile.TemporaryDirectory(prefix="ullage-bench-") as name:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 
 SIZE: Final = 200_000_000
 LIMIT_S: Final = 30.0
@@ -38,6 +38,7 @@ blocks: {{min: 1, max: 1}}
 """
 
 
+@needs("podman", "busybox")
 def measure(quick: bool) -> Iterator[Figure]:
     """Once; `quick` changes nothing."""
     with tempfile.TemporaryDirectory(prefix="ullage-bench-") as name:

@@ -17,7 +17,7 @@ import time
 import venv
 from pathlib import Path
 
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.figures import Figure, main, median_interval, needs
 
 LIMIT_S = 0.020
 PLAN = """\
@@ -92,6 +92,7 @@ def reframe(work: Path) -> list[str]:
     return [str(home / "bin/reframe"), "-c", "true_test.py", "-r", "--exec-policy=serial"]
 
 
+@needs("hyperfine")
 def measure(quick: bool) -> list[Figure]:
     rounds, blocks, runs = (2, 10, 4) if quick else (5, 30, 10)
     work = Path(tempfile.mkdtemp(prefix="ullage-bench-"))

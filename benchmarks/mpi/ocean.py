@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import Figure, median_interval, write
+from benchmarks.figures import Figure, median_interval, needs, write
 from benchmarks.mpi.ocean_trial import MPI, Checksums, Job, Library, Trial, Variant, run
 from ullage.common.commands import needed
 from ullage.common.errors import UllageError
@@ -263,6 +263,7 @@ def default_preload(mpi: Library) -> Path:
     return MPI / mpi / "libullage_mpi.so"
 
 
+@needs("mpicc.openmpi", "mpicc.mpich")
 def measure(quick: bool) -> list[Figure]:
     size = QUICK if quick else USUAL
     job = Job("openmpi", 2, size.steps)

@@ -26,8 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figures import Figure, main, median_interval
-from ullage.common.commands import needed
+from benchmarks.figures import Figure, main, median_interval, needs
 from ullage.host import binaries
 from ullage.workloads.mpi import mpi4py_bench
 
@@ -213,9 +212,9 @@ def ratio(measured: list[dict[str, Times]], peer: str, mine: str, size: int) -> 
     )
 
 
+@needs("NPopenmpi", "mpicc.openmpi")
 def measure(quick: bool) -> list[Figure]:
-    """Run all of them in turn. HOST_MISSING."""
-    needed("NPopenmpi", "netpipe-openmpi")
+    """Run all of them in turn."""
     work = Path(tempfile.mkdtemp(prefix="ullage-bench-"))
     try:
         shutil.copy(binaries.program("mpi4py.whl"), work)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchmarks.figures import Figure, main, median_interval
+from benchmarks.figures import Figure, main, median_interval, needs
 from ullage.host import binaries
 from ullage.host.cgroups import Group, Limits
 
@@ -139,6 +139,7 @@ def _figure(name: str, rounds: int, rng: random.Random, enter: Callable[[], None
     )
 
 
+@needs("sysbench")
 def measure(quick: bool) -> Iterator[Figure]:
     """A ratio for each test."""
     rng = random.Random(11)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from ullage.host import binaries
 from ullage.stats.interval import t_interval
 
@@ -193,6 +193,7 @@ def _figure(
     )
 
 
+@needs("wrk", "httperf", "nginx")
 def measure(quick: bool) -> list[Figure]:
     """Both ratios, to wrk and to httperf."""
     rng = random.Random(5)

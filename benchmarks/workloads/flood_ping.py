@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from ullage.host import binaries
 from ullage.host.network.iproute import NETNS_DIR, within
 from ullage.stats.interval import t_interval
@@ -117,6 +117,7 @@ def _ours(size: int) -> float:
     return _least([*load, "--count", str(COUNT), "--size", str(size)], read)
 
 
+@needs("ping")
 def measure(quick: bool) -> Iterator[Figure]:
     """A ratio for each size."""
     rng = random.Random(11)

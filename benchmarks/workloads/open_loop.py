@@ -30,7 +30,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from ullage.host import binaries
 from ullage.stats.interval import t_interval
 
@@ -216,6 +216,7 @@ def _of_wrk(text: str) -> dict[float, float]:
     return {int(share) / 100: float(value) * units[unit] for share, value, unit in lines}
 
 
+@needs("gcc", "h2load", "httperf", "wrk")
 def measure(quick: bool) -> Iterator[Figure]:
     """Lateness, then omission."""
     with tempfile.TemporaryDirectory(prefix="ullage-bench-") as name:

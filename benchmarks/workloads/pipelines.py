@@ -33,7 +33,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from benchmarks.figures import Figure, main
+from benchmarks.figures import Figure, main, needs
 from ullage.host import binaries
 from ullage.stats.interval import t_interval
 
@@ -174,8 +174,10 @@ def _sizes(source: Path, input_name: str) -> list[Figure]:
     if shutil.which("restic"):
         peers["restic"] = _restic(source)
     name = f"dedup, {input_name}: output ÷ input"
+    missing = ", ".join(peer for peer in ("borg", "restic") if shutil.which(peer) is None)
+    note = f"not installed: {missing}" if missing else ""
     return [
-        Figure(name, dedup, "", peer=peer, peer_value=stored / size)
+        Figure(name, dedup, "", peer=peer, peer_value=stored / size, note=note)
         for peer, stored in peers.items()
     ]
 
@@ -200,6 +202,7 @@ def _scaling(name: str, run: Callable[[int], RunTimes], rounds: int) -> list[Fig
     return figures
 
 
+@needs("zstd")
 def measure(quick: bool) -> Iterator[Figure]:
     size, pairs = (64 << 20, 5) if quick else (256 << 20, 20)
     with TemporaryDirectory(dir="/var/tmp") as path:

@@ -54,10 +54,10 @@ def test_the_page_has_the_last_of_each_kind_of_machine_and_what_was_before() -> 
         ]
     )
     assert "Of 3 figures with an aim 1 hold, 1 do not, and 1 are not judged." in text
-    assert "| 1.4 × | 1 to 1.2 | peer | 1 × | at most 1.25 | **no** | M1, 2026-11-29" in text
+    assert "| 1.4 × | 1 to 1.2 | peer | 1 × | at most 1.25 | **no** |  | M1, 2026-11-29" in text
     assert "load 7" in text
     assert "| ours ÷ peer | 1.1 × (M1, 2026-11-28, 01234567) |" in text
-    assert "| 1.3 × | 1 to 1.2 | peer | 1 × | at most 1.25 | yes | M2, 2026-11-28" in text
+    assert "| 1.3 × | 1 to 1.2 | peer | 1 × | at most 1.25 | yes |  | M2, 2026-11-28" in text
     assert "no figure: httperf is missing" in text
     assert "no aim" not in text.replace(docs_performance.HEAD, "")
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.enginekit import cut, engine, printed, resumed, run
+from tests.support.pairskit import log_ratios_so_far
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.quantities import Bytes
@@ -21,7 +22,6 @@ from ullage.environments import placement
 from ullage.environments.agent.client import AgentClient, Process
 from ullage.environments.placement import Resources
 from ullage.runs.events import Trial
-from ullage.runs.pairs import primary_log_ratios
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import JOURNAL
 from ullage.workloads import command
@@ -65,7 +65,7 @@ def codes(folder: RunFolder, environment: str, partner: str) -> list[str]:
 def log_ratios(folder: RunFolder) -> dict[str, int]:
     """Environment → how many pairs it makes."""
     metrics = {load.key: load.metrics for load in folder.resolved.workloads}
-    ratios = primary_log_ratios(folder.trials, "native", ["other", "native~again"], metrics)
+    ratios = log_ratios_so_far(folder.trials, "native", ["other", "native~again"], metrics)
     return {key.partition("/")[0]: len(values) for key, values in ratios.items()}
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -158,6 +159,32 @@ def test_which_core_it_was_and_at_which_end(
     assert {core for core, group in cores if group == "programs"} == {0}
     assert {core for core, group in cores if group == OTHER_END} == {1}
     assert cores[0, "programs"] > 0.8 * counted.hz / 3
+
+
+def test_the_tables_of_several_trials_wait_for_the_disk_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+
+    def put(file: Path, data: bytes) -> None:
+        both.wait(30)  # BrokenBarrierError, if one is written after the other
+        file.write_bytes(data)
+
+    monkeypatch.setattr(symbols, "put", put)
+    folders = [tmp_path / "one", tmp_path / "two"]
+
+    async def scenario() -> None:
+        sampler = await Sampler.start(tmp_path / "perf", lambda *_: None)
+        try:
+            for folder in folders:
+                folder.mkdir()
+                now = clock.ordered_ns()
+                sampler.note(sampler.watch(Scene()), folder, now, now + 1)
+        finally:
+            await sampler.stop()
+
+    asyncio.run(scenario())
+    assert all(table(folder).rows == () for folder in folders)
 
 
 def test_the_two_clocks_are_brought_together() -> None:

@@ -14,7 +14,8 @@ import pytest
 from ullage.environments import exec_pinned
 from ullage.host import paths
 from ullage.host.cgroups import Group, Limits
-from ullage.meters import Scene, process_groups, threads
+from ullage.meters import Scene, kernel_threads, process_groups
+from ullage.meters.kernel_threads import kernel_threads as kept_open
 from ullage.meters.threads import Threads, ThreadsReading
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -71,7 +72,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     machine = Host(tmp_path)
     monkeypatch.setattr(process_groups, "_roots", lambda: (str(machine.groups),))
-    monkeypatch.setattr(threads, "_names", {})
+    kept_open.cache_clear()
     return machine
 
 
@@ -219,3 +220,52 @@ def test_known_work_shows_on_the_real_host() -> None:
     assert set(THREAD_KINDS) < set(figures)
     assert figures["vcpu"] == figures["hypervisor"] == 0
     assert figures["collection"] > 0
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_files_are_kept_open_and_closed_when_their_threads_end(host: Host) -> None:
+    host.thread(31, 0, "ksoftirqd/0", 1)
+    host.thread(32, 0, "kworker/0:1", 1)
+    kept = kept_open(host.proc)
+    before = descriptors()
+    host.at(1)
+    assert descriptors() == before + 2
+    host.children.remove(32)
+    host.at(2)
+    assert descriptors() == before + 1
+    kept.close()
+    assert descriptors() == before
+
+
+def test_of_more_threads_than_may_be_open_the_others_are_opened_each_time(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_threads, "_most_open", lambda: 1)
+    for step in (0, 1):
+        for pid in (31, 32, 33):
+            host.thread(pid, 0, "rcu_sched", 0.5 * step)
+        readings = host.at(100 + step)
+        if step == 0:
+            before = readings
+    figures = before.until(readings)
+    assert figures["kernel_threads"] == pytest.approx(1.5)
+
+
+def test_a_file_that_can_be_read_no_more_is_opened_anew(host: Host) -> None:
+    host.thread(31, 0, "ksoftirqd/0", 9)
+    host.at(1)
+    kept = kept_open(host.proc)
+    thread = kept._kept[31]
+    assert thread.descriptor is not None
+    ended, write = os.pipe()  # `pread` of it is an error, as of the file of a thread that ended
+    os.dup2(ended, thread.descriptor)
+    os.close(ended)
+    os.close(write)
+    host.thread(31, 0, "kworker/1:0", 2)
+    reading = host.at(2)
+    assert reading.tasks[31, 31].group == "kworker"
+    assert reading.tasks[31, 31].ran_ns == 2 * 10**9
+    kept.close()

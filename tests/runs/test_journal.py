@@ -1,6 +1,7 @@
 """The writer of run folders."""
 
 import errno
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -112,3 +113,16 @@ def test_a_killed_attempts_output_does_not_stay(tmp_path: Path) -> None:
         folder = written.trial_folder("b000-t001")
         (folder / "main.stdout").write_text("half")
         assert list(written.trial_folder("b000-t001").iterdir()) == []
+
+
+def test_a_file_without_a_byte_has_the_digest_of_nothing(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        place = journal.trial_folder("b000-t000")
+        (place / "main.stdout").touch()
+        (place / "main.stderr").write_bytes(b"x")
+        of_nothing = f"sha256:{hashlib.sha256().hexdigest()}"
+        of_one = f"sha256:{hashlib.sha256(b'x').hexdigest()}"
+        assert journal.digests(place) == {
+            "trials/b000-t000/main.stderr": of_one,
+            "trials/b000-t000/main.stdout": of_nothing,
+        }

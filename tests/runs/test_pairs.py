@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from testing.synthetic import CURVE_WORKLOAD, WORKLOADS
+from tests.support.pairskit import log_ratios_so_far
 from ullage.runs.events import Reason, Trial
-from ullage.runs.pairs import Cells, pair, primary_log_ratios
+from ullage.runs.pairs import Cells, pair
 from ullage.runs.records import Curve, Metric, Scalar
 
 RATE = Metric(name="rate", unit="1/s", better="higher", description="", primary=True)
@@ -156,9 +157,9 @@ def test_the_stop_rule_sees_the_primary_metrics_only() -> None:
         _trial(0, "vm", {"rate": 1.0, "time": 1.0}),
         _trial(0, "native", {"rate": 2.0, "time": 1.0}),
     ]
-    ratios = primary_log_ratios(trials, "native", ["vm"], {"w": (RATE, TIME)})
+    ratios = log_ratios_so_far(trials, "native", ["vm"], {"w": (RATE, TIME)})
     assert ratios == {"vm/w/rate": pytest.approx([math.log(2)])}
-    assert primary_log_ratios([], "native", ["vm"], {w.key: w.metrics for w in WORKLOADS[:1]}) == {
+    assert log_ratios_so_far([], "native", ["vm"], {w.key: w.metrics for w in WORKLOADS[:1]}) == {
         "vm/sysbench-cpu/events_rate": []
     }
 
@@ -185,7 +186,7 @@ def test_of_a_duet_only_what_ran_beside_is_paired() -> None:
     assert cells.series("vm", "w", "native") == cells.series("vm", "w")
     first = cells.series("native", "w")
     assert [first[block].partner for block in (0, 1)] == ["vm", "lxc"]
-    ratios = primary_log_ratios(trials, "native", ["vm", "lxc"], {"w": (RATE,)})
+    ratios = log_ratios_so_far(trials, "native", ["vm", "lxc"], {"w": (RATE,)})
     assert ratios["vm/w/rate"] == pytest.approx([math.log(2)])
     assert ratios["lxc/w/rate"] == pytest.approx([math.log(8), math.log(4)])
 
@@ -209,9 +210,9 @@ def test_the_stop_rule_sees_means_of_generations() -> None:
     cells = Cells(trials)
     paired = pair(cells.series("vm", "w"), cells.series("native", "w"), RATE)
     assert paired.generations == [0, 0, 1, 1, 2]
-    by_key = primary_log_ratios(trials, "native", ["vm"], {"w": (RATE,)})
+    by_key = log_ratios_so_far(trials, "native", ["vm"], {"w": (RATE,)})
     assert by_key["vm/w/rate"] == pytest.approx([math.log(2), math.log(2), math.log(8)])
-    one_generation = primary_log_ratios(trials[:4], "native", ["vm"], {"w": (RATE,)})
+    one_generation = log_ratios_so_far(trials[:4], "native", ["vm"], {"w": (RATE,)})
     assert one_generation["vm/w/rate"] == pytest.approx([0.0, math.log(4)]), (
         "one generation: its own values"
     )

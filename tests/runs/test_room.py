@@ -10,7 +10,8 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.runs.room import Room, taken
+from ullage.common.regular import LARGEST
+from ullage.runs.room import RECORDS, Room, taken
 
 
 @pytest.fixture
@@ -28,6 +29,17 @@ def test_all_files_count(run: Path) -> None:
     with pytest.raises(UllageError) as caught:
         Room(run, 900).check()
     assert caught.value.kind is errors.RUN_OUTPUTS_FULL
+
+
+def test_no_trial_begins_whose_journal_could_not_be_read_back(run: Path) -> None:
+    room_of_journal = Room(run, 1 << 40)
+    os.truncate(run / "journal.jsonl", RECORDS - 1)
+    room_of_journal.check()
+    os.truncate(run / "journal.jsonl", RECORDS)
+    with pytest.raises(UllageError) as caught:
+        room_of_journal.check()
+    assert caught.value.kind is errors.RUN_JOURNAL_FULL
+    assert RECORDS < LARGEST
 
 
 def test_what_was_measured_since_counts_too(run: Path) -> None:

@@ -223,3 +223,15 @@ def test_where_nothing_can_be_written(runs: Path) -> None:
         parquet.write(RunFolder.open(run))
     assert caught.value.kind is errors.TABLES_NOT_WRITTEN
     assert not list(run.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1 << 20])
+def test_a_table_of_many_pieces_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    folder = RunFolder.open(make_run(tmp_path / "run", blocks=2))
+    whole = {name: parquet.table(folder, name) for name in parquet.SCHEMAS}
+    monkeypatch.setattr(parquet, "_PART", rows)
+    for name, file in parquet.write(folder, tmp_path).items():
+        assert pq.read_table(file).equals(whole[name]), name
+        assert parquet.table(folder, name).equals(whole[name]), name

@@ -29,6 +29,8 @@ MOST_VALUES: Final = 250_000
 """Of a JSON record: one that is no record of ours takes a kilobyte of memory for each of them."""
 HASHED: Final = 8 << 30
 """Bytes of a file whose digest is taken: more than a trial's outputs may be."""
+NOTHING: Final = f"sha256:{hashlib.sha256().hexdigest()}"
+"""The digest of a file without a byte."""
 LONGEST_LINE: Final = 16 << 20
 """Bytes of a line in one."""
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from ullage import __version__
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_CHANGED, UllageError
@@ -40,13 +41,16 @@ from ullage.runs.events import (
     Trial,
 )
 from ullage.runs.leaving import absent, returning
-from ullage.runs.pairs import primary_log_ratios
+from ullage.runs.pairs_so_far import PairsSoFar
 from ullage.runs.reader import RunFolder, sessions
 from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
 from ullage.runs.room import Room
 from ullage.runs.writer import Journal, now_ns
 from ullage.stats import RULES
 from ullage.stats.stop import Race, StopRule
+
+_HASHED_AT_ONCE: Final = 1 << 16
+"""Bytes of outputs; more are hashed beside what else goes on meanwhile."""
 
 Judge = Callable[[RunFolder], tuple[CellLeft, ...]]
 """Who says, of a run as its folder has it, which cells are decided and leave now."""
@@ -79,6 +83,10 @@ class Engine(Session):
         """By this session."""
         self.earlier: RunFolder | None = None
         self.trials: dict[str, Trial] = {}
+        self._of_block: dict[int, list[Trial]] = {}
+        """Of the blocks that are not paired yet."""
+        self._paired: PairsSoFar | None = None
+        self._paired_blocks = 0
         self.spent_s = 0.0
         self.seed = random.SystemRandom().getrandbits(48) if plan.seed is None else plan.seed
         self.history = DurationHistory()
@@ -141,7 +149,8 @@ class Engine(Session):
             return  # it was stopped before the first trial
         self.earlier = RunFolder.open(self.folder)
         self.seed = self.earlier.resolved.seed
-        self.trials = {done.trial: done for done in self.earlier.trials}
+        for done in self.earlier.trials:
+            self._keep(done)
         self.moves = list(self.earlier.moves)
         self._recall(self.earlier)
         self.spent_s = self.earlier.spent_s
@@ -373,18 +382,24 @@ class Engine(Session):
                 seed=self.seed + number,
                 iterations=self.plan.repeat.iterations,
             )
-            trials = await asyncio.to_thread(self._with_digests, trials)
+            if self.room.add(*folders) <= _HASHED_AT_ONCE:
+                trials = self._with_digests(trials)
+            else:
+                trials = await asyncio.to_thread(self._with_digests, trials)
             self.journal.append(*trials)
-            self.room.add(*folders)
             self.metering.check()
             for done in trials:
-                self.trials[done.trial] = done
+                self._keep(done)
                 self.progress.trial(done, done.order + 1, sum(map(len, turns)))
         if todo:
             seconds = time.monotonic() - began
             self.spent_s += seconds
             self._look_for_others()
             self.journal.append(BlockDone(block=number, epoch_ns=now_ns(), seconds=seconds))
+
+    def _keep(self, done: Trial) -> None:
+        self.trials[done.trial] = done
+        self._of_block.setdefault(done.block, []).append(done)
 
     def _with_digests(self, trials: Sequence[Trial]) -> list[Trial]:
         """With what tells later whether their raw outputs are as they were."""
@@ -416,16 +431,25 @@ class Engine(Session):
         trial_s = self.spent_s / len(self.trials)
         return spent + more * trial_s * sum(map(len, self._turns(blocks))) > budget
 
-    def _log_ratios(self, blocks: int) -> dict[str, list[float]]:
-        """Comparison → log-ratios of so many blocks or their generations, above 0 worse."""
-        compared = [
-            e.key
-            for e in self.matrix.environments
-            if e.key != self.matrix.baseline and e.again_of is None
-        ]
-        metrics = {case.key: case.metrics for case in self.matrix.cases}
-        done = [trial for trial in self.trials.values() if trial.block < blocks]
-        return primary_log_ratios(done, self.matrix.baseline, compared, metrics)
+    def _log_ratios(self, blocks: int) -> dict[str, Sequence[float]]:
+        """Comparison → log-ratios of so many blocks or their generations, above 0 worse.
+
+        A block that was looked at is not looked at again.
+        """
+        if self._paired is None:
+            self._paired = PairsSoFar(
+                self.matrix.baseline,
+                [
+                    e.key
+                    for e in self.matrix.environments
+                    if e.key != self.matrix.baseline and e.again_of is None
+                ],
+                {case.key: case.metrics for case in self.matrix.cases},
+            )
+        for block in range(self._paired_blocks, blocks):
+            self._paired.add(self._of_block.pop(block, ()))
+        self._paired_blocks = blocks
+        return self._paired.log_ratios()
 
     async def _tear_down(self) -> None:
         """Remove everything, in order where that works, by its tag where not."""

@@ -36,6 +36,8 @@ _EVENTS: Final = {
     "pswpout": "swapped_out",
 }
 """Lines of /proc/stat and /proc/vmstat that count events."""
+_USED: Final = (*_EVENTS, "cpu", "softirq")
+"""What of these files is looked at, among hundreds of lines."""
 _STALLS: Final = ("io", "memory", "irq")
 
 
@@ -176,12 +178,12 @@ class Kernel(Meter):
 
 def _lines(text: str) -> Iterator[tuple[str, Counters]]:
     """The lines that are used: their name, and the numbers behind it. Of `intr` the sum alone."""
-    for line in text.splitlines():
-        name, _, numbers = line.partition(" ")
-        if name in _EVENTS:
-            yield name, _numbers(numbers.split(None, 1)[:1])
-        elif name in ("cpu", "softirq"):
-            yield name, _numbers(numbers.split())
+    text = f"\n{text}\n"
+    for name in _USED:
+        start = text.find(f"\n{name} ")
+        if start >= 0:
+            numbers = text[start + len(name) + 2 : text.index("\n", start + 1)]
+            yield name, _numbers(numbers.split(None, 1)[:1] if name in _EVENTS else numbers.split())
 
 
 def _numbers(words: Iterable[str]) -> Counters:
@@ -224,8 +226,9 @@ def _whole_disks(block: Path) -> frozenset[str]:
 def _disks(text: str, counted: Container[str]) -> dict[str, Counters]:
     """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
     lines = (line.split() for line in text.splitlines())
-    rows = {words[2]: _numbers(words[3:]) for words in lines if len(words) > 2}
-    return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK and name in counted}
+    named = {words[2]: words[3:] for words in lines if len(words) > 2 and words[2] in counted}
+    rows = {name: _numbers(words) for name, words in named.items()}
+    return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK}
 
 
 def _of_disks(

@@ -130,5 +130,11 @@ def _roots() -> tuple[str, ...]:
 
 def _pids(place: str) -> Iterator[int]:
     """Of a group and of those below it."""
-    for directory, _, _ in os.walk(place):
-        yield from map(int, procfs.whole(f"{directory}/cgroup.procs").split())
+    yield from map(int, procfs.whole(f"{place}/cgroup.procs").split())
+    try:
+        with os.scandir(place) as entries:
+            below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:  # it is gone meanwhile
+        return
+    for group in below:
+        yield from _pids(group)

@@ -14,12 +14,18 @@ _PIECE = 1 << 16
 
 def read(path: Path | str) -> str | None:
     """What the file begins with; None when it is not there, or is refused."""
+    data = read_bytes(path)
+    return None if data is None else data.decode("ascii", "replace")
+
+
+def read_bytes(path: Path | str) -> bytes | None:
+    """The same, as it is."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return os.read(descriptor, _MOST).decode("ascii", "replace")
+        return os.read(descriptor, _MOST)
     except OSError:
         return None
     finally:

@@ -17,7 +17,7 @@ import numpy as np
 from ullage.runs.events import Trial
 from ullage.runs.records import Curve, Metric, Scalar
 from ullage.stats import LEAST_PAIRS, Floats
-from ullage.stats.interval import collapse, log_ratio
+from ullage.stats.interval import log_ratio
 
 TrialsByBlock = Mapping[int, Trial]
 """Block → trial of one environment × workload."""
@@ -131,37 +131,6 @@ def pair(environment: TrialsByBlock, baseline: TrialsByBlock, metric: Metric) ->
     if no_ratio := len(candidates) - len(pairs):
         return replace(counts, no_ratio=no_ratio)
     return replace(counts, pairs=pairs)
-
-
-def primary_log_ratios(
-    trials: Iterable[Trial],
-    baseline: str,
-    environments: Sequence[str],
-    metrics: Mapping[str, Sequence[Metric]],
-) -> dict[str, list[float]]:
-    """`environment/workload/metric` → log-ratios, of the primary metrics: what a stop rule sees.
-
-    They are the means of the generations where instances were made anew, for these are the highest
-    random level. environments: those compared with the baseline (no second copies); metrics: by
-    workload key.
-    """
-    cells = Cells(trials)
-    log_ratios: dict[str, list[float]] = {}
-    for environment in environments:
-        for workload, of_workload in metrics.items():
-            mine = cells.series(environment, workload)
-            theirs = cells.series(baseline, workload, environment)
-            for metric in of_workload:
-                if metric.primary:
-                    key = comparison_key(environment, workload, metric.name)
-                    log_ratios[key] = _units(pair(mine, theirs, metric))
-    return log_ratios
-
-
-def _units(paired: Paired) -> list[float]:
-    if not paired.pairs:
-        return []
-    return [float(x) for x in collapse(paired.log_ratios, paired.generations)]
 
 
 def comparison_key(environment: str, workload: str, metric: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -40,6 +41,8 @@ from ullage.runs.records import FORMAT, Digests, Metric, Record
 
 Row = dict[str, Any]
 _TABLES: Final = "tables.json"
+_PART: Final = 50_000
+"""Rows of a table that are made at once."""
 
 _TEXT, _INT, _LONG, _FLOAT, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 
@@ -450,23 +453,34 @@ def table(folder: RunFolder, name: str) -> Any:
 
     RUN_BAD_FORMAT for numbers that no table holds.
     """
+    return pa.concat_tables(list(_parts(folder, name)))
+
+
+def _parts(folder: RunFolder, name: str) -> Iterator[Any]:
+    """The table in pieces of so many rows: as Python's objects a row takes kilobytes."""
     schema = SCHEMAS[name]
-    columns: dict[str, list[Any]] = {field: [] for field in schema.names}
-    run = folder.path.name
-    for row in ROWS[name](folder):
-        row["run"] = run
-        for field, column in columns.items():
-            column.append(row.get(field))
-    metadata = {b"format": str(FORMAT).encode(), b"run": os.fsencode(run)}
-    try:
-        return pa.table(columns, schema=schema.with_metadata(metadata))
-    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
-        raise ORDINARY.bad(folder.path, f"no table of {name} can hold what it says") from error
+    metadata = {b"format": str(FORMAT).encode(), b"run": os.fsencode(folder.path.name)}
+    rows, first = ROWS[name](folder), True
+    while (part := list(islice(rows, _PART))) or first:
+        first = False
+        for row in part:
+            row["run"] = folder.path.name
+        columns = {field: [row.get(field) for row in part] for field in schema.names}
+        try:
+            yield pa.table(columns, schema=schema.with_metadata(metadata))
+        except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+            reason = f"no table of {name} can hold what it says"
+            raise ORDINARY.bad(folder.path, reason) from error
 
 
 def _put(folder: RunFolder, name: str, place: Path) -> Path:
     sink = pa.BufferOutputStream()
-    pq.write_table(table(folder, name), sink, compression="zstd")
+    parts = _parts(folder, name)
+    part = next(parts)
+    with pq.ParquetWriter(sink, part.schema, compression="zstd") as writer:
+        writer.write_table(part)
+        for part in parts:
+            writer.write_table(part)
     file = place / f"{name}.parquet"
     put(file, sink.getvalue())
     return file

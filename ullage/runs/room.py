@@ -9,11 +9,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ullage.common.errors import RUN_DISK_LOW, RUN_OUTPUTS_FULL, UllageError
+from ullage.common.errors import (
+    RUN_DISK_LOW,
+    RUN_JOURNAL_FULL,
+    RUN_OUTPUTS_FULL,
+    UllageError,
+)
 from ullage.common.quantities import format_bytes
+from ullage.common.regular import LARGEST
+from ullage.runs.records import JOURNAL
 
 OUTPUTS: Final = 20 << 30
 """Bytes of a run's folder, unless its plan says another number."""
+RECORDS: Final = LARGEST - (128 << 20)
+"""Bytes of a journal after which no trial begins: a larger file than `LARGEST` is not read back."""
 RESERVE: Final = 256 << 20
 """Bytes that are left to others on the disk; of a small one, a twentieth."""
 
@@ -30,7 +39,14 @@ class Room:
         """Directories of data, each on a disk of its own."""
 
     def check(self) -> None:
-        """RUN_OUTPUTS_FULL, RUN_DISK_LOW."""
+        """RUN_OUTPUTS_FULL, RUN_JOURNAL_FULL, RUN_DISK_LOW."""
+        if (written := _size(self.folder / JOURNAL)) >= RECORDS:
+            raise UllageError(
+                RUN_JOURNAL_FULL,
+                path=self.folder,
+                used=format_bytes(written),
+                most=format_bytes(RECORDS),
+            )
         used = self._measured + sum(_size(path) for path in self.folder.iterdir())
         if used >= self.most:
             raise UllageError(
@@ -59,11 +75,12 @@ class Room:
                 self._disks.append(disk)
         return low
 
-    def add(self, *places: Path) -> None:
-        """What was measured since: the folders that it left."""
+    def add(self, *places: Path) -> int:
+        """What was measured since: the folders that it left; how many bytes are in them."""
         size = sum(map(taken, places))
         self._measured += size
         self._largest = max(self._largest, size)
+        return size
 
 
 def _refuse_low(disk: Path, more: int) -> None:
@@ -76,14 +93,18 @@ def _refuse_low(disk: Path, more: int) -> None:
 
 
 def taken(place: Path) -> int:
-    """Bytes of all files in and under a folder."""
-    return sum(_size(Path(above) / name) for above, _, files in os.walk(place) for name in files)
+    """Bytes of all regular files in and under a folder."""
+    size = 0
+    for above, _, files in os.walk(place):
+        for name in files:
+            size += _size(f"{above}/{name}")
+    return size
 
 
-def _size(path: Path) -> int:
+def _size(path: Path | str) -> int:
     """Of a regular file that is there; 0 of all else."""
     try:
-        status = path.lstat()
+        status = os.lstat(path)
     except FileNotFoundError:
         return 0
     return status.st_size if stat.S_ISREG(status.st_mode) else 0

@@ -24,7 +24,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.files import append, cut_torn_end, last_lines, put
-from ullage.common.regular import digest
+from ullage.common.regular import NOTHING, digest
 from ullage.common.sums import Chain
 from ullage.runs.records import JOURNAL, RESOLVED, TRIALS, Digests, Record
 
@@ -92,9 +92,12 @@ class Journal:
         """An empty folder for the raw outputs of a trial; a killed attempt's are removed."""
         folder = self.folder / TRIALS / trial
         with disk_full_as_error(self.folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            for old in folder.iterdir():
-                old.unlink()
+            try:
+                folder.mkdir()
+            except (FileExistsError, FileNotFoundError):
+                folder.mkdir(parents=True, exist_ok=True)
+                for old in folder.iterdir():
+                    old.unlink()
         return folder
 
     def digests(self, place: Path) -> Digests:
@@ -104,8 +107,9 @@ class Journal:
             folders.sort()
             for name in sorted(files):
                 file = Path(above) / name
-                if stat.S_ISREG(file.lstat().st_mode):
-                    digests[str(file.relative_to(self.folder))] = digest(file, self.folder)
+                if stat.S_ISREG((status := file.lstat()).st_mode):
+                    of_file = digest(file, self.folder) if status.st_size else NOTHING
+                    digests[str(file.relative_to(self.folder))] = of_file
         return digests
 
     def given(self) -> Digests:

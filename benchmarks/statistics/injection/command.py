@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figures import Figure, write
+from benchmarks.figures import Figure, needs, write
 from benchmarks.statistics.injection import __doc__ as description
 from benchmarks.statistics.injection import answers, plausibility, session
 from benchmarks.statistics.injection.recording import TRIALS, Recording
@@ -29,6 +29,7 @@ def record(size: Size, keep: Path | None) -> Recording:
     return trials.recording
 
 
+@needs("sysbench", "iperf3")
 def measure(quick: bool) -> list[Figure]:
     return answers.figures(answers.answer(record(QUICK if quick else USUAL, None)))
 

@@ -9,7 +9,7 @@ use crate::config::{Read, nanoseconds};
 use crate::http::{self, Head, Word};
 use crate::playback::Next;
 use crate::session::{Outcome, Why};
-use crate::shard::{Shard, now_ns};
+use crate::shard::{HEAD, INBOX, Shard, now_ns};
 use crate::sys::{self, READABLE, WATCHED, WRITABLE};
 use crate::viewer::{self, Answer, Phase};
 
@@ -173,8 +173,12 @@ impl Shard<'_> {
         let Some(fd) = &viewer.fd else {
             return Err(io::ErrorKind::NotConnected.into());
         };
+        // A call costs more than copying a small chunk; a large one is thrown away where it lies.
+        let chunk = viewer.phase == Phase::Fetching && self.config.video.read == Read::Ranges;
+        let small = chunk && viewer.left <= (INBOX - HEAD) as u64;
+        let most = if small { INBOX } else { HEAD };
         loop {
-            let count = sys::receive(fd.as_raw_fd(), &mut self.inbox)?;
+            let count = sys::receive(fd.as_raw_fd(), &mut self.inbox[..most])?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

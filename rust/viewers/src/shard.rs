@@ -26,6 +26,9 @@ const BATCH: usize = 256;
 const ROW: usize = 64;
 /// Whoever could not reach the front, or whose node failed, asks again after so long.
 pub const PAUSE_NS: u64 = 250_000_000;
+/// Bytes that are read at once of an answer, and of one whose body is small.
+pub const HEAD: usize = 4096;
+pub const INBOX: usize = 1 << 14;
 /// Not a viewer's event.
 const CONTROL: u64 = u64::MAX;
 
@@ -98,7 +101,7 @@ impl<'a> Shard<'a> {
                 ..Statistics::default()
             },
             request: Vec::new(),
-            inbox: vec![0; 4096],
+            inbox: vec![0; INBOX],
             wheel: Wheel::new(u64::from(config.timing.tick_us) * 1000, now_ns()),
             wake_ns: 0,
             due: Vec::new(),

@@ -42,6 +42,11 @@ RUN_OUTPUTS_FULL: Final = ErrorKind(
     "{path} takes {used} of the disk, and its plan allows {most}",
     "do its programs print too much? Else raise `outputs:` in its plan.yaml and `--resume` it",
 )
+RUN_JOURNAL_FULL: Final = ErrorKind(
+    "run-journal-full",
+    "the journal of {path} holds {used}, and after {most} no trial begins: it could not be read",
+    "`ullage report` what is there; measure the rest as another run, with fewer `blocks` each",
+)
 RUN_CHANGED: Final = ErrorKind(
     "run-changed",
     "{path} cannot go on: {what} changed since it began",

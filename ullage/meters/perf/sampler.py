@@ -40,6 +40,8 @@ FILE: Final = "symbols.json"
 """In the folder of each trial."""
 EVERY_S: Final = 120.0
 """The samples are read when so much time has gone by, between two trials."""
+_AT_ONCE: Final = 64
+"""Trials whose tables are written at the same time."""
 HZ: Final = 49
 """Not 50: what the kernel does at each of its ticks would be seen each time or never. To print
 and fold a sample takes 25 µs, so of each busy CPU this is an eighth of a percent."""
@@ -252,11 +254,14 @@ class Sampler:
             await self._fold(file, reader)
             file.unlink()
         noted, self._finished = self._finished, []
-        for finished in noted:
-            if cut and finished.window.end_ns > reader.latest_ns:
-                self._say(_broken(_OVER))  # nobody looked at all of it
-            else:
-                self._write(finished, reader.lost)
+        # Of the others nobody looked at all.
+        whole = [t for t in noted if not (cut and t.window.end_ns > reader.latest_ns)]
+        if len(whole) < len(noted):
+            self._say(_broken(_OVER))
+        for first in range(0, len(whole), _AT_ONCE):
+            # Each waits for the disk, which takes several in one go.
+            some = whole[first : first + _AT_ONCE]
+            await asyncio.gather(*(asyncio.to_thread(self._write, t, reader.lost) for t in some))
 
     async def _fold(self, file: Path, reader: ScriptReader) -> None:
         """Have perf print one file, and take its lines as they come."""
