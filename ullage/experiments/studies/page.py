@@ -97,6 +97,7 @@ def render(report: StudyReport, place: Path) -> str:
         published=[*map(showing.page_table, report.tables)],
         fresh=[*map(showing.page_table, report.fresh)],
         coverage=report.coverage and showing.page_table(report.coverage),
+        plans=showing.page_table(report.plans),
         energy=[*_energies(report.runs)],
         links=[_link(name, path, place) for name, path in report.runs.items()],
         readme=_html(report.study.readme()),
