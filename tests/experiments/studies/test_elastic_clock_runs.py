@@ -192,6 +192,23 @@ def test_copied_and_cold_images_are_told_apart(tmp_path: Path) -> None:
     }
 
 
+def test_images_of_a_size_and_a_format_have_tables_of_their_own(tmp_path: Path) -> None:
+    images = FULL_PLANS["images-full"]
+    tables = fresh(
+        STUDY,
+        (HOST_FULL, make(tmp_path, STUDY, HOST_FULL, blocks=2)),
+        (images, make(tmp_path, STUDY, images, blocks=2)),
+    )
+    assert {"allocation-fresh", "images-fresh", "images-ratios-fresh"} <= set(tables)
+    labels = [row.label for row in tables["images-fresh"].rows]
+    assert len(set(labels)) == len(labels)
+    assert "lxc, 1 at once, image of 1.4 GB copied" in labels
+    (cold,) = (
+        label for label in labels if "qcow2" in label and "2.8 GB copied, image cold" in label
+    )
+    assert figure(tables["images-fresh"], cold, "TcI").value == pytest.approx(1000, rel=0.05)
+
+
 def test_our_streams_beside_the_published(tmp_path: Path) -> None:
     truth = {("vm[instances=1]", "streams"): 4.0}
     table = fresh(STUDY, (STREAMS, make(tmp_path, STUDY, STREAMS, truth)))["streams-fresh"]

@@ -124,7 +124,7 @@ def test_overhead_by_what_programs_communicate(tmp_path: Path) -> None:
         ("native", "kernels[kernel=is]"): 0.5,
     }
     tables = fresh(STUDY, (QUICK, make(tmp_path, STUDY, QUICK, truth)))
-    slower, adds = tables["communication-fresh"], tables["messages-add-fresh"]
+    slower, adds = tables["communication-fresh"], tables["added-by-messages-fresh"]
     assert holds(figure(slower, "CG S, 2 ranks", "share in native"), 37.5)
     assert holds(figure(slower, "IS S, 2 ranks", "share in native"), 0.0)
     assert holds(figure(slower, "CG S, 2 ranks", VIRTIO), 6.0)

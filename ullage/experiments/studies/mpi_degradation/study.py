@@ -49,7 +49,10 @@ class MpiDegradation(Study):
 
     charts = (
         StudyChart(title="e1000 over virtio, by size", published="", columns=(),
-                   fresh="conclusion", fresh_columns=("time of e1000 over virtio",)),
+                   fresh="conclusion", fresh_columns=("time of e1000 over virtio",),
+                   fresh_along="rows"),
+        StudyChart(title="Messages: times as long as the baseline, by size", published="",
+                   columns=(), fresh="messages-", fresh_along="rows"),
     )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:
