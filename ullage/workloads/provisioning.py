@@ -276,7 +276,7 @@ class Provisioning(Conducted[ProvisioningParameters]):
     async def conduct(self, parameters: ProvisioningParameters, node: Site, label: str) -> str:
         node.copy, node.image_size = parameters.copy_, parameters.image_size
         if node.image is not None and node.image_size is not None:
-            await image_copy.filler(node.image, node.provider, node.image_size)
+            await image_copy.filler(node.image, node.provider, node.image_size, node.tag)
         application = None
         if parameters.application == "nginx":
             application = Application(nginx.ARGV, PORT, files={"server.conf": _NGINX.encode()})

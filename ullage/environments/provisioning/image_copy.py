@@ -23,6 +23,7 @@ from ullage.common.quantities import format_bytes
 from ullage.environments import InstanceSpec, Provider
 from ullage.host import disks
 from ullage.host.image import Image
+from ullage.host.paths import data_dir
 from ullage.runs.allocations import Copy
 
 _PIECE: Final = 1 << 22
@@ -46,14 +47,18 @@ async def source(image: Image, provider: Provider) -> Path:
     return image.root
 
 
-async def filler(image: Image, provider: Provider, size: int) -> Path:
-    """What is missing of an image of that size, made once. ALLOCATION_NO_COPY: it is larger."""
+async def filler(image: Image, provider: Provider, size: int, tag: str) -> Path:
+    """What is missing of an image of that size, made once in a run and gone with it.
+
+    ALLOCATION_NO_COPY: the image is larger.
+    """
     own = await asyncio.to_thread(disks.stored, await source(image, provider))
     if own > size:
         reason = f"`image_size: {format_bytes(size)}` is less than its image has, {own:,} bytes"
         raise UllageError(ALLOCATION_NO_COPY, provider=provider.name, reason=reason)
-    path = image.dir / f"filler.{size - own}"
-    async with file_lock(image.dir.with_suffix(".lock")):
+    path = data_dir(tag) / f"filler.{size - own}"
+    await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+    async with file_lock(path.with_name("filler.lock")):
         if not path.exists():
             await asyncio.to_thread(_fill, path, size - own)
     return path
@@ -94,7 +99,8 @@ async def copy(
         await asyncio.to_thread(disks.remove_tree, place)
 
     try:
-        return await _copied(image, provider, place, size), remove
+        more = None if size is None else await filler(image, provider, size, spec.tag)
+        return await _copied(image, provider, place, more), remove
     except CommandError as error:
         await remove()
         raise UllageError(
@@ -105,12 +111,11 @@ async def copy(
         raise
 
 
-async def _copied(image: Image, provider: Provider, place: Path, size: int | None) -> Image:
+async def _copied(image: Image, provider: Provider, place: Path, more: Path | None) -> Image:
     place.mkdir(parents=True, mode=0o700)  # noqa: ASYNC240 - at once
     # No reflinks: they would be a backing file under another name.
     argv = [needed("cp", "coreutils"), "--archive", "--reflink=never"]
-    if size is not None:
-        more = await filler(image, provider, size)
+    if more is not None:
         await run([*argv, str(more), str(place / more.name)], timeout_s=_PATIENCE_S)
     whole = await source(image, provider)
     if provider.stands_on == "disk":

@@ -26,7 +26,7 @@ async def cooled(node: Site) -> tuple[int, int]:
     assert node.image is not None
     paths = [await image_copy.source(node.image, node.provider)]
     if node.copy == "real" and node.image_size is not None:
-        paths.append(await image_copy.filler(node.image, node.provider, node.image_size))
+        paths.append(await image_copy.filler(node.image, node.provider, node.image_size, node.tag))
 
     def now() -> tuple[int, int]:
         for path in paths:
