@@ -57,6 +57,13 @@ def test_the_full_plan_has_the_published_settings() -> None:
     large = matrix.resolve(*schema.load(STUDY.folder / FULL[2].file))
     classes = {case.parameters.model_dump(by_alias=True)["class"] for case in large.cases}
     assert classes == {"S", "W", "A", "B"}
+    ranks: dict[str, set[int]] = {}
+    for plan in FULL:
+        for case in matrix.resolve(*schema.load(STUDY.folder / plan.file)).cases:
+            if case.workload.name == "nas":
+                written = case.parameters.model_dump(by_alias=True)
+                ranks.setdefault(written["class"], set()).add(written["ranks"])
+    assert ranks == {name: {1, 2, 4} for name in "SWAB"}
 
 
 @pytest.mark.parametrize(

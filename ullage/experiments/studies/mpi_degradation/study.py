@@ -24,6 +24,9 @@ FULL: Final = (
     StudyPlan(name="mpi-degradation-full", file="full.yaml", minutes=240),
     StudyPlan(name="mpi-degradation-exact-full", file="full-exact.yaml", minutes=420),
     StudyPlan(name="mpi-degradation-kernels-full", file="full-kernels.yaml", minutes=1500),
+    StudyPlan(
+        name="mpi-degradation-kernels-pair-full", file="full-kernels-pair.yaml", minutes=1300
+    ),
 )
 SMALL: Final = 64 << 10
 """Bytes: up to here the paper looks at its curves, the sizes that science codes send."""
