@@ -24,10 +24,11 @@ from tests.environments.qemukit import (
     tiny_image,
 )
 from ullage.common import errors
+from ullage.common.cleanup import Undo
 from ullage.common.errors import UllageError
 from ullage.environments.qemu import cpus, inspection, memory
 from ullage.environments.qemu.build import Builder
-from ullage.environments.qemu.command_line import command_line
+from ullage.environments.qemu.command_line import Drive, command_line
 from ullage.environments.qemu.memory import Backing
 from ullage.environments.qemu.probe import Probe
 from ullage.environments.qemu.process import QemuProcess
@@ -49,6 +50,25 @@ def reserved(count: int) -> Iterator[None]:
         yield
     finally:
         POOL.write_text(str(before))
+
+
+def test_the_format_of_the_images_disk(tmp_path: Path) -> None:
+    """It boots from that one, read-only, and its copies are of that one."""
+    (tmp_path / "disk.qcow2").write_bytes(b"")
+    own = replace(tiny_image(tmp_path), dir=tmp_path)
+    spec = spec_for(tmp_path, "t", own, tmp_path)
+    chosen = options(image_format="qcow2", disk={"size": 64 * MIB})
+    assert Qemu(chosen).image_format == "qcow2" and Qemu(options()).image_format == "raw"
+    assert "image_format" not in options().model_dump(), "as records from before it have none"
+
+    async def root() -> Drive:
+        async with Undo() as undo:
+            builder = Builder(chosen, "tcg", "max", hanging_kernel(tmp_path), spec)
+            return (await builder._drives(undo))[0]
+
+    drive = asyncio.run(root())
+    assert (drive.path, drive.format) == (tmp_path / "disk.qcow2", "qcow2")
+    assert drive.read_only
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,17 @@ workloads:
   - {name: provisioning, limit_s: 600, vary: {copy: [backing, real], count: [1, 2]}}
 blocks: {min: 1, max: 1}
 """
+SIZED = """\
+name: sized
+baseline: lxc
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  lxc: {provider: lxc}
+  vm: {provider: qemu, boot_deadline_s: 900, vary: {image_format: [raw, qcow2]}}
+workloads:
+  - {name: provisioning, limit_s: 900, release_limit_s: 300, copy: real, image_size: 700MB}
+blocks: {min: 1, max: 1}
+"""
 SYSTEMD = """\
 name: booted
 baseline: vm
@@ -80,6 +91,18 @@ def test_every_provider_with_and_without_a_copy(tmp_path: Path) -> None:
     names = [figure.name for figure in allocation.rows(folder)]
     assert "TaR, native, allocate 1" in names
     assert "TlR, container (lxc), allocate 2, image copied" in names
+
+
+def test_images_of_a_size_in_both_formats(tmp_path: Path) -> None:
+    """A VM boots from a copy of its disk in either format, with what fills it up beside it."""
+    folder = ran(tmp_path, SIZED)
+    assert [done.status for done in folder.trials] == ["ok"] * 4
+    treatments = {e.key: e.treatments for e in folder.resolved.environments}
+    assert treatments["vm[image_format=qcow2]"]["image"] == "qcow2"
+    assert "image" not in treatments["vm[image_format=raw]"]
+    for done in folder.trials:
+        raw = folder.path / "trials" / done.trial / "main.stdout"
+        assert Batch.model_validate_json(raw.read_text()).image_size == 700_000_000
 
 
 def test_a_whole_debian_boots(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -17,7 +19,7 @@ from pydantic import ValidationError
 from tests.workloads.workload_runs import printing, without_a_line
 from ullage.runs.events import Usage
 from ullage.workloads.base import Context, InvalidTrialError, Output, Task
-from ullage.workloads.database import oltp
+from ullage.workloads.database import oltp, oltp_report
 from ullage.workloads.database.oltp import Oltp
 from ullage.workloads.database.oltp_parameters import OltpParameters
 from ullage.workloads.database.oltp_servers import AS_NOBODY
@@ -168,6 +170,72 @@ def test_the_end_of_the_histogram_is_no_figure() -> None:
     parameters, outputs = bent("mariadb_deadlocks", f"{last:.9f}", "100.000000000")
     OLTP.check(parameters, outputs)
     assert "latency_p95_s" not in OLTP.parse(parameters, outputs)
+
+
+SLOW = [120.0 + n for n in range(80)]
+"""Seconds of eighty transactions; twenty others took 50 s."""
+
+
+def slow(long: list[float], clamped: int = 80) -> oltp_report.OltpResult:
+    result = oltp_report.read(sample("mariadb_deadlocks")[1]["client"].stdout, 16, 0)
+    return replace(result, bins=[(50.0, 100 - clamped), (100.0, clamped)], long=sorted(long))
+
+
+def test_quantiles_beyond_the_histogram_are_of_single_times() -> None:
+    result = slow(SLOW)
+    assert oltp_report.beyond(result, 0.95) == SLOW[74], "the 95th of a hundred"
+    assert dict(oltp_report.curve(result)) == {
+        quantile: SLOW[round(100 * quantile) - 21] for quantile in (0.5, 0.75, 0.9, 0.95)
+    }
+    assert oltp_report.beyond(slow([98.0, *SLOW[1:]]), 0.95) == SLOW[74], "in the last step too"
+
+
+@pytest.mark.parametrize("long", [[], SLOW[1:], [*SLOW, 130.0], [96.0, *SLOW[1:]]])
+def test_single_times_that_are_not_the_histograms_give_no_quantile(long: list[float]) -> None:
+    result = slow(long)
+    assert oltp_report.beyond(result, 0.95) is None
+    assert oltp_report.curve(result) == []
+
+
+STUB = """
+sysbench.cmdline.options = {}
+for _, name in ipairs({"tables", "table_size", "range_size", "point_selects", "simple_ranges",
+   "sum_ranges", "order_ranges", "distinct_ranges", "index_updates", "non_index_updates",
+   "delete_inserts"}) do
+   sysbench.cmdline.options[name] = {name, 1}
+end
+local ffi = require("ffi")
+ffi.cdef("int usleep(unsigned);")
+local number, again = 0, false
+function thread_init() end
+function thread_done() end
+sysbench.hooks.before_restart_event = function() end
+function event()
+   if number % 3 == 2 and not again then
+      again = true
+      ffi.C.usleep(60000)
+      error({errcode = sysbench.error.RESTART_EVENT, sql_state = "40001"})
+   end
+   number, again = number + 1, false
+   ffi.C.usleep(number % 3 == 0 and 60000 or 1000)
+end
+"""
+"""In place of sysbench's own test: of three transactions the third is begun twice, 60 ms each."""
+
+
+def test_sysbench_tells_long_transactions_from_their_first_try(tmp_path: Path) -> None:
+    (tmp_path / "oltp_stub.lua").write_text(STUB)
+    script = Path(oltp.__file__).with_name("oltp.lua")
+    done = subprocess.run(
+        ["sysbench", str(script), "--threads=2", "--events=12", "--time=0", "run"],
+        cwd=tmp_path, env={**os.environ, "OLTP_TEST": "stub", "OLTP_LONG_S": "0.11"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    listed = [json.loads(line)["long"] for line in done.stdout.split("\n") if "long" in line]
+    assert sum(map(len, listed)) >= 4
+    (report,) = (json.loads(x)["report"] for x in done.stdout.split("\n") if '"report"' in x)
+    longest = max(seconds for times in listed for seconds in times)
+    assert longest == pytest.approx(report["seconds"]["latency_max"], abs=0.01)
 
 
 def test_a_slow_start_may_do_nothing_in_the_warm_up() -> None:

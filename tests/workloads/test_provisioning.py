@@ -119,6 +119,7 @@ def move(step: str, to_ms: int) -> Callable[[Record], object]:
 BENT: dict[str, Callable[[Record], object]] = {
     "one too few": lambda batch: batch["instances"].pop(),
     "one name twice": lambda batch: batch["instances"][1].update(name="a-0"),
+    "of another size": lambda batch: batch.update(image_size=1 << 30),
     "copied when it should not be": lambda batch: batch.update(copy_kind="real"),
     "without its application": lambda batch: batch.update(applied=False),
     "another format": lambda batch: batch.update(format=2),
@@ -167,6 +168,20 @@ def test_the_plan_says_copy() -> None:
     parameters = ProvisioningParameters.model_validate({"copy": "real", "count": 16})
     assert parameters.model_dump()["copy"] == "real"
     assert Provisioning().title(parameters) == "allocate 16, image copied"
+
+
+def test_the_plan_says_how_large_an_image_is() -> None:
+    sized = case(copy="real", image_size="2800MB")
+    parameters = ProvisioningParameters.model_validate(sized.parameters.model_dump())
+    assert sized.parameters.model_dump()["image_size"] == 2_800_000_000
+    assert "image_size" not in case(copy="real").parameters.model_dump()
+    assert Provisioning().title(parameters).startswith("allocate 2, image of 2.6GiB copied")
+    whole = {**record(), "copy_kind": "real", "image_size": 2_800_000_000}
+    assert parse(sized, output(json.dumps(whole)))
+    with pytest.raises(InvalidTrialError, match="asked for"):
+        parse(sized, output(json.dumps({**whole, "image_size": 1})))
+    with pytest.raises(ValueError, match="nothing is copied"):
+        case(image_size="2800MB")
 
 
 COLD_IMAGE = [5 << 20, 500 << 20]

@@ -70,6 +70,22 @@ def test_a_search_with_its_figure() -> None:
     assert facts["clip"] == "bytes" and facts["not_sustained"].startswith("'1 of 4 viewers")
 
 
+def test_what_is_sent_faster_than_it_plays(tmp_path: Path) -> None:
+    """The viewers are told both rates; a stream takes CPU for as long as it is sent."""
+    faster = SEARCH.model_copy(update={"sent": 3_500_000})
+    (_, client) = STREAMING.tasks(faster, context_in(tmp_path, STREAMING, faster))
+    config = json.loads(client.argv[3].partition("=")[2])
+    assert (config["video"]["bitrate_bps"], config["video"]["sent_bps"]) == (2_800_000, 3_500_000)
+    sending_s = config["video"]["bytes"] * 8 / 3_500_000
+    assert sending_s >= SEARCH.ramp_s + SEARCH.step_s + SEARCH.first_s, "all of it in a step"
+    plays, sent = (STREAMING.parse(of, outputs()) for of in (SEARCH, faster))
+    per_stream = "server_cpu_per_stream"
+    assert sent[per_stream] == pytest.approx(1.25 * float(plays[per_stream]))  # type: ignore[arg-type]
+    assert "sent" not in SEARCH.model_dump(), "as records from before it have none"
+    with pytest.raises(ValidationError, match="would have to wait"):
+        StreamingParameters(sent=2_799_999)
+
+
 def test_a_number_that_was_tried_again() -> None:
     """The second 2 was not sustained, and then it was; 4 was not twice."""
     twice = StreamingParameters.model_validate({**SEARCH.model_dump(), "tries": 2})

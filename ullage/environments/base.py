@@ -28,6 +28,7 @@ from ullage.host.swap.request import SwapRequest
 if TYPE_CHECKING:
     from ullage.environments.agent.client import AgentClient
     from ullage.host.cgroups import Group, Limits
+    from ullage.host.disks import DiskFormat
     from ullage.host.image import Image
     from ullage.host.network.bridge import Network
 
@@ -262,6 +263,11 @@ class Provider(ABC):
     def writable_root(self) -> str:
         """What holds what an instance writes to its root, where the plan lets it."""
         return "overlayfs over the image"
+
+    @property
+    def image_format(self) -> DiskFormat:
+        """Of the image's disk, for one that stands on a disk."""
+        return "raw"
 
     def own_copy(self) -> str | None:
         """Why an instance cannot run from a copy of the image of its own; None: it can."""

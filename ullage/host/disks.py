@@ -171,5 +171,17 @@ def space_for(root: Path) -> int:
     return -(-(size * 5 // 4 + 256 * mebibyte) // mebibyte) * mebibyte
 
 
+def stored(path: Path) -> int:
+    """Bytes of the disk that a file, or all files of a tree, take; holes are none."""
+    if not path.is_dir():
+        return 512 * path.lstat().st_blocks
+    blocks: dict[tuple[int, int], int] = {}
+    for folder, _, files in os.walk(path):
+        for name in files:
+            status = (Path(folder) / name).lstat()
+            blocks[status.st_dev, status.st_ino] = status.st_blocks  # once, however many links
+    return 512 * sum(blocks.values())
+
+
 def _is_node(mode: int) -> bool:
     return (mode & 0o170000) in {0o020000, 0o060000}

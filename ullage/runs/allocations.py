@@ -52,4 +52,6 @@ class Batch(Record):
     image_held: tuple[Count, Count] | None = Field(None, exclude_if=lambda given: given is None)
     """Bytes of the image that were in this host's memory when all were asked for, after all that
     could be had been dropped, and all bytes of it; None: nothing was dropped."""
+    image_size: Count | None = Field(None, exclude_if=lambda given: given is None)
+    """Bytes that were copied for each; None: as many as the image has."""
     instances: tuple[InstanceSteps, ...]

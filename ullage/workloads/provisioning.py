@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from ullage.common.errors import ALLOCATION_NOT_COLD, UllageError
+from ullage.common.quantities import Bytes, format_bytes
 from ullage.environments.provisioning import allocate, image_copy, page_cache
 from ullage.environments.provisioning.allocate import Application, Site
 from ullage.host.image import require_on_host
@@ -75,6 +76,13 @@ class ProvisioningParameters(Parameters):
         description="`backing`: all stand on one image that nobody writes; `real`: each has every "
         "byte of it copied first",
     )
+    image_size: Bytes | None = Field(
+        None,
+        ge=1 << 20,
+        description="of `copy: real`: bytes of an image, `2800MB`; it is filled up with bytes that "
+        "nobody reads; left out: as large as it is",
+        exclude_if=lambda given: given is None,
+    )
     cold: bool = Field(
         False,
         description="what this host's page cache holds of the image is dropped before the request, "
@@ -90,6 +98,12 @@ class ProvisioningParameters(Parameters):
     release_limit_s: float = Field(
         60.0, gt=0, le=86_400, description="a release that takes longer fails the trial"
     )
+
+    @model_validator(mode="after")
+    def _size_is_copied(self) -> ProvisioningParameters:
+        if self.image_size is not None and self.copy_ != "real":
+            raise ValueError("`image_size` is of `copy: real`: else nothing is copied")
+        return self
 
 
 class Provisioning(Conducted[ProvisioningParameters]):
@@ -233,6 +247,8 @@ class Provisioning(Conducted[ProvisioningParameters]):
     def title(self, parameters: ProvisioningParameters) -> str:
         """`allocate 4, image copied, image cold`."""
         copied = ", image copied" if parameters.copy_ == "real" else ""
+        if parameters.image_size is not None:
+            copied = f", image of {format_bytes(parameters.image_size)} copied"
         cold = ", image cold" if parameters.cold else ""
         return f"allocate {parameters.count}{copied}{cold}"
 
@@ -258,7 +274,9 @@ class Provisioning(Conducted[ProvisioningParameters]):
             node.image.require(("nginx",))
 
     async def conduct(self, parameters: ProvisioningParameters, node: Site, label: str) -> str:
-        node.copy = parameters.copy_
+        node.copy, node.image_size = parameters.copy_, parameters.image_size
+        if node.image is not None and node.image_size is not None:
+            await image_copy.filler(node.image, node.provider, node.image_size, node.tag)
         application = None
         if parameters.application == "nginx":
             application = Application(nginx.ARGV, PORT, files={"server.conf": _NGINX.encode()})
@@ -275,8 +293,9 @@ class Provisioning(Conducted[ProvisioningParameters]):
     def check(self, parameters: ProvisioningParameters, outputs: Outputs) -> None:
         """As many as were asked for, from what was asked for, each by all its steps in order."""
         batch = _batch(outputs)
-        actual = (len(batch.instances), batch.copy_kind, batch.applied)
-        expected = (parameters.count, parameters.copy_, parameters.application != "none")
+        actual = (len(batch.instances), batch.copy_kind, batch.image_size, batch.applied)
+        applied = parameters.application != "none"
+        expected = (parameters.count, parameters.copy_, parameters.image_size, applied)
         if actual != expected:
             raise InvalidTrialError(f"made were {actual}, asked for {expected}")
         _check_cold(batch, cold=parameters.cold)

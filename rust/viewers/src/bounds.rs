@@ -93,6 +93,10 @@ impl Video {
         if !(8..=1 << 40).contains(&self.bitrate_bps) {
             return Err("`video.bitrate_bps` must be 8 to 2^40".into());
         }
+        let sent = self.sent_bps.unwrap_or(self.bitrate_bps);
+        if !(self.bitrate_bps..=1 << 40).contains(&sent) {
+            return Err("`video.sent_bps` must be `video.bitrate_bps` to 2^40".into());
+        }
         if !(1..=1 << 30).contains(&self.chunk_bytes) {
             return Err("`video.chunk_bytes` must be 1 to 2^30".into());
         }

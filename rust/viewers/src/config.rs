@@ -99,7 +99,11 @@ pub enum Arrivals {
 pub struct Video {
     /// Its length; the node's file may be longer.
     pub bytes: u64,
+    /// At which it is watched.
     pub bitrate_bps: u64,
+    /// At which it is fetched; as it is watched if null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bps: Option<u64>,
     /// Bytes of a request.
     pub chunk_bytes: u64,
     #[serde(default)]
@@ -234,6 +238,7 @@ impl Config {
             video.bitrate_bps,
             nanoseconds(self.playback.buffer_s),
         )
+        .sent_at(video.sent_bps.unwrap_or(video.bitrate_bps))
     }
 
     /// How many viewers there may be at once, about: for the number of processes. Of a trace, all.

@@ -19,6 +19,7 @@ fn every_wrong_field_is_named() {
     for (from, to, named) in [
         ("\"bytes\": 1000", "\"bytes\": 0", "video.bytes"),
         ("8000", "7", "video.bitrate_bps"),
+        ("8000", "8000, \"sent_bps\": 7999", "video.sent_bps"),
         (
             "\"chunk_bytes\": 100",
             "\"chunk_bytes\": 0",

@@ -2,7 +2,8 @@
 //!
 //! The video is fetched in chunks. Playing begins when as many chunks as the buffer holds are there;
 //! from then on a chunk is due when there is room for it, which is when playing has come to as many
-//! chunks before it. A chunk is needed when playing comes to it. One that is not there then is a
+//! chunks before it. A video that is sent faster than it plays is due at that pace, and what is ahead
+//! grows. A chunk is needed when playing comes to it. One that is not there then is a
 //! *violation* of real time, from that instant until it is there; playing, and all that is due or
 //! needed later, is put off by as long.
 
@@ -14,6 +15,8 @@ pub struct Plan {
     bytes: u64,
     chunk: u64,
     bitrate: u64,
+    /// Bits a second at which it is fetched: as many as it plays, or more.
+    sent: u64,
     /// Chunks in the buffer, one at least.
     ahead: u64,
 }
@@ -25,6 +28,7 @@ impl Plan {
             bytes,
             chunk,
             bitrate,
+            sent: bitrate,
             ahead: 1,
         };
         let buffered = u128::from(buffer_ns) * u128::from(bitrate);
@@ -32,6 +36,14 @@ impl Plan {
         let ahead = u64::try_from(buffered.div_ceil(of_chunk)).unwrap_or(u64::MAX);
         plan.ahead = ahead.clamp(1, plan.chunks());
         plan
+    }
+
+    /// Sent at a rate of its own, that of playing at least.
+    pub fn sent_at(self, rate: u64) -> Self {
+        Self {
+            sent: rate.max(self.bitrate),
+            ..self
+        }
     }
 
     pub fn chunks(&self) -> u64 {
@@ -54,18 +66,29 @@ impl Plan {
 
     /// From the first picture to the last.
     pub fn duration_ns(&self) -> u64 {
-        self.play_ns(self.bytes)
+        time_ns(self.bytes, self.bitrate)
+    }
+
+    /// From the first byte to the last, at the pace at which it is sent.
+    pub fn sending_ns(&self) -> u64 {
+        time_ns(self.bytes, self.sent)
     }
 
     /// Until playing comes to a chunk.
     fn reach_ns(&self, chunk: u64) -> u64 {
-        self.play_ns(chunk * self.chunk)
+        time_ns(chunk * self.chunk, self.bitrate)
     }
 
-    fn play_ns(&self, bytes: u64) -> u64 {
-        let ns = u128::from(bytes) * 8_000_000_000 / u128::from(self.bitrate);
-        u64::try_from(ns).unwrap_or(u64::MAX)
+    /// Until so many chunks are sent.
+    fn sent_ns(&self, chunks: u64) -> u64 {
+        time_ns(chunks * self.chunk, self.sent)
     }
+}
+
+/// How long so many bytes take at a rate in bits a second.
+fn time_ns(bytes: u64, rate: u64) -> u64 {
+    let ns = u128::from(bytes) * 8_000_000_000 / u128::from(rate);
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
 /// The picture stood still.
@@ -108,7 +131,7 @@ impl Player {
             Next::End(self.zero_ns + plan.duration_ns())
         } else if self.plays() {
             // It plays, so the first chunks are there: `got` is not below `ahead`.
-            Next::At(self.zero_ns + plan.reach_ns(self.fetched - plan.ahead))
+            Next::At(self.zero_ns + plan.sent_ns(self.fetched - plan.ahead))
         } else {
             Next::Now
         }
@@ -136,9 +159,9 @@ impl Player {
         })
     }
 
-    /// How long the chunks of this range took to be played.
+    /// How long the chunks of this range take at the pace at which they are sent.
     pub fn between_ns(plan: &Plan, from: u64, to: u64) -> u64 {
-        plan.reach_ns(to) - plan.reach_ns(from)
+        plan.sent_ns(to) - plan.sent_ns(from)
     }
 }
 
@@ -191,6 +214,40 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_faster_than_it_plays_is_there_earlier_and_ends_no_earlier() {
+        let (plan, mut player) = (plan().sent_at(1000), Player::default());
+        for now in [5 * S, 6 * S] {
+            assert_eq!(player.next(&plan), Next::Now);
+            player.complete(&plan, now);
+        }
+        // It plays from 6 s on: a chunk for each 0.8 s, where a second of it is played in one.
+        for tenths in [60, 68, 76, 84, 92, 100, 108, 116] {
+            assert_eq!(player.next(&plan), Next::At(tenths * S / 10));
+            assert_eq!(player.complete(&plan, tenths * S / 10), None);
+        }
+        assert_eq!(player.next(&plan), Next::End(16 * S));
+        assert_eq!(plan.sending_ns(), 8 * S);
+    }
+
+    #[test]
+    fn what_is_ahead_of_the_picture_outlasts_a_pause_of_the_sender() {
+        let late = 10 * S + S / 2;
+        for (plan, stood) in [(plan(), true), (plan().sent_at(1600), false)] {
+            let mut player = Player::default();
+            player.complete(&plan, S);
+            player.complete(&plan, S);
+            while let Next::At(due) = player.next(&plan) {
+                if due >= 5 * S {
+                    break;
+                }
+                assert_eq!(player.complete(&plan, due), None);
+            }
+            // At 5 s six chunks are there, or all ten of them.
+            assert_eq!(player.standing(&plan, late).is_some(), stood);
+        }
+    }
+
+    #[test]
     fn a_video_of_one_chunk_or_a_buffer_over_all_of_it() {
         for plan in [Plan::new(10, 100, 80, 0), Plan::new(10, 3, 80, 100 * S)] {
             let mut player = Player::default();
@@ -208,9 +265,9 @@ mod tests {
         #[test]
         fn played_and_stood_still_add_up(
             bytes in 1u64..5000, chunk in 1u64..700, bitrate in 8u64..100_000, buffer_ns in 0..5 * S,
-            waits in prop::collection::vec(0..2 * S, 1..50),
+            waits in prop::collection::vec(0..2 * S, 1..50), faster in 0u64..100_000,
         ) {
-            let plan = Plan::new(bytes, chunk, bitrate, buffer_ns);
+            let plan = Plan::new(bytes, chunk, bitrate, buffer_ns).sent_at(bitrate + faster);
             let (mut player, mut now, mut end, mut began) = (Player::default(), 17u64, 0, 0);
             let (mut stood, mut last) = (0, 0);
             for (index, wait) in (0..plan.chunks()).zip(waits.iter().cycle()) {

@@ -138,10 +138,10 @@ fn parse(text: &str) -> Result<(Config, Search), String> {
         );
     }
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
-    let length_s = config.plan().duration_ns() as f64 / 1e9;
+    let length_s = config.plan().sending_ns() as f64 / 1e9;
     if length_s < step_s + ramp_s {
         return Err(format!(
-            "the video has {length_s} s, and a step of the search needs {} s",
+            "the video is sent in {length_s} s, and a step of the search needs {} s",
             step_s + ramp_s
         ));
     }

@@ -129,7 +129,7 @@ impl Viewer {
         (should > 0).then_some((last.1 - first.1, should))
     }
 
-    /// From its first chunk after playing began to the last: how long it was, and how long they play.
+    /// From its first chunk after playing began to the last: how long it was, and how long at their pace.
     pub fn delivered(&self, plan: &Plan) -> Option<(u64, u64)> {
         let [first, last] = self.chunks_came?;
         let should = Player::between_ns(plan, first.0, last.0);

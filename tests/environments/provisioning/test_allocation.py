@@ -26,6 +26,7 @@ from ullage.environments.provisioning import (
 )
 from ullage.environments.provisioning import (
     image_copy,
+    page_cache,
 )
 from ullage.environments.provisioning import (
     node as allocation_node,
@@ -40,7 +41,7 @@ from ullage.environments.provisioning.allocate import (
     allocate,
     release,
 )
-from ullage.host import leftovers
+from ullage.host import disks, leftovers
 from ullage.host.paths import data_dir, state_dir
 from ullage.runs.allocations import Batch, Copy, Step
 
@@ -187,11 +188,11 @@ def test_a_disk_of_its_own(tmp_path: Path) -> None:
     class Whole(Disked):
         async def create(self, spec: InstanceSpec) -> Instance:
             assert spec.image is not None
-            disks.append((await spec.image.disk("raw")).read_bytes()[:4096])
+            beginnings.append((await spec.image.disk("raw")).read_bytes()[:4096])
             assert spec.image.dir.name == "a-0.image"
             return await super().create(replace(spec, image=None))
 
-    disks: list[bytes] = []
+    beginnings: list[bytes] = []
     (tmp_path / "disk.raw").write_bytes(b"x" * 10_000)
     small = replace(image(), dir=tmp_path)
 
@@ -201,7 +202,42 @@ def test_a_disk_of_its_own(tmp_path: Path) -> None:
             await release(await allocate(node, "a-0"))
 
     asyncio.run(scenario())
-    assert disks == [b"x" * 4096]
+    assert beginnings == [b"x" * 4096]
+
+
+def test_an_image_is_filled_up_to_a_size(tmp_path: Path) -> None:
+    """Nothing of what is copied with it is seen by the instance, and it goes with the copy."""
+    own = replace(image(), dir=tmp_path / "image")
+    own.dir.mkdir()
+    size = disks.stored(own.root) + (3 << 20)
+
+    async def scenario() -> None:
+        async with kit.node(Lxc(LxcOptions()), own, "real") as node:
+            node.image_size = size
+            allocated = await allocate(node, "a-0")
+            copied = data_dir(node.tag) / "a-0.image"
+            assert disks.stored(copied) >= size
+            assert {path.name for path in copied.iterdir()} == {"root", f"filler.{3 << 20}"}
+            assert (data_dir(node.tag) / f"filler.{3 << 20}").stat().st_size == 3 << 20
+            held, whole = await page_cache.cooled(node)
+            assert held <= whole and whole >= 3 << 20
+            await release(allocated)
+            assert not copied.exists()
+            node.image_size = 1 << 20
+            await fails(errors.ALLOCATION_NO_COPY, allocate(node, "a-1"))
+            for file in data_dir(node.tag).glob("filler.*"):
+                file.unlink()  # a run does it with all that is its own
+
+    asyncio.run(scenario())
+    assert not any(own.dir.iterdir()), "the image stays as it is"
+
+
+def test_a_hole_is_not_stored(tmp_path: Path) -> None:
+    with (tmp_path / "disk").open("wb") as file:
+        file.write(b"x" * 4096)
+        file.truncate(1 << 30)
+    (tmp_path / "again").hardlink_to(tmp_path / "disk")
+    assert disks.stored(tmp_path / "disk") == disks.stored(tmp_path) == 4096
 
 
 def test_a_copy_of_nothing() -> None:

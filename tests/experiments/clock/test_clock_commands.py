@@ -87,6 +87,11 @@ def test_scaling_beside_real_processes() -> None:
         }
         assert all(real.failed == 0 and min(real.messages) >= 2 for real in stage.real)
         assert max(point.nodes for point in stage.simulated.points) == 10_000
+        order = stage.order
+        assert order is not None and order.messages == 400
+        # What is promised of both clocks holds for every pair of stamps.
+        assert order.bound_ns is not None and order.worst_ns <= order.bound_ns
+        assert max(order.shortest_ns) > 0
 
 
 def test_topologies_are_those_of_the_simulation() -> None:

@@ -126,7 +126,8 @@ def test_the_clock_s_other_tables(tmp_path: Path) -> None:
     file = Path(__file__).parent / "clock-measured.json"
     (tmp_path / clockfile.FILE).write_bytes(file.read_bytes())
     tables = fresh(STUDY, (TIME_FULL, tmp_path))
-    assert set(tables) == {"clock-cost-fresh", "clock-ecp-fresh", "clock-scaling-fresh"}
+    of = ("cost", "ecp", "loops", "order-cores", "scaling")
+    assert list(tables) == [f"clock-{name}-fresh" for name in of]
     precision = tables["clock-ecp-fresh"]
     assert all(value == "0" for value in printed(precision, "zero", 0).values())
     scaling = tables["clock-scaling-fresh"]
@@ -135,6 +136,38 @@ def test_the_clock_s_other_tables(tmp_path: Path) -> None:
     label = f"{measured['name']}, flat, {real['nodes']} real"
     mean_ns = sum(real["elapsed_ns"]) / len(real["elapsed_ns"]) / 1e6
     assert figure(scaling, label, "all nodes").value == pytest.approx(mean_ns)
+
+
+def test_the_loops_by_each_clock(tmp_path: Path) -> None:
+    """Of 300 values, counted by hand in the file."""
+    file = Path(__file__).parent / "clock-measured.json"
+    (tmp_path / clockfile.FILE).write_bytes(file.read_bytes())
+    loops = fresh(STUDY, (TIME_FULL, tmp_path))["clock-loops-fresh"]
+    ours, raw = "10,000, ours (now)", "10,000, CLOCK_MONOTONIC_RAW"
+    assert figure(loops, ours, "median").value == 2.163
+    assert figure(loops, ours, "fullest bin").value == pytest.approx(100 * 287 / 300)
+    assert figure(loops, raw, "fullest bin").value == pytest.approx(100 * 235 / 300)
+    assert figure(loops, raw, "fullest 3 in a row").value == pytest.approx(100 * 297 / 300)
+    assert any("same counter, not independent" in note for note in loops.notes)
+
+
+def test_the_order_of_two_cores_and_of_two_clients(tmp_path: Path) -> None:
+    record = json.loads((Path(__file__).parent / "clock-measured.json").read_bytes())
+    record.pop("sum", None)
+    record["scaling"]["stages"][0]["order"] = {
+        "messages": 400, "backward": 3, "equal": 0, "worst_ns": 1500,
+        "shortest_ns": [30_000, 42_000], "bound_ns": 18_000,
+    }  # fmt: skip
+    (tmp_path / clockfile.FILE).write_text(json.dumps(record))
+    tables = fresh(STUDY, (TIME_FULL, tmp_path))
+    cores = tables["clock-order-cores-fresh"]
+    assert figure(cores, "counter, unfenced", "went back").value == 4546
+    assert figure(cores, "ours, ordered", "went back").value == 0
+    clients = tables["clock-order-clients-fresh"]
+    (row,) = clients.rows
+    assert figure(clients, row.label, "received before sent").value == 3
+    assert figure(clients, row.label, "clocks apart").value == 6.0
+    assert figure(clients, row.label, "bound of both").value == 18.0
 
 
 def test_our_host_beside_the_published(tmp_path: Path) -> None:
@@ -157,6 +190,23 @@ def test_copied_and_cold_images_are_told_apart(tmp_path: Path) -> None:
     assert {"lxc, 1 at once", "lxc, 16 at once, image copied", "lxc, 1 at once, image cold"} <= {
         *labels
     }
+
+
+def test_images_of_a_size_and_a_format_have_tables_of_their_own(tmp_path: Path) -> None:
+    images = FULL_PLANS["images-full"]
+    tables = fresh(
+        STUDY,
+        (HOST_FULL, make(tmp_path, STUDY, HOST_FULL, blocks=2)),
+        (images, make(tmp_path, STUDY, images, blocks=2)),
+    )
+    assert {"allocation-fresh", "images-fresh", "images-ratios-fresh"} <= set(tables)
+    labels = [row.label for row in tables["images-fresh"].rows]
+    assert len(set(labels)) == len(labels)
+    assert "lxc, 1 at once, image of 1.4 GB copied" in labels
+    (cold,) = (
+        label for label in labels if "qcow2" in label and "2.8 GB copied, image cold" in label
+    )
+    assert figure(tables["images-fresh"], cold, "TcI").value == pytest.approx(1000, rel=0.05)
 
 
 def test_our_streams_beside_the_published(tmp_path: Path) -> None:
@@ -236,7 +286,8 @@ def test_all_ten_published_cells_are_asked_again() -> None:
              STUDY.published("elastic2015_allocation")}  # fmt: skip
     for movie_plan in MOVIES:
         plan, _ = elastic_plan.load(STUDY.folder / movie_plan.file)
-        assert (plan.repetitions, plan.video.length, plan.video.bitrate) == (10, 1800, 2_698_000)
+        assert (plan.repetitions, plan.video.length) == (10, 1800)
+        assert (plan.video.bitrate, plan.video.sent) == (2_698_000, 2_968_000)
         for key, environment in plan.environments.items():
             if not key.startswith("lxc-as-"):
                 continue
@@ -361,5 +412,5 @@ def test_all_quick_runs_together(tmp_path: Path) -> None:
     path = elastic_made.make(tmp_path, SyntheticRun(name=MOVIE.name, repetitions=2))
     tables = fresh(STUDY, (TIME, clock), (HOST, host), (MOVIE, path))
     keys = list(tables)
-    assert len(keys) == len(set(keys)) == 10
+    assert len(keys) == len(set(keys)) == 12
     assert keys[0] == "streams-fresh", "steps come in their order, the clock last"

@@ -57,6 +57,13 @@ def test_the_full_plan_has_the_published_settings() -> None:
     large = matrix.resolve(*schema.load(STUDY.folder / FULL[2].file))
     classes = {case.parameters.model_dump(by_alias=True)["class"] for case in large.cases}
     assert classes == {"S", "W", "A", "B"}
+    ranks: dict[str, set[int]] = {}
+    for plan in FULL:
+        for case in matrix.resolve(*schema.load(STUDY.folder / plan.file)).cases:
+            if case.workload.name == "nas":
+                written = case.parameters.model_dump(by_alias=True)
+                ranks.setdefault(written["class"], set()).add(written["ranks"])
+    assert ranks == {name: {1, 2, 4} for name in "SWAB"}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +131,7 @@ def test_overhead_by_what_programs_communicate(tmp_path: Path) -> None:
         ("native", "kernels[kernel=is]"): 0.5,
     }
     tables = fresh(STUDY, (QUICK, make(tmp_path, STUDY, QUICK, truth)))
-    slower, adds = tables["communication-fresh"], tables["messages-add-fresh"]
+    slower, adds = tables["communication-fresh"], tables["added-by-messages-fresh"]
     assert holds(figure(slower, "CG S, 2 ranks", "share in native"), 37.5)
     assert holds(figure(slower, "IS S, 2 ranks", "share in native"), 0.0)
     assert holds(figure(slower, "CG S, 2 ranks", VIRTIO), 6.0)

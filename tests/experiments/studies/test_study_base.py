@@ -141,6 +141,20 @@ def test_what_has_no_counterpart_is_named(study: Study) -> None:
 
 
 @ALL
+def test_the_plans_of_the_full_form_stand_with_their_hours(study: Study, tmp_path: Path) -> None:
+    plans = study.plans(quick=False)
+    table = showing.plans_table(study, {plans[-1].name: tmp_path})
+    assert [row.label for row in table.rows] == [plan.name for plan in plans]
+    for plan, row in zip(plans, table.rows, strict=True):
+        assert table.value(plan.name, "time") == pytest.approx(plan.minutes / 60)
+        _, _, short, wants, run = row.cells
+        assert (short == "yes") == (plan.minutes <= 180)
+        assert ("--disk" in str(wants)) == plan.disks
+        assert (run == "yes") == (plan is plans[-1])
+    assert showing.dumped(showing.recompute(study, {}))["plans"]["key"] == "plans"
+
+
+@ALL
 def test_without_runs_nothing_is_fresh(study: Study) -> None:
     report = showing.recompute(study, {})
     assert report.fresh == ()

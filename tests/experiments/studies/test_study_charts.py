@@ -10,7 +10,7 @@ import pytest
 from tests.experiments.elastic.elastic_made import SyntheticRun
 from tests.experiments.elastic.elastic_made import make as make_elastic
 from tests.experiments.studies.planruns import make
-from ullage.experiments.studies import STUDIES, Study, bars, get, page, showing
+from ullage.experiments.studies import STUDIES, Study, bars, get, lines, page, showing
 from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure
 
 TABLE = DerivedTable(
@@ -42,6 +42,71 @@ def test_nothing_to_draw_is_no_picture() -> None:
     assert bars.draw(TABLE, ()) == ""
 
 
+def curve(**rows: tuple[float | None, float | None]) -> DerivedTable:
+    """Two columns, a row for each name: `lxc_1` is of lxc, at 1."""
+    return DerivedTable(
+        key="c",
+        caption="C",
+        of="technique, instances",
+        columns=(Column(title="a"), Column(title="b")),
+        rows=tuple(
+            DerivedRow(
+                label=name.replace("_", ", "),
+                cells=tuple(StudyFigure(value=value, why="" if value else "x") for value in values),
+            )
+            for name, values in rows.items()
+        ),
+    )
+
+
+def heights(svg: str) -> list[float]:
+    return [float(y) for y in re.findall(r'<circle [^>]*cy="([0-9.]+)"', svg)]
+
+
+def test_lines_go_through_their_figures() -> None:
+    table = curve(lxc_1=(10.0, 1.0), lxc_2=(20.0, 1.0), vm_1=(5.0, 1.0), vm_2=(None, 1.0))
+    svg = lines.draw(table, ("a",), "rows")
+    bottom, top = lines.HEIGHT - lines.AXIS, lines.TOP
+    shares = [(bottom - y) / (bottom - top) for y in heights(svg)]
+    assert shares == pytest.approx([0.5, 1.0, 0.25], abs=0.01), "what cannot be said is no point"
+    assert ">lxc<" in svg and ">vm<" in svg and ">instances<" in svg
+    assert len(re.findall("stroke-dasharray", svg)) == 2, "the second line and its name"
+
+
+def test_lines_along_the_columns() -> None:
+    svg = lines.draw(curve(lxc=(1.0, 2.0), vm=(2.0, 1.0)), ("a", "b"), "columns")
+    assert len(heights(svg)) == 4
+    assert all(f">{name}<" in svg for name in ("lxc", "vm", "a", "b"))
+
+
+def test_an_interval_stands_on_its_point_and_names_are_text() -> None:
+    row = DerivedRow(
+        label="<x>, 1", cells=(StudyFigure(value=2.0, low=1.0, high=4.0), StudyFigure(value=1.0))
+    )
+    other = curve(x_2=(1.0, 1.0)).rows[0].model_copy(update={"label": "<x>, 2"})
+    table = curve().model_copy(update={"rows": (row, other)})
+    svg = lines.draw(table, ("a", "b"), "rows")
+    assert "&lt;x&gt;, a" in svg and "<x>" not in svg
+    (whisker,) = re.findall(r"V([0-9.]+)\" stroke=\"currentColor\"/>", svg)
+    assert float(whisker) == pytest.approx(lines.TOP), "its end is the highest of all"
+
+
+def test_lines_that_are_too_many_are_counted() -> None:
+    rows: dict[str, tuple[float | None, float | None]]
+    rows = {f"e{n}": (1.0, 2.0) for n in range(lines.MOST_LINES + 3)}
+    svg = lines.draw(curve(**rows), ("a", "b"), "columns")
+    assert "3 more are in the table" in svg
+    assert len(heights(svg)) == 2 * lines.MOST_LINES
+    assert "more are" not in lines.draw(curve(e=(1.0, 2.0)), ("a", "b"), "columns")
+
+
+def test_one_place_is_no_line_and_is_drawn_as_bars() -> None:
+    table = curve(lxc_1=(1.0, 2.0), vm_1=(1.0, 2.0))
+    assert lines.draw(table, ("a",), "rows") == ""
+    assert "<rect" in page.drawing(table, ("a",), "rows")
+    assert lines.draw(curve(lxc_1=(None, 1.0)), ("a",), "rows") == ""
+
+
 @pytest.mark.parametrize("study", [s() for s in STUDIES], ids=lambda study: study.name)
 def test_what_a_study_draws_is_there(study: Study) -> None:
     """Its published tables and columns by their keys; each gives a picture."""
@@ -51,7 +116,9 @@ def test_what_a_study_draws_is_there(study: Study) -> None:
         if chart.published:
             table = tables[chart.published]
             assert set(chart.columns) <= {column.title for column in table.columns}
-            assert bars.draw(table, chart.columns), chart.title
+            drawn = page.drawing(table, chart.columns, chart.along)
+            assert ("<circle" in drawn) == (chart.along is not None), chart.title
+            assert "<svg" in drawn, chart.title
         assert chart.fresh
 
 

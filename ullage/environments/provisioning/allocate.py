@@ -175,7 +175,9 @@ class _Making:
         await asyncio.to_thread(self._make_directories)
         self.undo.push(asyncio.to_thread, self._remove_directories)
         node, spec = self.node, self.spec
-        image, remove = await image_copy.copy(node.image, node.copy, node.provider, spec)
+        image, remove = await image_copy.copy(
+            node.image, node.copy, node.provider, spec, node.image_size
+        )
         self.undo.push(remove)
         self.steps.now("copied")
         watch = _Watch(self.steps, spec.network, self._port)
@@ -314,6 +316,7 @@ async def together(
         await asyncio.gather(*(_unwind(allocated) for allocated in allocations))
     return Batch(
         copy_kind=node.copy,
+        image_size=node.image_size,
         applied=application is not None,
         instances=tuple(
             InstanceSteps(

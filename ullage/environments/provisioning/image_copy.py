@@ -2,12 +2,15 @@
 
 `backing`: nothing is copied. Containers mount the one unpacked tree, which nobody can write; VMs
 read the one disk, and what they write is in a layer of their own. `real`: every byte that the
-provider stands on is copied first, tree or disk, as a cloud does that has no shared storage.
+provider stands on is copied first, tree or disk, as a cloud does that has no shared storage. An
+image of a given size is filled up by a file that is copied with it and that nobody reads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +18,15 @@ from typing import Final
 
 from ullage.common.commands import CommandError, needed, run
 from ullage.common.errors import ALLOCATION_NO_COPY, UllageError
+from ullage.common.files import file_lock
+from ullage.common.quantities import format_bytes
 from ullage.environments import InstanceSpec, Provider
 from ullage.host import disks
 from ullage.host.image import Image
+from ullage.host.paths import data_dir
 from ullage.runs.allocations import Copy
 
+_PIECE: Final = 1 << 22
 _PATIENCE_S: Final = 3600.0
 """The caller's own limit is what ends it."""
 
@@ -33,8 +40,51 @@ def check(kind: Copy, provider: Provider, image: Image | None) -> None:
         raise UllageError(ALLOCATION_NO_COPY, provider=provider.name, reason=reason)
 
 
+async def source(image: Image, provider: Provider) -> Path:
+    """The tree or the disk that instances are made from."""
+    if provider.stands_on == "disk":
+        return await image.disk(provider.image_format)
+    return image.root
+
+
+async def filler(image: Image, provider: Provider, size: int, tag: str) -> Path:
+    """What is missing of an image of that size, made once in a run and gone with it.
+
+    ALLOCATION_NO_COPY: the image is larger.
+    """
+    own = await asyncio.to_thread(disks.stored, await source(image, provider))
+    if own > size:
+        reason = f"`image_size: {format_bytes(size)}` is less than its image has, {own:,} bytes"
+        raise UllageError(ALLOCATION_NO_COPY, provider=provider.name, reason=reason)
+    path = data_dir(tag) / f"filler.{size - own}"
+    await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+    async with file_lock(path.with_name("filler.lock")):
+        if not path.exists():
+            await asyncio.to_thread(_fill, path, size - own)
+    return path
+
+
+def _fill(path: Path, size: int) -> None:
+    """With bytes that nothing can compress or share; whole or not at all."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".filler-", delete=False) as file:
+        unfinished = Path(file.name)
+        try:
+            for start in range(0, size, _PIECE):
+                file.write(os.urandom(min(_PIECE, size - start)))
+            file.flush()
+            os.fsync(file.fileno())
+            unfinished.rename(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+
 async def copy(
-    image: Image | None, kind: Copy, provider: Provider, spec: InstanceSpec
+    image: Image | None,
+    kind: Copy,
+    provider: Provider,
+    spec: InstanceSpec,
+    size: int | None = None,
 ) -> tuple[Image | None, Callable[[], Awaitable[None]]]:
     """The image that the instance runs from, and what removes it again.
 
@@ -49,7 +99,8 @@ async def copy(
         await asyncio.to_thread(disks.remove_tree, place)
 
     try:
-        return await _copied(image, provider, place), remove
+        more = None if size is None else await filler(image, provider, size, spec.tag)
+        return await _copied(image, provider, place, more), remove
     except CommandError as error:
         await remove()
         raise UllageError(
@@ -60,17 +111,19 @@ async def copy(
         raise
 
 
-async def _copied(image: Image, provider: Provider, place: Path) -> Image:
+async def _copied(image: Image, provider: Provider, place: Path, more: Path | None) -> Image:
     place.mkdir(parents=True, mode=0o700)  # noqa: ASYNC240 - at once
     # No reflinks: they would be a backing file under another name.
     argv = [needed("cp", "coreutils"), "--archive", "--reflink=never"]
+    if more is not None:
+        await run([*argv, str(more), str(place / more.name)], timeout_s=_PATIENCE_S)
+    whole = await source(image, provider)
     if provider.stands_on == "disk":
-        disk = await image.disk("raw")
         await run(
-            [*argv, "--sparse=auto", str(disk), str(place / disk.name)], timeout_s=_PATIENCE_S
+            [*argv, "--sparse=auto", str(whole), str(place / whole.name)], timeout_s=_PATIENCE_S
         )
         return replace(image, dir=place)
-    await run([*argv, str(image.root), str(place / "root")], timeout_s=_PATIENCE_S)
+    await run([*argv, str(whole), str(place / "root")], timeout_s=_PATIENCE_S)
     return replace(image, root=place / "root")
 
 

@@ -38,6 +38,8 @@ class Site:
     network: Network | None
     copy: Copy = "backing"
     """How an instance comes by its image."""
+    image_size: int | None = None
+    """Bytes that are copied then, with what fills the image up; None: as it is."""
     _budget: int | None = None
     """Memory that was left before the first instance here."""
     _turns: Counter[int] = field(default_factory=Counter)
@@ -49,7 +51,7 @@ class Site:
         """What is done once for all instances, so that the first one does not wait for it."""
         await devices.mount(self.tag, [self.provider.data_request])
         if self.image is not None and self.provider.stands_on == "disk":
-            await self.image.disk("raw")
+            await self.image.disk(self.provider.image_format)
 
     def choose(self, name: str) -> InstanceSpec:
         """A place for one more: on the CPUs that the fewest have. ALLOCATION_NO_ROOM."""

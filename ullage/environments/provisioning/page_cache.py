@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from ullage.environments.provisioning import image_copy
 from ullage.environments.provisioning.node import Site
 
 _PAGE: Final = mmap.PAGESIZE
@@ -23,13 +24,15 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 async def cooled(node: Site) -> tuple[int, int]:
     """Drop what instances of a place are made from; bytes of it that stayed, and all."""
     assert node.image is not None
-    path = node.image.root
-    if node.provider.stands_on == "disk":
-        path = await node.image.disk("raw")
+    paths = [await image_copy.source(node.image, node.provider)]
+    if node.copy == "real" and node.image_size is not None:
+        paths.append(await image_copy.filler(node.image, node.provider, node.image_size, node.tag))
 
     def now() -> tuple[int, int]:
-        drop(path)
-        return held(path)
+        for path in paths:
+            drop(path)
+        counts = [held(path) for path in paths]
+        return sum(some for some, _ in counts), sum(every for _, every in counts)
 
     return await asyncio.to_thread(now)
 

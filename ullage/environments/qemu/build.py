@@ -133,16 +133,17 @@ class Builder:
         image = self.spec.image
         if image is None:
             raise UllageError(VM_NEEDS_IMAGE, instance=self.spec.name)
-        raw = await image.disk("raw")
+        of_image = self.options.image_format
+        disk = await image.disk(of_image)
         if not self._writable:
             # The host's page cache holds it once for all clones.
-            root = Drive(raw, "raw", "writeback", read_only=True)
+            root = Drive(disk, of_image, "writeback", read_only=True)
         else:
             if self.options.boot == "systemd":
                 image.require(["/sbin/init"])
             layer = self.spec.data_dir / f"{self.spec.name}-root.qcow2"
             undo.callback(layer.unlink, missing_ok=True)
-            await disks.overlay(raw, "raw", layer)
+            await disks.overlay(disk, of_image, layer)
             root = Drive(layer, "qcow2", "writeback")
         return root, await self._data_drive(undo)
 

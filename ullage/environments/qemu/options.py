@@ -98,7 +98,17 @@ class QemuOptions(DataOptions):
     """What a plan may say of a VM."""
 
     later: ClassVar[frozenset[str]] = frozenset(
-        {"queues", "offloads", "hugepages", "numa", "vcpus", "io_thread", "nested", "guest"}
+        {
+            "queues",
+            "offloads",
+            "hugepages",
+            "numa",
+            "vcpus",
+            "io_thread",
+            "nested",
+            "guest",
+            "image_format",
+        }
     )
 
     accel: Literal["auto", "kvm", "tcg"] = Field(
@@ -150,6 +160,9 @@ class QemuOptions(DataOptions):
         None, description="several NICs that are one inside; left out: one NIC"
     )
     disk: Disk = Field(Disk(), description="the data disk")
+    image_format: DiskFormat = Field(
+        "raw", description="format of the image's disk, from which it boots and which it only reads"
+    )
     io_thread: bool = Field(
         False,
         strict=True,

@@ -25,7 +25,7 @@ from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, VHOS
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.probe import kvm, qemu_version
 from ullage.environments.systems import SYSTEMS, WINDOWS_DATA, WINDOWS_SUFFIX, inside
-from ullage.host.disks import MKFS
+from ullage.host.disks import MKFS, DiskFormat
 from ullage.host.guest_kernel import (
     BONDING,
     DISK_MODULES,
@@ -202,8 +202,14 @@ class Qemu(Provider):
             "nic": f"{count}{NIC_DEVICES[options.nic]}{more}{bond}",
             "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{served}",
             "boot": options.boot,
+            **({} if options.image_format == "raw" else {"image": options.image_format}),
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
         }
+
+    @property
+    def image_format(self) -> DiskFormat:
+        """As the plan says."""
+        return self._options.image_format
 
     def writable_root(self) -> str:
         """The disk of the image stays as it is below a file of the VM's own."""

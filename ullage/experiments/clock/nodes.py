@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from ullage.common.errors import CLOCK_NOT_MEASURED, UllageError
+from ullage.experiments.clock import stamps
 from ullage.experiments.clock.outcomes import (
     Binomial,
     Flat,
@@ -30,6 +31,7 @@ from ullage.experiments.clock.outcomes import (
     Topology,
     TwoLevel,
 )
+from ullage.experiments.clock.reports import ClientOrder
 from ullage.host import clock
 
 PATIENCE_S: Final = 30.0
@@ -83,15 +85,15 @@ class _NodeProcess:
         self.process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        self._location = location
+        self.location = location
         self._write(key)
         self.address = ""
 
     def begin(self) -> None:
-        self.tell({"serve": f"{self._location.address}:0"})
+        self.tell({"serve": f"{self.location.address}:0"})
         self.address = self.hear()["address"]
 
-    def tell(self, order: dict[str, str]) -> None:
+    def tell(self, order: dict[str, str | int]) -> None:
         self._write(json.dumps(order))
 
     def _write(self, line: str) -> None:
@@ -197,6 +199,21 @@ class NodePool:
                         serve(client)
         return _round(answers, count)
 
+    def order(self, count: int) -> ClientOrder:
+        """Two clients, synchronised with the first node, exchange so many stamped messages.
+
+        CLOCK_NOT_MEASURED.
+        """
+        self.synchronise(Flat(), 3)
+        one, other = self._nodes[1:3]
+        other.tell({"answer": count, "at": other.location.address})
+        one.tell({"ask": count, "at": one.location.address, "of": other.hear()["address"]})
+        questions, answers = one.hear(), other.hear()
+        for account in (questions, answers):
+            if "failed" in account:
+                raise _failed(account["failed"])
+        return stamps.outcome(questions, answers)
+
 
 def _round(answers: list[dict[str, Any]], count: int) -> Round:
     if not answers:
@@ -249,10 +266,22 @@ def main() -> None:
         elif "lead" in order:
             synced.lead()
             _say({})
+        elif "answer" in order or "ask" in order:
+            _stamp(synced, order)
         else:
             _say(_synchronise(synced, order["sync"], key))
     for server in servers:
         server.stop()
+
+
+def _stamp(synced: clock.Synced, order: dict[str, Any]) -> None:
+    with stamps.opened(order["at"]) as own:
+        if "ask" in order:
+            _say(stamps.ask(own, order["of"], synced, order["ask"]))
+            return
+        host, port = own.getsockname()
+        _say({"address": f"{host}:{port}"})
+        _say(stamps.answer(own, synced, order["answer"]))
 
 
 def _synchronise(synced: clock.Synced, server: str, key: bytes) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeVar
 
+from pydantic import Field
+
 from ullage.common.clock_model import CounterFacts, FrozenModel, Promise
 from ullage.experiments.clock.outcomes import (
     Absent,
@@ -107,6 +109,22 @@ class RealNodes(FrozenModel):
     """What the simulation says of so many nodes."""
 
 
+class ClientOrder(FrozenModel):
+    """Two clients of one server that stamp messages to each other."""
+
+    messages: int
+    backward: int
+    """Received before they were sent, by the two stamps."""
+    equal: int
+    worst_ns: int
+    """By how much one was at most."""
+    shortest_ns: tuple[int, int]
+    """The smallest difference on each of the two ways: half of what lies between them is how far
+    the clocks are apart, if the ways are alike."""
+    bound_ns: int | None
+    """The hard bounds of both together; None: nothing is promised."""
+
+
 class NetworkScaling(FrozenModel):
     """One kind of network."""
 
@@ -115,6 +133,8 @@ class NetworkScaling(FrozenModel):
     """One after the other, on a quiet pair of nodes."""
     simulated: ScalingOutcome
     real: list[RealNodes]
+    order: ClientOrder | None = Field(None, exclude_if=lambda given: given is None)
+    """None: there were less than three nodes."""
 
 
 class ScalingReport(FrozenModel):

@@ -30,7 +30,13 @@ from ullage.experiments.clock.outcomes import (
     Topology,
     TwoLevel,
 )
-from ullage.experiments.clock.reports import NetworkScaling, RealNodes, ScalingReport, name
+from ullage.experiments.clock.reports import (
+    ClientOrder,
+    NetworkScaling,
+    RealNodes,
+    ScalingReport,
+    name,
+)
 from ullage.experiments.clock.view import Chart, ClockSection, View, table
 from ullage.host import claims, paths
 from ullage.host.network.bridge import Network
@@ -40,6 +46,8 @@ if TYPE_CHECKING:
 
 TOPOLOGIES: Final[tuple[Topology, ...]] = (Flat(), TwoLevel(), Binomial())
 _MILLION: Final = [2 * 10**k for k in range(6)] + [5 * 10**k for k in range(6)]
+_STAMPED: Final = 2_000
+"""Messages between two clients, as many as were published."""
 _TABLE: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -50,6 +58,7 @@ class _MeasuredNetwork:
     name: str
     measured: list[Synchronisation]
     runs: list[tuple[Topology, int, list[nodes.Round]]]
+    order: ClientOrder | None
 
 
 def measure(progress: Bar, *, quick: bool, processes: int | None) -> ScalingReport:
@@ -102,7 +111,9 @@ def _measure_nodes(
     with nodes.started(where, progress.stage(f"{name}: {len(where)} nodes start", 3)) as ready:
         measured = ready.exchange(50 if quick else 300, progress.stage(f"{name}: a pair of nodes"))
         advance = progress.stage(f"{name}: {len(TOPOLOGIES)} topologies", 0 if quick else 5)
-        return _MeasuredNetwork(name, measured, _rounds(ready, counts, 3 if quick else 15, advance))
+        rounds = _rounds(ready, counts, 3 if quick else 15, advance)
+        order = ready.order(200 if quick else _STAMPED) if len(ready) >= 3 else None
+        return _MeasuredNetwork(name, measured, rounds, order)
 
 
 def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> NetworkScaling:
@@ -118,7 +129,11 @@ def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> Netw
     )
     real = [_compared(topology, size, runs, simulated) for topology, size, runs in network.runs]
     return NetworkScaling(
-        name=network.name, measured=network.measured, simulated=simulated, real=real
+        name=network.name,
+        measured=network.measured,
+        simulated=simulated,
+        real=real,
+        order=network.order,
     )
 
 
@@ -184,6 +199,7 @@ def _sections(stage: NetworkScaling) -> list[ClockSection]:
         f" {words.span(took)}, with a shortest round trip of {words.span(trip)}.",
         "In the simulation each is drawn from these; who is synchronised serves its own, one after"
         " the other.",
+        *_order(stage.order),
     )
     chart = Chart(
         partial(_draw, stage),
@@ -203,6 +219,18 @@ def _sections(stage: NetworkScaling) -> list[ClockSection]:
     )
     title, tables = stage.name.capitalize(), (to_a_million, real)
     return [ClockSection(title, lines=lines, tables=tables, charts=(chart,))]
+
+
+def _order(order: ClientOrder | None) -> list[str]:
+    if order is None:
+        return []
+    promised = "nothing" if order.bound_ns is None else words.span(order.bound_ns)
+    shortest = " and ".join(words.span(ns) for ns in order.shortest_ns)
+    return [
+        f"Two clients of one server then stamped {order.messages:,} messages to each other:"
+        f" {order.backward:,} were received before they were sent, by {words.span(order.worst_ns)}"
+        f" at most ({promised} is promised); the quickest took {shortest}, one way and the other."
+    ]
 
 
 def _simulated_row(point: ScalingPoint) -> tuple[str, ...]:

@@ -78,6 +78,8 @@ class Video(Record):
     sha256: str
     made_by: str
     """`ffmpeg 5.1.9 …`, or what made the bytes."""
+    sent_bps: Finite | None = Field(None, exclude_if=lambda given: given is None)
+    """At which it is read; None: as it is watched."""
 
 
 class AllocationDraw(Record):

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from ullage.common.errors import STUDY_CHANGED, UllageError
 from ullage.runs.records import Record
@@ -115,8 +115,13 @@ class StudyPlan(Record):
     """It says what `ullage clock` is to measure (`studies.clockrun`)."""
 
 
+Along = Literal["rows", "columns"]
+"""What lines go along. `rows`: places are what stands last in a row's label, `lxc, 4`, and lines
+the rest of it and the columns; `columns`: places are the columns' titles, and lines the rows."""
+
+
 class StudyChart(Record):
-    """A published table and our own, drawn as bars beside each other."""
+    """A published table and our own, drawn beside each other: as bars, or as lines."""
 
     title: str
     published: str
@@ -125,6 +130,10 @@ class StudyChart(Record):
     fresh: str = ""
     """How the key of a table of ours begins: `streams`; empty: none."""
     fresh_columns: tuple[str, ...] = ()
+    """Empty: all that have the last one's unit."""
+    along: Along | None = None
+    """Of the published table: lines; None: bars."""
+    fresh_along: Along | None = None
 
 
 class Coverage(Record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,8 @@ from ullage.experiments.elastic.analysis.contrasts import sides
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import summarise
 from ullage.experiments.elastic.report import answer as elastic_answer
-from ullage.experiments.studies import bars, measured, showing
+from ullage.experiments.studies import bars, lines, measured, showing
+from ullage.experiments.studies.base import Along, DerivedTable
 from ullage.experiments.studies.finding import Runs
 from ullage.experiments.studies.showing import StudyReport
 from ullage.report import document, energy
@@ -53,14 +54,24 @@ class DrawnChart:
     fresh: tuple[Markup, ...]
 
 
+def drawing(table: DerivedTable, columns: Sequence[str], along: Along | None) -> str:
+    """Lines where there is something to go along, else bars."""
+    unit = table.columns[-1].unit
+    chosen = columns or [column.title for column in table.columns if column.unit == unit]
+    drawn = lines.draw(table, chosen, along) if along else ""
+    return drawn or bars.draw(table, chosen)
+
+
 def charts(report: StudyReport) -> list[DrawnChart]:
     """The published charts drawn anew, with ours beside; none of what cannot be drawn."""
     published = {table.key: table for table in report.tables}
     drawn = []
     for chart in report.study.charts:
-        there = bars.draw(published[chart.published], chart.columns) if chart.published else ""
+        there = ""
+        if chart.published:
+            there = drawing(published[chart.published], chart.columns, chart.along)
         ours = (
-            bars.draw(table, chart.fresh_columns)
+            drawing(table, chart.fresh_columns, chart.fresh_along)
             for table in report.fresh
             if chart.fresh and table.key.startswith(chart.fresh)
         )
@@ -72,7 +83,7 @@ def charts(report: StudyReport) -> list[DrawnChart]:
 
 def answers(report: StudyReport) -> list[str]:
     """What our own runs say, the first sentence of each."""
-    lines = []
+    texts = []
     for plan, path in report.runs.items():
         if is_ordinary(path):
             sentence = sentences.answer(measured.opened(path).analysis)[:1]
@@ -81,8 +92,8 @@ def answers(report: StudyReport) -> list[str]:
             sentence = elastic_answer.answer(summarise(run, sides(run)))[:1]
         else:
             continue
-        lines += [f"{clean(plan, showing.LONGEST)}: {line}" for line in sentence]
-    return lines
+        texts += [f"{clean(plan, showing.LONGEST)}: {line}" for line in sentence]
+    return texts
 
 
 def render(report: StudyReport, place: Path) -> str:
@@ -97,6 +108,7 @@ def render(report: StudyReport, place: Path) -> str:
         published=[*map(showing.page_table, report.tables)],
         fresh=[*map(showing.page_table, report.fresh)],
         coverage=report.coverage and showing.page_table(report.coverage),
+        plans=showing.page_table(report.plans),
         energy=[*_energies(report.runs)],
         links=[_link(name, path, place) for name, path in report.runs.items()],
         readme=_html(report.study.readme()),

@@ -26,6 +26,7 @@ from ullage.report.charts.text import unbroken
 
 FORMAT: Final = 1
 DIFFERS: Final = "≠"
+SHORT_MINUTES: Final = 180
 LONGEST: Final = 300
 """Of a cell: labels are a run's own words."""
 
@@ -41,13 +42,16 @@ class StudyReport:
     """From our own runs."""
     coverage: DerivedTable | None
     """What of the published figures our full runs have a counterpart of."""
+    plans: DerivedTable
+    """What the full form runs."""
     runs: Runs
 
 
 def recompute(study: Study, runs: Runs) -> StudyReport:
     """Recompute the published tables, and answer the same from runs where there are some."""
     fresh = study.fresh(runs) if runs else ()
-    return StudyReport(study, study.tables(), fresh, coverage_table(study), runs)
+    coverage, plans = coverage_table(study), plans_table(study, runs)
+    return StudyReport(study, study.tables(), fresh, coverage, plans, runs)
 
 
 def published_count(study: Study, coverage: Coverage) -> int:
@@ -82,6 +86,43 @@ def coverage_table(study: Study) -> DerivedTable | None:
     )
 
 
+def plans_table(study: Study, runs: Runs) -> DerivedTable:
+    """The plans of `--full`, how long each takes, and which of them stand here."""
+    plans = study.plans(quick=False)
+    short = sum(plan.minutes <= SHORT_MINUTES for plan in plans)
+    return DerivedTable(
+        key="plans",
+        caption=f"What `ullage study run {study.name} --full` runs",
+        of="plan",
+        columns=(
+            Column(title="time", unit="h", decimals=1),
+            Column(title="disk", unit="GiB", decimals=0),
+            Column(title="within three hours"),
+            Column(title="wants"),
+            Column(title="run here"),
+        ),
+        rows=tuple(
+            DerivedRow(
+                label=plan.name,
+                cells=(
+                    StudyFigure(value=plan.minutes / 60),
+                    StudyFigure(value=plan.disk_gib),
+                    "yes" if plan.minutes <= SHORT_MINUTES else "no",
+                    "`--disk`, once for each disk" if plan.disks else "–",
+                    "yes" if plan.name in runs else "–",
+                ),
+            )
+            for plan in plans
+        ),
+        notes=(
+            f"On two quiet CPUs, the image apart. {short} of {many(len(plans), 'plan')} end within "
+            f"three hours each, all together take {sum(plan.minutes for plan in plans) / 60:.0f}; "
+            "`--plan NAME` runs one of them, and what this host has no room for is refused before "
+            "anything starts.",
+        ),
+    )
+
+
 def dumped(report: StudyReport) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -92,6 +133,7 @@ def dumped(report: StudyReport) -> dict[str, Any]:
         "runs": {name: str(path) for name, path in report.runs.items()},
         "fresh": [_dumped(table) for table in report.fresh],
         "coverage": report.coverage and _dumped(report.coverage),
+        "plans": _dumped(report.plans),
     }
 
 
@@ -220,6 +262,7 @@ def show(report: StudyReport, console: CleanConsole) -> None:
         _print(report.fresh, console)
     if report.coverage is not None:
         _print([report.coverage], console)
+    _print([report.plans], console)
 
 
 def _listed(paths: Iterable[Path]) -> str:

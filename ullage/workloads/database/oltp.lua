@@ -33,6 +33,30 @@ function sysbench.hooks.report_cumulative(stat)
           fields(COUNTS, stat, "%.0f"), fields(SECONDS, stat, "%.9f")))
 end
 
+-- sysbench's histogram ends at 100 s: transactions that take about as long are told one by one.
+local LONG_S = tonumber(os.getenv("OLTP_LONG_S") or 95)
+local ffi = require("ffi")
+ffi.cdef("struct oltp_time {long s; long ns;}; int clock_gettime(int, struct oltp_time *);")
+local CLOCK_MONOTONIC = 1
+local instant, begun, long = ffi.new("struct oltp_time"), nil, {}
+local oltp_event = event
+
+local function now()
+   ffi.C.clock_gettime(CLOCK_MONOTONIC, instant)
+   return tonumber(instant.s) + tonumber(instant.ns) * 1e-9
+end
+
+-- From the first try: who is begun anew leaves by an error, and comes again.
+function event(thread)
+   begun = begun or now()
+   oltp_event(thread)
+   local took = now() - begun
+   begun = nil
+   if took >= LONG_S then
+      long[#long + 1] = string.format("%.6f", took)
+   end
+end
+
 -- Why transactions were begun anew: each thread has a Lua state, and a count, of its own.
 local restarts = {}
 local oltp_restart, oltp_done = sysbench.hooks.before_restart_event, thread_done
@@ -45,6 +69,9 @@ end
 
 function thread_done()
    oltp_done()
+   if #long > 0 then
+      say("long", "[" .. table.concat(long, ", ") .. "]")
+   end
    for state, count in pairs(restarts) do
       say("restarts", string.format('{"state": "%s", "count": %d}', state, count))
    end

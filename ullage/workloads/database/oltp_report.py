@@ -6,6 +6,7 @@ rounded, and the options as it understood them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from ullage.workloads.output import (
 QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
 LONGEST_S: Final = 100.0
 """sysbench's histogram ends here: what takes longer is counted as this long."""
+_NEAR_S: Final = 0.97 * LONGEST_S
+"""What falls into the steps that end within a hundredth of that took so long at least."""
 
 _HEAD: Final = re.compile(
     r"(sysbench 1\.0\.[0-9]{1,3}) \(using (?:system|bundled) LuaJIT [\w.-]{1,40}\)", re.ASCII
@@ -98,6 +101,10 @@ class _RestartsLine(ExactReportPart):
     restarts: Restarts
 
 
+class _LongLine(ExactReportPart):
+    long: tuple[Seconds, ...] = Field(max_length=1 << 16)
+
+
 @dataclass(frozen=True)
 class OltpResult:
     """All that a run of sysbench told."""
@@ -110,6 +117,8 @@ class OltpResult:
     """Time of a transaction in s, in ascending steps of 1.8 % → how many took it."""
     restarts: dict[str, int]
     """SQLSTATE → how often a transaction was begun anew for it, the warm-up included."""
+    long: Sequence[float] = ()
+    """Times in s, ascending, of all transactions from 95 s on, the warm-up's included."""
 
     @property
     def transactions(self) -> int:
@@ -125,12 +134,15 @@ def read(text: str, threads: int, warmup_s: int) -> OltpResult:
     restarts: dict[str, int] = {}
     bins: list[tuple[float, int]] = []
     text_lines: list[str] = []
+    long: list[float] = []
     for number, content in enumerate(text.split("\n"), 1):
         if content.startswith('{"report"'):
             reports.append(output.read(_ReportLine, content, f"line {number}").report)
         elif content.startswith('{"restarts"'):
             restart = output.read(_RestartsLine, content, f"line {number}").restarts
             restarts[restart.state] = restarts.get(restart.state, 0) + restart.count
+        elif content.startswith('{"long"'):
+            long += output.read(_LongLine, content, f"line {number}").long
         elif bin_match := _BIN.fullmatch(content):
             bins.append((float(bin_match[1]) / 1000, int(bin_match[2])))
         else:
@@ -147,6 +159,7 @@ def read(text: str, threads: int, warmup_s: int) -> OltpResult:
         report=reports[-1],
         bins=bins,
         restarts=restarts,
+        long=sorted(long),
     )
 
 
@@ -159,10 +172,28 @@ def curve(result: OltpResult) -> Curve:
         if total * (1 - quantile) < SAMPLES_ABOVE:
             break
         at = next(i for i, count in enumerate(upto) if count >= quantile * total)
+        seconds: float | None = result.bins[at][0]
         if not within_histogram(result.bins[at][0]):
+            seconds = beyond(result, quantile)
+        if seconds is None:
             break
-        points.append((quantile, result.bins[at][0]))
+        points.append((quantile, seconds))
     return points
+
+
+def beyond(result: OltpResult, quantile: float) -> float | None:
+    """A quantile out of the histogram, of the times that were told one by one.
+
+    None where these are not those that the histogram has at its end: of a warm-up, or of an output
+    from before they were told.
+    """
+    total = sum(count for _, count in result.bins)
+    clamped = sum(count for value, count in result.bins if not within_histogram(value))
+    surely, perhaps = (sum(s >= least for s in result.long) for least in (LONGEST_S, _NEAR_S))
+    if not clamped > 0 or not surely <= clamped <= perhaps:
+        return None
+    at = math.ceil(quantile * total) - (total - clamped) - 1
+    return result.long[len(result.long) - clamped :][at] if at >= 0 else None
 
 
 def within_histogram(seconds: float) -> bool:

@@ -62,13 +62,16 @@ def host_cpus() -> int:
 
 
 def limit(
-    result: Search | ViewersRun, servers: Sequence[Served], bitrate: int, link_bps: int | None
+    result: Search | ViewersRun, servers: Sequence[Served], pace: int, link_bps: int | None
 ) -> str:
-    """What was the limit, with its share, or `none found` with what was looked at."""
+    """What was the limit, with its share, or `none found` with what was looked at.
+
+    pace: bit/s that a viewer reads.
+    """
     run, video_bytes = _unsustained(result)
     if run is None:
         return "none: all of the given number were sustained"
-    moved_bps = min(run.bytes_per_s * 8, run.due * bitrate)
+    moved_bps = min(run.bytes_per_s * 8, run.due * pace)
     used = sum(server.cpu_s for server in servers) / (video_bytes * 8) * moved_bps
     has = min(sum(max(1, server.processes - 1) for server in servers), host_cpus())
     looked: list[tuple[str, float, float]] = [
@@ -126,6 +129,14 @@ class StreamingParameters(Parameters):
     bitrate: int = Field(
         2_800_000, ge=100_000, le=10**9, strict=True, description="bit/s of the video"
     )
+    sent: int | None = Field(
+        None,
+        ge=100_000,
+        le=10**9,
+        strict=True,
+        exclude_if=lambda given: given is None,
+        description="bit/s at which viewers read it, `bitrate` or more; absent: as it plays",
+    )
     chunk: int = Field(
         131_072, ge=1024, le=1 << 26, strict=True, description="bytes of a viewer's request"
     )
@@ -180,12 +191,22 @@ class StreamingParameters(Parameters):
     def _possible(self) -> StreamingParameters:
         if self.start > self.cap:
             raise ValueError(f"start is {self.start}, and cap only {self.cap}")
+        if self.pace < self.bitrate:
+            raise ValueError(
+                f"sent is {self.sent}, and the video plays {self.bitrate} bit/s: who watched it "
+                "would have to wait"
+            )
         if self.step_s <= self.first_s:
             raise ValueError(
                 f"step_s must be longer than the {self.first_s:g} s of video that come before the "
                 "picture starts"
             )
         return self
+
+    @property
+    def pace(self) -> int:
+        """Bit/s that a viewer reads."""
+        return self.sent or self.bitrate
 
     @property
     def first_s(self) -> float:
@@ -195,8 +216,8 @@ class StreamingParameters(Parameters):
 
     @property
     def length_s(self) -> float:
-        """Seconds of video: nobody comes to the end within a step."""
-        return self.ramp_s + self.step_s + self.first_s + 1
+        """Seconds of video: nobody has read all of it within a step."""
+        return (self.ramp_s + self.step_s) * self.pace / self.bitrate + self.first_s + 1
 
     @property
     def request(self) -> ViewersRequest:
@@ -210,7 +231,8 @@ class Streaming(Workload[StreamingParameters]):
     """Viewers of a video that NGINX sustains before a picture stands still (`ullage-viewers`).
 
     NGINX hands out one clip over HTTP. Viewers read it at its rate with Range requests, open loop,
-    and keep `buffer_s` ahead; a chunk that is not there when playing comes to it is a violation.
+    and keep `buffer_s` ahead, or read it faster than it plays (`sent`) and have more and more; a
+    chunk that is not there when playing comes to it is a violation.
     Each step is so many viewers, who come within `ramp_s` and all watch for `step_s`; it is
     sustained when all played and nobody had a violation. The number is doubled from `start` until a
     step is not, then the bracket is halved; a number is given up after `tries` steps in a row, as
@@ -265,7 +287,8 @@ class Streaming(Workload[StreamingParameters]):
             unit="1",
             better="lower",
             description="CPUs that the servers' processes, theirs and the kernel's for them, used "
-            "for each viewer: CPU time of all steps over the seconds of video that came in them. "
+            "for each viewer: CPU time of all steps over the seconds for which what came in them "
+            "is sent, at `sent` or as it plays. "
             "As the instances' kernels count it: not that of a hypervisor or of interrupts.",
         ),
         Metric(
@@ -360,7 +383,7 @@ class Streaming(Workload[StreamingParameters]):
             if "max" in run.violations.length_s and run.violations.count:
                 figures["violation_max"] = run.violations.length_s["max"]
         cpu_s = sum(server.cpu_s for server in _served(outputs))
-        per_stream = cpu_s / (all_bytes * 8 / parameters.bitrate)
+        per_stream = cpu_s / (all_bytes * 8 / parameters.pace)
         figures["rate"] = run.bytes_per_s * 8
         figures["server_cpu_per_stream"] = per_stream
         figures["server_cpus"] = per_stream * run.most_playing
@@ -372,7 +395,7 @@ class Streaming(Workload[StreamingParameters]):
         facts = {
             "server": servers[0].name,
             "clip": parameters.clip,
-            "limit": limit(result, servers, parameters.bitrate, parameters.link),
+            "limit": limit(result, servers, parameters.pace, parameters.link),
         }
         if isinstance(result, ViewersRun):
             return {**facts, **_losses(result)}
@@ -417,6 +440,7 @@ def _config(parameters: StreamingParameters, context: Context) -> dict[str, Any]
         "video": {
             "bytes": request.video_bytes,
             "bitrate_bps": parameters.bitrate,
+            **({} if parameters.sent is None else {"sent_bps": parameters.sent}),
             "chunk_bytes": parameters.chunk,
         },
         "playback": {"buffer_s": parameters.buffer_s},

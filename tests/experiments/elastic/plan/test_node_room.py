@@ -85,11 +85,27 @@ def test_an_environment_may_say_a_number_or_another_environment(tmp_path: Path) 
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"field": "bitrate: 2800000"}, "", "no workload `streaming` with `bitrate: 1000000`"),
+    ({"field": "bitrate: 1000000, sent: 1100000"}, "", "with `bitrate: 1000000` looks for"),
     ({"field": "bitrate: 1000000, viewers: 40"}, "", "looks for the largest number"),
     ({"memory": 128 << 20}, "", "`resources: memory` is 134217728 there and 268435456 here"),
     ({"instances": 4}, "", "4 instances of it served together"),
     ({}, ", environment: vm", "its environments are lxc, box"),
 ]
+
+
+def test_a_film_that_is_sent_faster_wants_a_room_measured_so(tmp_path: Path) -> None:
+    sent = "bitrate: 1000000, sent: 1100000"
+    text = ELASTIC.replace("bitrate: 1000000", sent).format(
+        run=streams(tmp_path, field=sent), more="", own=""
+    )
+    plan, document = schema.loads(text)
+    (lxc, _) = schema.resolve(plan, document)
+    assert lxc.capacity is not None and lxc.capacity.trials == 5
+    other = text.replace("sent: 1100000", "sent: 1200000")
+    with pytest.raises(UllageError) as caught:
+        schema.resolve(*schema.loads(other))
+    assert caught.value.kind is errors.ELASTIC_NO_CAPACITY
+    assert "with `bitrate: 1000000` and `sent: 1200000` looks" in str(caught.value)
 
 
 @pytest.mark.parametrize(("run", "more", "reason"), REFUSED)

@@ -37,7 +37,12 @@ def test_times_are_the_users() -> None:
         "length": "6 min",
         "bitrate": "800 kbit/s",
         "kind": "bytes",
+        "sent": "as it plays",
     }
+    faster = RUN.video.model_copy(update={"sent_bps": 880_000.0})
+    assert words.video(faster, RUN.time_scale)["sent"] == "880 kbit/s"
+    assert "at 800 kbit/s, sent at 880 kbit/s" in provenance._video(changed(video=faster))
+    assert "sent" not in provenance._video(RUN) and "sent_bps" not in RUN.video.model_dump()
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,12 @@ EDGES = [
     ),
     ("lateness_limit", ONE + "lateness_limit: 1000s\n", ONE + "lateness_limit: 1001s\n"),
     ("lateness_limit", ONE + "lateness_limit: 0.000001\n", ONE + "lateness_limit: 0.0000009\n"),
+    # Both are sent as fast as may be; the second holds too much before it plays.
+    (
+        "video.buffer",
+        ONE + "video: {sent: 1000000000, buffer: 8784h}\n",
+        ONE + "video: {sent: 1000000000, buffer: 8785h}\n",
+    ),
     ("video.buffer", ONE + "video: {buffer: 8784h}\n", ONE + "video: {buffer: 8785h}\n"),
     (
         "arrivals.rate",
@@ -111,6 +117,22 @@ async def front_takes(plan: ElasticPlan, environment: NodeEnvironment, folder: P
     finally:
         await front.quit()
     return True
+
+
+def test_a_film_that_is_sent_more_slowly_than_it_plays_is_refused() -> None:
+    with pytest.raises(UllageError) as caught:
+        of(ONE + "video: {bitrate: 2698000, sent: 2697999}\n")
+    assert caught.value.kind is errors.PLAN_BAD_FIELD
+    assert "every picture would stand still" in str(caught.value)
+
+
+def test_the_viewers_are_told_both_rates_of_a_film(built: None, tmp_path: Path) -> None:
+    """Of a clip that came out larger than it was to be, no picture waits for its bytes."""
+    for bitrate, sent in ((2_698_000, 2_968_000), (2_968_000, 2_968_000)):
+        text = ONE + f"video: {{length: 2s, bitrate: {bitrate}, sent: {sent}}}\n"
+        plan, environment, _ = of(text)
+        folder = tmp_path / str(bitrate)
+        assert asyncio.run(viewers_take(plan, environment, folder))
 
 
 @pytest.mark.parametrize(("field", "good", "bad"), EDGES, ids=[field for field, *_ in EDGES])

@@ -211,7 +211,8 @@ def _check_resolved(path: Path, r: ElasticResolved) -> None:
         raise ELASTIC.bad(path, "an environment is the second copy of one that is not its baseline")
     if not (r.room >= 1 and 0 < r.confidence < 1 and 0 <= r.repetitions < 1_000_000):
         raise ELASTIC.bad(path, "room, confidence or repetitions are out of range")
-    positive = (r.time_scale, r.video.length_s, r.video.bitrate_bps)
+    sent = r.video.bitrate_bps if r.video.sent_bps is None else r.video.sent_bps
+    positive = (r.time_scale, r.video.length_s, r.video.bitrate_bps, sent)
     if not all(0 < x < math.inf for x in positive) or not 0 <= r.patience_s < math.inf:
         raise ELASTIC.bad(path, "time_scale, the video or the patience are out of range")
     if r.video.length_s * 1e9 < 1:  # instants are whole nanoseconds

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,18 +24,29 @@ _WORKLOAD: Final = "streaming"
 _FIGURE: Final = "viewers"
 
 
-def measured(path: Path, key: str, resources: Resources, bitrate: float) -> Capacity:
+@dataclass(frozen=True)
+class Rates:
+    """Of a film, in bit/s."""
+
+    bitrate: float
+    sent: float | None
+    """None: as it plays."""
+
+    def __str__(self) -> str:
+        own = "" if self.sent is None else f" and `sent: {self.sent:.0f}`"
+        return f"`bitrate: {self.bitrate:.0f}`{own}"
+
+
+def measured(path: Path, key: str, resources: Resources, rates: Rates) -> Capacity:
     """What its trials have found, of that environment; ELASTIC_NO_CAPACITY where they do not fit.
 
-    resources: of a node. bitrate: of the film, in bit/s.
+    resources: of a node.
     """
     run = RunFolder.open(path)
     reasons = [*_other_setting(run, key, resources)]
-    search = _search(run.resolved.workloads, bitrate)
+    search = _search(run.resolved.workloads, rates)
     if search is None:
-        reasons.append(
-            f"no workload `{_WORKLOAD}` with `bitrate: {bitrate:.0f}` looks for the largest number"
-        )
+        reasons.append(f"no workload `{_WORKLOAD}` with {rates} looks for the largest number")
     if reasons or search is None:
         raise _none(path, key, "; ".join(reasons))
     numbers = sorted(
@@ -69,14 +81,15 @@ def _other_setting(run: RunFolder, key: str, resources: Resources) -> Sequence[s
     ]
 
 
-def _search(workloads: Sequence[WorkloadRecord], bitrate: float) -> WorkloadRecord | None:
-    """The one that looked for the largest number, at this rate."""
+def _search(workloads: Sequence[WorkloadRecord], rates: Rates) -> WorkloadRecord | None:
+    """The one that looked for the largest number, at these rates."""
     searches = (
         record
         for record in workloads
         if record.workload == _WORKLOAD
         and record.parameters.get("viewers") is None
-        and record.parameters.get("bitrate") == bitrate
+        and record.parameters.get("bitrate") == rates.bitrate
+        and record.parameters.get("sent") == rates.sent
     )
     return next(searches, None)
 

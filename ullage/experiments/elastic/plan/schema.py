@@ -199,12 +199,33 @@ class Film(Fields):
     bitrate: float = Field(
         1_000_000, ge=8_000, le=1e9, description="bits a real second, whatever the scale"
     )
+    sent: float | None = Field(
+        None,
+        ge=8_000,
+        le=1e9,
+        description="at which it is read, `bitrate` or more: bits a real second; left out: as it "
+        "plays",
+    )
     generate: Literal["auto", "h264", "bytes"] = Field(
         "auto",
         description="`h264`: a real clip by ffmpeg; `bytes`: as many bytes as it would have; "
         "`auto`: a clip where ffmpeg is installed and the bitrate is above 50 kbit/s",
     )
     buffer: Seconds = Field(2, description="video that a viewer holds before it plays: real time")
+
+    @model_validator(mode="after")
+    def _in_time(self) -> Film:
+        if self.pace < self.bitrate:
+            raise ValueError(
+                f"sent ({self.sent:g}) is less than bitrate ({self.bitrate:g}): every picture "
+                "would stand still"
+            )
+        return self
+
+    @property
+    def pace(self) -> float:
+        """Bits a real second that a viewer reads."""
+        return self.sent or self.bitrate
 
 
 class Attempts(Fields):
@@ -528,8 +549,8 @@ def _room(plan: ElasticPlan, name: str) -> tuple[int, Capacity | None]:
     if own.viewers is not None:
         return own.viewers, None
     assert own.capacity is not None
-    resources = _resources(plan, entry)
-    capacity = room.measured(own.capacity, own.environment or name, resources, plan.video.bitrate)
+    resources, rates = _resources(plan, entry), room.Rates(plan.video.bitrate, plan.video.sent)
+    capacity = room.measured(own.capacity, own.environment or name, resources, rates)
     return capacity.viewers, capacity
 
 

@@ -140,10 +140,10 @@ def said_before(plan: ElasticPlan, environments: Iterable[NodeEnvironment]) -> I
     scaled = Scaled(plan)
     arrivals = plan.arrivals
     together = _together(plan)
-    if together * plan.video.bitrate > LINK_BPS:
+    if together * plan.video.pace > LINK_BPS:
         yield f"about {together:.0f} viewers watch together, {_rate(together, plan)}: {_LINK}"
     fullest = max((environment.room for environment in environments), default=0)
-    if fullest * plan.video.bitrate > LINK_BPS:
+    if fullest * plan.video.pace > LINK_BPS:
         yield f"a full node streams {_rate(fullest, plan)}: {_LINK} before nodes are full"
     if plan.video.buffer >= scaled.length_s:
         yield (
@@ -205,4 +205,4 @@ def limits_of_scale(plan: ElasticPlan) -> str | None:
 
 
 def _rate(viewers: float, plan: ElasticPlan) -> str:
-    return f"{viewers * plan.video.bitrate / 1e9:.3g} Gbit/s"
+    return f"{viewers * plan.video.pace / 1e9:.3g} Gbit/s"

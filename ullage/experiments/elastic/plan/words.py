@@ -59,6 +59,7 @@ def video(film: Video, scale: float) -> dict[str, str]:
     return {
         "length": duration(film.length_s * scale),
         "bitrate": quantity(film.bitrate_bps, "bit/s", 6),
+        "sent": "as it plays" if film.sent_bps is None else quantity(film.sent_bps, "bit/s", 6),
         "kind": film.kind,
     }
 

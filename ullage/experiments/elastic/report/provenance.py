@@ -79,9 +79,10 @@ def _real(r: folder.ElasticResolved, seconds: float) -> str:
 
 def _video(r: folder.ElasticResolved) -> str:
     v, film = r.video, words.video(r.video, r.time_scale)
+    sent = "" if v.sent_bps is None else f", sent at {film['sent']}"
     return (
-        f"{film['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {film['bitrate']}, "
-        f"{film['kind']}, by {v.made_by}"
+        f"{film['length']}{_real(r, v.length_s)}, {format_bytes(v.bytes)} at {film['bitrate']}"
+        f"{sent}, {film['kind']}, by {v.made_by}"
     )
 
 

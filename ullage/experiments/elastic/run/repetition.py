@@ -271,6 +271,7 @@ class RunningRepetition:
         setting, scaled, clip = self.setting, self.setting.scaled, self.setting.clip
         plan = setting.plan
         bitrate = clip.size * 8 / scaled.length_s
+        plays, sent = max(8, round(bitrate)), plan.video.sent
         return {
             "front": f"http://{self.front.address}",
             "allow": [self._nodes_are_in],
@@ -279,7 +280,8 @@ class RunningRepetition:
             ),
             "video": {
                 "bytes": clip.size,
-                "bitrate_bps": max(8, round(bitrate)),
+                "bitrate_bps": plays,
+                **({} if sent is None else {"sent_bps": max(plays, round(sent))}),
                 "chunk_bytes": max(_LEAST_CHUNK, round(bitrate / 8 * _CHUNK_S)),
             },
             "playback": {"buffer_s": plan.video.buffer},

@@ -54,6 +54,7 @@ def resolved(
             kind=film.kind,
             sha256=film.sha256,
             made_by=film.made_by,
+            sent_bps=plan.video.sent,
         ),
         users_time=scaled.users_time(environments),
         resources=plan.resources.model_dump(mode="json"),

@@ -295,8 +295,9 @@ class ElasticExecution(Session):
         built = await image.build([*nodes.PACKAGES, *sorted(packages)])
         built.require(nodes.PROGRAMS)
         await built.verify()
-        if any(provider.stands_on == "disk" for provider in providers):
-            await built.disk("raw")  # not in the first node's time
+        for provider in providers:
+            if provider.stands_on == "disk":
+                await built.disk(provider.image_format)  # not in the first node's time
         self.image = built.record()
         return built
 

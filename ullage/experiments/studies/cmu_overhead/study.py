@@ -78,11 +78,18 @@ class CmuOverhead(Study):
     charts = (
         StudyChart(
             title="CPU: time over that of the physical machine",
-            published="cpu-ratios", columns=GUESTS, fresh="cpu", fresh_columns=("ratio",),
+            published="cpu-ratios", columns=GUESTS, along="rows",
+            fresh="cpu", fresh_columns=("ratio",),
+        ),
+        StudyChart(
+            title="Memory: rate of the physical machine over that of Debian x64, by size of block",
+            published="memory-ratios", columns=("debian7_x64",), along="rows",
+            fresh="memory", fresh_columns=("ratio",), fresh_along="rows",
         ),
         StudyChart(
             title="Disk: rate of the local disk over that of a machine",
-            published="disk-ratios", columns=GUESTS, fresh="disk", fresh_columns=("ratio",),
+            published="disk-ratios", columns=GUESTS, along="rows",
+            fresh="disk", fresh_columns=("ratio",),
         ),
         StudyChart(
             title="A machine, O", published="machine", columns=("O",),

@@ -19,6 +19,7 @@ from ullage.experiments.studies.base import (
     Read,
     StudyFigure,
 )
+from ullage.experiments.studies.elastic_clock import fresh_check
 from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio
 
 _OVER: Final[tuple[ClockReader, ...]] = ("counter", "monotonic")
@@ -37,7 +38,10 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     return [
         _cost(record.cost, read("clock2015_cost")) if record.cost else None,
         _precision(record.check) if record.check else None,
+        fresh_check.loops(record.check) if record.check else None,
+        fresh_check.cores(record.check) if record.check else None,
         _scaling(record.scaling) if record.scaling else None,
+        fresh_check.clients(record.scaling) if record.scaling else None,
         _ntp(record.ntp) if record.ntp else None,
     ]
 

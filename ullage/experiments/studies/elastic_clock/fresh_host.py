@@ -54,7 +54,7 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
     allocations = measured.ratios(
         run,
         [c for c in of["provisioning"] if c.metric in ("allocation_time", "release_time")],
-        "allocation-ratios-fresh",
+        f"{_allocation_key(run)}-ratios-fresh",
         "Making an instance, and taking it away",
     )
     return [streams, _limits_of_streams(run), _parts(run, of["provisioning"]), allocations]
@@ -108,7 +108,7 @@ def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTa
             label = measured.name(of[environment, "allocation_time"])
             rows.append(_row(f"{label}, {request}", of, environment, False))
     return DerivedTable(
-        key="allocation-fresh",
+        key=f"{_allocation_key(run)}-fresh",
         caption="The parts of an allocation, TaR = TeF + TcI + TiI, and the release TlR",
         of="environment",
         columns=tuple(Column(title=symbol, unit="s", decimals=4) for _, symbol in PARTS),
@@ -118,16 +118,24 @@ def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTa
             "until the last is up, and the parts are means over them. Medians, with intervals of "
             f"{share(run.analysis.confidence)} from six blocks on. The parts were "
             "not reported there.",
-            "Nothing stands beside: there the image was a disk of 2.8 GB behind a cloud's own "
-            "storage, here it is a directory or a disk on the same host. The published times have "
-            "their own table.",
+            "Nothing stands beside: there the image was a qcow2 disk of 2.8 GB behind a cloud's "
+            "own storage, here it is a directory or a disk on the same host. The published times "
+            "have their own table.",
         ),
     )
 
 
+def _allocation_key(run: measured.StudiedRun) -> str:
+    """Images of given sizes have tables of their own."""
+    sized = any("image_size" in w.parameters for w in workloads(run.folder, "provisioning"))
+    return "images" if sized else "allocation"
+
+
 def _request(parameters: Mapping[str, Any]) -> str:
     """`4 at once, image copied, image cold`."""
-    copied = ", image copied" if parameters["copy"] == "real" else ""
+    size = parameters.get("image_size")
+    of_size = "" if size is None else f" of {size / 1e9:g} GB"
+    copied = f", image{of_size} copied" if parameters["copy"] == "real" else ""
     cold = ", image cold" if parameters.get("cold") else ""
     return f"{parameters['count']} at once{copied}{cold}"
 

@@ -32,6 +32,7 @@ FULL: Final = (
     StudyPlan(name="elastic-clock-ntp-full", file="full-ntp.yaml", minutes=242, clock=True),
     StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
     StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
+    StudyPlan(name="elastic-clock-images-full", file="full-images.yaml", minutes=170, disk_gib=20),
     *(
         StudyPlan(
             name=f"elastic-clock-movie-{cell}-full",
@@ -69,7 +70,7 @@ class ElasticClock(Study):
 
     charts = (
         StudyChart(title="Streams of one host", published="bandwidth", columns=("clients",),
-                   fresh="streams", fresh_columns=("ratio",)),
+                   along="rows", fresh="streams", fresh_columns=("ratio",)),
         StudyChart(title="Viewers blocked", published="blocked", columns=("PcBl",),
                    fresh="movie", fresh_columns=("PcBl",)),
         StudyChart(title="A read of each clock", published="clock-cost", columns=("mean",),

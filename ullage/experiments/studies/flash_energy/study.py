@@ -58,7 +58,7 @@ class FlashEnergy(Study):
         StudyChart(title="Mean power", published="power", columns=("mean power",),
                    fresh="energy", fresh_columns=("mean power",)),
         StudyChart(title="MPI-IO: the single figure", published="mpi-io", columns=("b_eff_io",),
-                   fresh="disks", fresh_columns=("ratio",)),
+                   along="rows", fresh="disks", fresh_columns=("ratio",)),
         StudyChart(title="Database: deadlocks for each transaction", published="database",
                    columns=("deadlocks for each",), fresh="deadlocks",
                    fresh_columns=("deadlocks for each",)),

@@ -94,7 +94,7 @@ def tables(run: StudiedRun) -> list[DerivedTable]:
             ),
         ),
         DerivedTable(
-            key="messages-add-fresh",
+            key="added-by-messages-fresh",
             caption="What messages add to that: the same over what it is slower by on one rank",
             of="program",
             columns=_columns(run),

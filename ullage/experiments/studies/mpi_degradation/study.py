@@ -24,6 +24,9 @@ FULL: Final = (
     StudyPlan(name="mpi-degradation-full", file="full.yaml", minutes=240),
     StudyPlan(name="mpi-degradation-exact-full", file="full-exact.yaml", minutes=420),
     StudyPlan(name="mpi-degradation-kernels-full", file="full-kernels.yaml", minutes=1500),
+    StudyPlan(
+        name="mpi-degradation-kernels-pair-full", file="full-kernels-pair.yaml", minutes=1300
+    ),
 )
 SMALL: Final = 64 << 10
 """Bytes: up to here the paper looks at its curves, the sizes that science codes send."""
@@ -49,7 +52,10 @@ class MpiDegradation(Study):
 
     charts = (
         StudyChart(title="e1000 over virtio, by size", published="", columns=(),
-                   fresh="conclusion", fresh_columns=("time of e1000 over virtio",)),
+                   fresh="conclusion", fresh_columns=("time of e1000 over virtio",),
+                   fresh_along="rows"),
+        StudyChart(title="Messages: times as long as the baseline, by size", published="",
+                   columns=(), fresh="messages-", fresh_along="rows"),
     )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:

@@ -53,10 +53,18 @@ class NetworkPipeline(Study):
 
     charts = (
         StudyChart(title="TestDFSIO: work of several at once, over that of one",
-                   published="together", columns=("single link", "bonded"), fresh="files-together",
-                   fresh_columns=("2 copies", "3 copies")),
+                   published="together", columns=("single link", "bonded"), along="rows",
+                   fresh="files-together", fresh_columns=("2 copies", "3 copies"),
+                   fresh_along="columns"),
         StudyChart(title="Making instances at once", published="create", columns=("time",),
-                   fresh="network-pipeline", fresh_columns=("2", "4", "8", "16")),
+                   fresh="network-pipeline", fresh_columns=("2", "4", "8", "16"),
+                   fresh_along="columns"),
+        StudyChart(title="TCP: how many times less than the baseline, by size of message",
+                   published="", columns=(), fresh="throughput", fresh_along="rows"),
+        StudyChart(title="TCP: how many times as long as the baseline, by size of message",
+                   published="", columns=(), fresh="latency", fresh_along="rows"),
+        StudyChart(title="Pipelines: how many times as fast with more threads", published="",
+                   columns=(), fresh="speedups", fresh_along="columns"),
     )  # fmt: skip
 
     def tables(self) -> tuple[DerivedTable, ...]:
