@@ -22,8 +22,8 @@ from ullage.common.errors import ErrorKind, UllageError
 from ullage.environments.agent.client import Command
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.placement import Resources
-from ullage.host import sockets
 from ullage.host.image import Image
+from ullage.host.network import sockets
 from ullage.meters import Scene
 from ullage.nodes import link as links
 from ullage.nodes.base import Order

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ullage.common.errors import UllageError
-from ullage.host import cgroups, claims, disks, image, paths, sockets, storage, user_commands
-from ullage.host.network import routes
+from ullage.host import cgroups, claims, disks, image, paths, storage, user_commands
+from ullage.host.network import routes, sockets
 from ullage.host.swap import area
 
 LeftoverKind = Literal[

@@ -19,7 +19,7 @@ from ullage.common.faults import first_fault
 from ullage.environments.agent.channel import AgentChannel, AgentError, PendingCall
 from ullage.environments.agent.frames import FrameError, FrameReader, Message
 from ullage.environments.agent.transport import Transport
-from ullage.host import sockets
+from ullage.host.network import sockets
 from ullage.nodes import wire
 from ullage.nodes.reach.openssh import FAILED, Target, last_words
 from ullage.nodes.reach.tree import HOME, runner

@@ -36,7 +36,7 @@ from ullage.environments.agent.frames import (
 from ullage.host import claims, facts, image, leftovers, paths
 from ullage.host.clock import UdpServer
 from ullage.host.image import Image
-from ullage.host.sockets import SocketFolder
+from ullage.host.network.sockets import SocketFolder
 from ullage.meters import Scene
 from ullage.nodes import clock, wire
 from ullage.nodes.answers import LONGEST

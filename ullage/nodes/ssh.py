@@ -14,8 +14,8 @@ from ullage.common.errors import NODE_ALLOCATION, NODE_IMAGE_CORRUPT, NODE_LOST,
 from ullage.environments import Instance, InstanceSpec, Provider
 from ullage.environments.agent.client import AgentClient
 from ullage.host.image import Image
+from ullage.host.network.sockets import SocketFolder
 from ullage.host.paths import state_dir
-from ullage.host.sockets import SocketFolder
 from ullage.meters import OUTSIDE, Scene, refuse_wrong
 from ullage.nodes import link as links
 from ullage.nodes import wire

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ullage.host import leftovers, sockets
-from ullage.host.sockets import SocketFolder
+from ullage.host import leftovers
+from ullage.host.network import sockets
+from ullage.host.network.sockets import SocketFolder
 
 SSH_ADDS = ".0123456789abcdef"
 """ssh makes its socket under a longer name first."""
