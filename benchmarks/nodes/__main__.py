@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.figures import main_of_all
-from benchmarks.nodes import clock_links, fleet, image_copy, start_spread, trial_cost
+from benchmarks.nodes import clock_links, fleet, image_copy, many_nodes, start_spread, trial_cost
 
 BENCHMARKS = {
     "trial_cost": trial_cost.measure,
@@ -11,6 +11,7 @@ BENCHMARKS = {
     "clock_links": clock_links.measure,
     "image_copy": image_copy.measure,
     "fleet": fleet.measure,
+    "many_nodes": many_nodes.measure,
 }
 
 if __name__ == "__main__":

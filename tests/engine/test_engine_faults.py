@@ -20,6 +20,7 @@ from tests.support.peer import FLOOD
 from ullage.analysis.overhead import analyse
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.engine import program
 from ullage.engine.engine import Engine
 from ullage.engine.fleet import Fleet
 from ullage.engine.team import Team, perform
@@ -403,6 +404,15 @@ def test_a_program_that_is_not_there_is_not_tried(program: str, tmp_path: Path) 
 
 
 # --- figures --------------------------------------------------------------------------------------
+def test_the_news_of_many_ends_may_be_as_old_as_it_takes_to_hear_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(program, "LAG_NS", 250_000_000)  # as it is
+    few, many = (program.most_lag_ns(10_000_000, programs) for programs in (1, 1000))
+    assert many - few == 999 * program.NEWS_NS
+    assert program.most_lag_ns(100_000_000_000, 1) == 10_000_000_000 + program.NEWS_NS
+
+
 @pytest.mark.parametrize("factor", [0.5, 2.0, 1e9])
 def test_a_guests_clock_is_not_believed(
     factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

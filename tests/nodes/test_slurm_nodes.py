@@ -52,15 +52,15 @@ def test_each_machine_has_a_name() -> None:
 def test_no_two_have_one_name() -> None:
     with pytest.raises(ValueError, match="two machines would be called 'n1'"):
         nodes(n1={"ssh": "x"}, n={"slurm": 2})
-    with pytest.raises(ValueError, match="70 machines; at most 64"):
-        nodes(n={"slurm": 60}, m={"slurm": 10})
+    with pytest.raises(ValueError, match="1070 machines; at most 1024"):
+        nodes(n={"slurm": 1000}, m={"slurm": 70})
 
 
 @pytest.mark.parametrize(
     "entry",
     [
         {"slurm": 0},
-        {"slurm": 65},
+        {"slurm": 1025},
         {"slurm": True},
         {"slurm": 1, "ssh": "x"},
         {"slurm": 1, "config": "x"},

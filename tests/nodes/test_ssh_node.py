@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from tests.nodes.nodekit import TAG, Double, double
+from tests.nodes.nodekit import TAG, Double, double, other_machine
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.environments.agent.client import Command
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.placement import Resources
 from ullage.host.image import Image
+from ullage.host.network import sockets
 from ullage.meters import Scene
 from ullage.nodes import link as links
 from ullage.nodes.base import Order
@@ -129,8 +130,8 @@ def test_an_instance_of_another_machine(double: Double) -> None:
         await instance.freeze()
         await instance.thaw()
         async with node.metered(Scene(TAG, ("native-0",))) as readings:
-            await instance.agent.run(Command(("true",)))
-        assert readings["host"]["cpu_time"] >= 0
+            await instance.agent.run(Command(("sleep", "0.1")))  # of less than a tick none tells
+        assert readings["host"]["cpu_time"] > 0
         assert await instance.memory_kills() == 0
         assert instance.alive
         await instance.destroy()
@@ -142,6 +143,29 @@ def test_an_instance_of_another_machine(double: Double) -> None:
         [str(runner()), "serve"],
         [str(runner()), "attach"],
     ]
+
+
+def test_folders_that_are_too_deep_for_a_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("deep" * 30)
+    deep.mkdir()
+    there = Double(other_machine(deep))
+    monkeypatch.setenv("PATH", f"{deep / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(deep))
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(deep / "state"))
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(deep / "data"))
+    there.install()
+
+    async def work(node: SshNode) -> None:
+        instance = await node.create(order())
+        done, _, _ = await instance.agent.run(Command(("true",)))
+        assert done.status == 0
+        await instance.destroy()
+
+    visited(there, work)
+    own = [of_node(TAG, "a", session) for session in range(4)]
+    assert not [path for path, tag in sockets.folders() if tag in (TAG, *own)]
 
 
 def test_what_was_not_installed(double: Double) -> None:

@@ -53,7 +53,7 @@ def ten(monkeypatch: pytest.MonkeyPatch) -> None:
         ("instances: fit 0.8, resources: {cpus: 8}", 1),
         ("instances: fit 0.8, resources: {cpus: 0.5}", 16),
         ("instances: fit 0.7, resources: {cpus: 0.1}", 70),
-        ("instances: fit 25.6", 256),
+        ("instances: fit 102.4", 1024),
     ],
 )
 def test_as_many_as_fit(vm: str, instances: int) -> None:
@@ -79,18 +79,18 @@ def test_it_is_a_factor_of_the_matrix() -> None:
 
 @pytest.mark.usefixtures("ten")
 @pytest.mark.parametrize(
-    "vm", ["instances: fit 0.8, resources: {cpus: 9}", "instances: fit 0.05", "instances: fit 26"]
+    "vm", ["instances: fit 0.8, resources: {cpus: 9}", "instances: fit 0.05", "instances: fit 103"]
 )
 def test_none_or_too_many_are_refused_with_the_line(vm: str) -> None:
     with pytest.raises(UllageError) as caught:
         _resolved(vm)
     assert caught.value.kind is errors.PLAN_IMPOSSIBLE_MATRIX
     assert caught.value.message.startswith("p.yaml:6: vm: `fit ")
-    assert "from 1 to 256 can be made" in caught.value.message
+    assert "from 1 to 1024 can be made" in caught.value.message
 
 
 @pytest.mark.parametrize(
-    "value", ["fitt 0.8", "fit", "fit -1", "fit 0", "fit 1001", "many", "0", "257", "true", "1.5"]
+    "value", ["fitt 0.8", "fit", "fit -1", "fit 0", "fit 1001", "many", "0", "1025", "true", "1.5"]
 )
 @pytest.mark.parametrize("form", ["instances: {}", "vary: {{instances: [{}]}}"])
 def test_what_is_no_number_is_refused_with_the_line(form: str, value: str) -> None:

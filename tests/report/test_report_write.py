@@ -230,6 +230,17 @@ def test_the_command_exports_pictures_and_tables(
         results.export_command(run, "gif", "ratios", out=None)
 
 
+def test_a_long_answer_without_a_comparison_has_no_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of one environment on 400 machines whose trials had no figures."""
+    monkeypatch.setattr("ullage.report.page.TOO_LONG", 0)
+    alone = {"environments": ENVIRONMENTS[:1], "raw": False, "failures": ()}
+    folder, analysis = made_run(tmp_path / "run", blocks=2, **alone)
+    assert not analysis.primary()
+    assert "<html" in write(folder, analysis).read_text()
+
+
 def test_a_very_long_answer_is_folded_under_its_count(tmp_path: Path) -> None:
     many = [
         ENVIRONMENTS[2].model_copy(update={"key": f"c{i}", "label": f"container {i}"})

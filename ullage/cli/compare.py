@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from ullage.cli.options import Json, RunsOption, pairs, run_folders, share
+from ullage.cli.options import Json, ReadRunsOption, pairs, run_folders, share
 from ullage.common.console import print_json
 from ullage.common.text import nearest
 from ullage.runs import RUNS
@@ -91,7 +91,7 @@ def compare_command(
         Path | None,
         typer.Option("--out", help="Also write the results as CSV here.", show_default=False),
     ] = None,
-    runs: RunsOption = RUNS,
+    runs: ReadRunsOption = RUNS,
 ) -> None:
     """Judge figures that somebody else measured. Or compare several runs.
 

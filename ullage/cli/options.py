@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ullage.plan.schema import Plan
 
 _ADDRESS = re.compile(r"(https?|s3)://")
+_STORE = "s3:"
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunArgument = Annotated[
     Path | None,
@@ -22,7 +23,45 @@ RunArgument = Annotated[
         show_default=False,
     ),
 ]
-RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.")]
+
+
+def _here(runs: Path) -> Path:
+    """STORE_FOR_READERS."""
+    if str(runs).startswith(_STORE):
+        from ullage.common.errors import STORE_FOR_READERS, UllageError
+
+        address = f"s3://{str(runs).removeprefix(_STORE).strip('/').partition('?')[0]}"
+        raise UllageError(STORE_FOR_READERS, address=address)
+    return runs
+
+
+def _anywhere(runs: Path) -> Path:
+    """A folder; of a store, one with its runs in this user's cache."""
+    if not str(runs).startswith(_STORE):
+        return runs
+    from ullage.common.console import stderr
+    from ullage.common.errors import UllageError
+    from ullage.runs.stores import Store, mirrored
+
+    def leave_out(address: str, error: UllageError) -> None:
+        text = f"warning: left out {address}: {error.message}"
+        stderr.print(text, soft_wrap=True, markup=False)
+
+    store = Store.named(str(runs))
+    if store is None:
+        raise typer.BadParameter(f"--runs: {str(runs)!r} is not s3://BUCKET/PREFIX")
+    return mirrored(store, leave_out)
+
+
+RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.", callback=_here)]
+ReadRunsOption = Annotated[
+    Path,
+    typer.Option(
+        "--runs",
+        help="Where run folders lie; or s3://BUCKET/PREFIX, where `ullage upload` put them.",
+        callback=_anywhere,
+    ),
+]
 ReadOnly = Annotated[
     bool,
     typer.Option("--read-only", help="Write nothing into run folders: what is derived is cached."),

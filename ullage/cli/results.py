@@ -1,4 +1,4 @@
-"""Commands that read what runs left: list, show, report, export, history, query, verify.
+"""Commands that read what runs left: list, show, report, export, history, query, verify, upload.
 
 What reads, analyses and draws is imported by the command that needs it.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from ullage.cli.options import Json, OutOption, ReadOnly, RunArgument, RunsOption
+from ullage.cli.options import Json, OutOption, ReadOnly, ReadRunsOption, RunArgument, RunsOption
 from ullage.common.console import LineTable, escape, print_json, stderr, stdout
 from ullage.common.errors import EXPORT_NO_TABLE, ExitCode, UllageError
 from ullage.runs import RUNS
@@ -27,7 +27,7 @@ UNVERIFIED: Final = (
 )
 
 
-def list_command(runs: RunsOption = RUNS, as_json: Json = False) -> None:
+def list_command(runs: ReadRunsOption = RUNS, as_json: Json = False) -> None:
     """List the runs here, newest first; elastic ones after the others."""
     from ullage.experiments.elastic import listing
     from ullage.runs.listing import list_runs
@@ -60,7 +60,7 @@ def show_command(
     details: Annotated[
         bool, typer.Option("--details", help="Also all that is known of each comparison.")
     ] = False,
-    runs: RunsOption = RUNS,
+    runs: ReadRunsOption = RUNS,
     as_json: Json = False,
     read_only: ReadOnly = False,
 ) -> None:
@@ -107,7 +107,7 @@ def report_command(
         Path | None,
         typer.Option("--charts", help="Also write the charts as SVG, PDF and PNG here."),
     ] = None,
-    runs: RunsOption = RUNS,
+    runs: ReadRunsOption = RUNS,
     read_only: ReadOnly = False,
 ) -> None:
     """Write the HTML report of a run (again)."""
@@ -181,7 +181,7 @@ def export_command(
     energy: Annotated[
         bool, typer.Option("--energy", help="The table of energies instead of the results.")
     ] = False,
-    runs: RunsOption = RUNS,
+    runs: ReadRunsOption = RUNS,
     read_only: ReadOnly = False,
 ) -> None:
     """Write a run's results as a table, or a picture for a paper."""
@@ -239,7 +239,7 @@ def history_command(
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Also draw it: an svg, pdf or png file.")
     ] = None,
-    runs: RunsOption = RUNS,
+    runs: ReadRunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
     """Follow figures over many runs, and say where they changed, and at which commit."""
@@ -278,7 +278,7 @@ def query_command(
     sql: Annotated[
         str, typer.Argument(help="SQL over the views samples, events, meters and clocks.")
     ],
-    runs: RunsOption = RUNS,
+    runs: ReadRunsOption = RUNS,
     as_json: Json = False,
     read_only: ReadOnly = False,
 ) -> None:
@@ -299,7 +299,9 @@ def query_command(
     stdout.print(table)
 
 
-def verify_command(run: RunArgument = None, runs: RunsOption = RUNS, as_json: Json = False) -> None:
+def verify_command(
+    run: RunArgument = None, runs: ReadRunsOption = RUNS, as_json: Json = False
+) -> None:
     """Say whether all that a run left is as it was written.
 
     By the checksums in its folder. They are no seal: who wants to deceive makes new ones.
@@ -326,6 +328,29 @@ def verify_command(run: RunArgument = None, runs: RunsOption = RUNS, as_json: Js
         raise typer.Exit(ExitCode.GATE_FAILED)
 
 
+def upload_command(
+    run: Annotated[Path, typer.Argument(help="A finished run's folder, or its name in --runs.")],
+    store: Annotated[str, typer.Argument(help="s3://BUCKET/PREFIX")],
+    *,
+    raw: Annotated[
+        bool, typer.Option("--raw/--no-raw", help="With the raw outputs of its trials.")
+    ] = True,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="In place of one of its name that is there.")
+    ] = False,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Put a finished run into an object store, where `--runs s3://…` reads it."""
+    from ullage.runs.reader import named
+    from ullage.runs.stores import Store, upload
+
+    place = Store.named(store)
+    if place is None:
+        raise typer.BadParameter(f"{store!r} is not s3://BUCKET/PREFIX")
+    address = upload(named(run, runs), place, raw=raw, replace=replace)
+    stdout.print(escape(address), soft_wrap=True)
+
+
 RESULTS: Final[dict[str, Callable[..., None]]] = {
     "list": list_command,
     "show": show_command,
@@ -334,5 +359,6 @@ RESULTS: Final[dict[str, Callable[..., None]]] = {
     "history": history_command,
     "query": query_command,
     "verify": verify_command,
+    "upload": upload_command,
 }
 """Command → what it does."""

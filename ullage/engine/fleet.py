@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from ullage.common.errors import HOST_NEEDS_ROOT, UllageError
 from ullage.common.text import instance_name, printable
@@ -41,6 +41,9 @@ from ullage.runs.events import ProcessClock, Provisioned, Reason, Synchronised, 
 from ullage.runs.writer import now_ns
 from ullage.workloads.base import Conducted
 
+T = TypeVar("T")
+AT_ONCE: Final = 64
+"""So many instances are made at a time: who makes hundreds at once is in time for none of them."""
 MOST_ALIKE: Final = 5
 """After so many trials of a cell in a row that failed for the same reason, word for word, it is
 certain that the next would too: they are skipped."""
@@ -475,8 +478,9 @@ class Fleet:
         """Workspaces and preparation of every workload, in each instance that takes part."""
         mine = self._instances[environment.key]
         for case in self.matrix.cases:
-            for instance in mine:
-                await make_workspace(instance, case)
+            for result in await _in_turns([make_workspace(one, case) for one in mine]):
+                if isinstance(result, BaseException):
+                    raise result
             if environment.key not in self.matrix.keys:
                 continue
             self._broken.pop((environment.key, case.key), None)
@@ -566,9 +570,20 @@ async def _all_at_once(
             raise result
 
 
+async def _in_turns(work: Sequence[Awaitable[T]]) -> list[T | BaseException]:
+    """All of it, `AT_ONCE` at a time: what waits for its turn is not near its own deadline yet."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(part: Awaitable[T]) -> T:
+        async with turns:
+            return await part
+
+    return await asyncio.gather(*map(one, work), return_exceptions=True)
+
+
 async def _all_or_none(coroutines: Sequence[Awaitable[Instance]]) -> list[Instance]:
     """Make several instances at once; when one fails, the others are removed again."""
-    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    results = await _in_turns(coroutines)
     instances = [r for r in results if isinstance(r, Instance)]
     for result in results:
         if isinstance(result, BaseException):

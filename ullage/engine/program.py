@@ -25,6 +25,9 @@ LAG_NS: Final = 250_000_000
 LAG_SHARE: Final = 0.1
 """The news of an end is no older than the larger of LAG_NS and this share of the program's time."""
 
+NEWS_NS: Final = 2_000_000
+"""And so much for each program of the trial: the controller hears of their ends one by one."""
+
 HELD_NS: Final = 1_250_000_000
 """Of that no more is the agent's wait for others who hold the program's output: it gives them 1 s,
 then takes what there is."""
@@ -63,10 +66,10 @@ class Part:
         await self.process.started()
         self.finished = await self.process.wait()
 
-    def check(self, instant_ns: int) -> None:
+    def check(self, instant_ns: int, programs: int = 1) -> None:
         """TrialFailedError unless it ended by itself, in time, within its limits.
 
-        instant_ns: the agreed start, on the controller's clock.
+        instant_ns: the agreed start, on the controller's clock. programs: of the trial.
         """
         done, process = self._ended()
         if done.timed_out:
@@ -86,7 +89,7 @@ class Part:
                 f"{self.name} printed more than is looked at: have it print less, or into a file; "
                 "all of it is in the run folder",
             )
-        self._check_clock(done, instant_ns)
+        self._check_clock(done, instant_ns, programs)
         self.check_usage()
 
     def output(self) -> Output:
@@ -110,7 +113,7 @@ class Part:
         assert self.finished is not None and self.process is not None
         return self.finished, self.process
 
-    def _check_clock(self, done: ProgramEnd, instant_ns: int) -> None:
+    def _check_clock(self, done: ProgramEnd, instant_ns: int, programs: int) -> None:
         """Start and end are told by the instance: they must fit what was seen from here.
 
         A guest whose clock runs slow, was stepped or lies would else hand us its own figure: tools
@@ -120,7 +123,7 @@ class Part:
         late = done.arrived_ns + done.clock_bound_ns
         lag = done.arrived_ns - done.end_ns - min(done.held_ns, HELD_NS)
         lasted = done.arrived_ns - instant_ns
-        most = max(LAG_NS, LAG_SHARE * lasted) + done.clock_bound_ns
+        most = most_lag_ns(lasted, programs) + done.clock_bound_ns
         if early <= done.start_ns and done.end_ns <= late and lag <= most:
             return
         raise TrialFailedError(
@@ -158,6 +161,11 @@ class Part:
                 f"{self.name} had {done.usage.max_rss_bytes:.3g} bytes in memory, where there are "
                 f"{memory:.3g}",
             )
+
+
+def most_lag_ns(lasted_ns: int, programs: int) -> float:
+    """So old may the news be that a program of so many has ended, so long after the start."""
+    return max(LAG_NS, LAG_SHARE * lasted_ns) + programs * NEWS_NS
 
 
 def _tail(process: Process) -> str:

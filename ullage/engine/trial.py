@@ -120,7 +120,7 @@ class Attempt:
         self.closed.append(await trial_clocks.close(self.rounds[-1]))
         for part in self.rounds[-1]:
             if not part.task.service:
-                part.check(instant_ns)
+                part.check(instant_ns, len(self.rounds[-1]))
                 self._tell_held(part)
             elif part.own:
                 part.check_usage()

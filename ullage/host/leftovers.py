@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 from ullage.common.errors import UllageError
 from ullage.host import cgroups, claims, disks, image, paths, storage, user_commands
-from ullage.host.network import routes
+from ullage.host.network import routes, sockets
 from ullage.host.swap import area
 
 LeftoverKind = Literal[
@@ -37,6 +37,7 @@ LeftoverKind = Literal[
     "netns",
     "link",
     "route",
+    "sockets",
     "state",
     "data",
     "build",
@@ -339,6 +340,11 @@ def _remove_routes(leftover: Leftover) -> None:
     routes.remove(leftover.tag)
 
 
+def _find_sockets() -> Iterator[Leftover]:
+    for path, tag in sockets.folders():
+        yield Leftover("sockets", str(path), tag, _owner(path))
+
+
 def _find_state() -> Iterator[Leftover]:
     yield from _directories("state", paths.state_root())
 
@@ -445,6 +451,7 @@ _FINDERS: Final[tuple[Callable[[], Iterator[Leftover]], ...]] = (
     _find_netns,
     _find_links,
     _find_routes,
+    _find_sockets,
     _find_state,
     _find_data,
     _find_builds,
@@ -462,6 +469,7 @@ _REMOVERS: Final[dict[LeftoverKind, Callable[[Leftover], None]]] = {
     "netns": _remove_netns,
     "link": _remove_link,
     "route": _remove_routes,
+    "sockets": _remove_directory,
     "state": _remove_directory,
     "data": _remove_directory,
     "build": _remove_directory,

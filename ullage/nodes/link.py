@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,6 +19,7 @@ from ullage.common.faults import first_fault
 from ullage.environments.agent.channel import AgentChannel, AgentError, PendingCall
 from ullage.environments.agent.frames import FrameError, FrameReader, Message
 from ullage.environments.agent.transport import Transport
+from ullage.host.network import sockets
 from ullage.nodes import wire
 from ullage.nodes.reach.openssh import FAILED, Target, last_words
 from ullage.nodes.reach.tree import HOME, runner
@@ -39,6 +40,8 @@ SILENCE_S: Final = 15.0
 """So late may the answer to a sign of life come."""
 _WORDS_S: Final = 5.0
 """So long may what an ssh that has ended has said take to arrive."""
+CONTROL: Final = "control"
+"""Names the socket at which ssh shares its connection."""
 _NOT_FOUND: Final = frozenset({126, 127})
 
 T = TypeVar("T", bound=Payload)
@@ -258,11 +261,6 @@ def _reader(answer: type[T]) -> Callable[[Message], T]:
     return read
 
 
-def control_name(node: str) -> str:
-    """Short, as the path of a socket must be, and another for each node."""
-    return f"{hashlib.sha256(node.encode()).hexdigest()[:8]}.ctl"
-
-
 async def diagnosis(target: Target) -> wire.Diagnosis:
     """The doctor's answer there. The errors of nodes."""
     async with _visit(target) as link:
@@ -277,12 +275,13 @@ async def leavings(target: Target, *, remove: bool) -> wire.Leavings:
 
 @asynccontextmanager
 async def _visit(target: Target) -> AsyncIterator[NodeLink]:
-    directory = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="ullage-")
+    make = partial(tempfile.TemporaryDirectory, prefix="ullage-", dir=sockets.place())
+    folder = await asyncio.to_thread(make)
     try:
-        link = await NodeLink.open(target, Path(directory.name) / control_name(target.node))
+        link = await NodeLink.open(target, Path(folder.name) / CONTROL)
         try:
             yield link
         finally:
             await link.close()
     finally:
-        await asyncio.to_thread(directory.cleanup)
+        await asyncio.to_thread(folder.cleanup)

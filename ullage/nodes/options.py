@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from ullage.common.fields import Fields
 
-MOST: Final = 64
+MOST: Final = 1024
 ADDRESS: Final = r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.:-]{0,252}$"
 """`host` or `user@host`, as ssh takes it: it can be no option of ssh's."""
 
@@ -18,7 +18,7 @@ IPV4: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"
 
 Place = (
     Literal["pack", "spread"]
-    | Annotated[dict[str, Annotated[int, Field(ge=1, le=256, strict=True)]], Field(min_length=1)]
+    | Annotated[dict[str, Annotated[int, Field(ge=1, le=1024, strict=True)]], Field(min_length=1)]
 )
 """Where an environment's instances stand."""
 

@@ -36,6 +36,7 @@ from ullage.environments.agent.frames import (
 from ullage.host import claims, facts, image, leftovers, paths
 from ullage.host.clock import UdpServer
 from ullage.host.image import Image
+from ullage.host.network.sockets import SocketFolder
 from ullage.meters import Scene
 from ullage.nodes import clock, wire
 from ullage.nodes.answers import LONGEST
@@ -70,6 +71,7 @@ class Server:
         self._requests: set[asyncio.Task[None]] = set()
         self._tag = ""
         self._node: LocalNode
+        self._sockets: SocketFolder
         self._providers: dict[str, Provider] = {}
         self._images: dict[str, Image] = {}
         self._uploads = Uploads()
@@ -170,6 +172,7 @@ class Server:
         await asyncio.to_thread(claims.claim, request.tag, f"{request.run} (a node of it)")
         self._tag = request.tag
         self._node = LocalNode(platform.node(), request.tag, binary())
+        self._sockets = await asyncio.to_thread(SocketFolder, request.tag)
         known = {**facts.facts(), "root": os.geteuid() == 0}
         return wire.Greeting(protocol=PROTOCOL, not_removed=remains[:100], facts=known)
 
@@ -208,7 +211,7 @@ class Server:
     async def _take(self, request: wire.Take) -> Payload:
         if request.digest in self._uploads:
             raise RefusedError("taking", "it is on its way already")
-        socket = paths.state_dir(self._tag) / f"image-{request.digest[-12:]}"
+        socket = self._sockets.socket(f"image {request.digest}")
         await self._uploads.begin(request, socket)
         return wire.Taking(socket=str(socket))
 
@@ -291,7 +294,7 @@ class Server:
         )
         self._instances[request.name] = instance
         known = instance.agent.clock
-        socket = instance.spec.state_dir / "attach"
+        socket = self._sockets.socket(f"agent {request.name}")
         self._offers.append(await offer(socket, await instance.agent.hand_over()))
         return wire.Created(
             socket=str(socket),

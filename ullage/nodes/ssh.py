@@ -14,13 +14,14 @@ from ullage.common.errors import NODE_ALLOCATION, NODE_IMAGE_CORRUPT, NODE_LOST,
 from ullage.environments import Instance, InstanceSpec, Provider
 from ullage.environments.agent.client import AgentClient
 from ullage.host.image import Image
+from ullage.host.network.sockets import SocketFolder
 from ullage.host.paths import state_dir
 from ullage.meters import OUTSIDE, Scene, refuse_wrong
 from ullage.nodes import link as links
 from ullage.nodes import wire
 from ullage.nodes.answers import Offer
 from ullage.nodes.base import Node, Order
-from ullage.nodes.link import NodeLink, control_name
+from ullage.nodes.link import CONTROL, NodeLink
 from ullage.nodes.reach.openssh import Target
 from ullage.nodes.reach.tree import runner
 from ullage.nodes.wire import Nothing
@@ -60,6 +61,7 @@ class SshNode(Node):
         ]
         self._session = 0
         self._link: NodeLink | None = None
+        self._sockets: SocketFolder | None = None
         self._facts: Mapping[str, Any] = {}
         self._join: wire.Join | None = None
         """Its part of the run's network, once it has joined it."""
@@ -202,6 +204,9 @@ class SshNode(Node):
         """Have it remove what is left, and part."""
         if self._link is not None:
             await self._link.close()
+        if self._sockets is not None:
+            await asyncio.to_thread(self._sockets.remove)
+            self._sockets = None
 
     async def _connected(self) -> NodeLink:
         """The connection; a new one where the last was lost. The errors of nodes."""
@@ -219,10 +224,10 @@ class SshNode(Node):
             return self._link
 
     async def _greet(self) -> NodeLink:
-        state = state_dir(self._tag)
-        link = await NodeLink.open(
-            self.target, state / control_name(self.name), state / f"{self.name}.ssh.log"
-        )
+        if self._sockets is None:
+            self._sockets = await asyncio.to_thread(SocketFolder, self._tag)
+        log = state_dir(self._tag) / f"{self.name}.ssh.log"
+        link = await NodeLink.open(self.target, self._sockets.socket(CONTROL), log)
         tag = of_node(self._tag, self.name, self._session)
         hello = wire.Hello(protocol=wire.PROTOCOL, tag=tag, run=self._run, earlier=self._earlier)
         try:

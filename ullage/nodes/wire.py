@@ -20,7 +20,7 @@ from ullage.nodes.answers import Finding, Offer, ShownText
 PROTOCOL: Final = 1
 MAGIC: Final = b"ULLAGE-NODE"
 MOST_EARLIER: Final = 1000
-MOST_PEERS: Final = 64
+MOST_PEERS: Final = 1024
 LEASE_S: Final = 30.0
 """A node that has heard nothing for so long removes all that the run made there, and ends."""
 BEAT_S: Final = 5.0

@@ -48,7 +48,7 @@ from ullage.runs.records import Correction, Design, Price
 from ullage.runs.room import OUTPUTS
 from ullage.stats.unseen import trials_to_see, unseen
 
-MOST: Final = 256
+MOST: Final = 1024
 MOST_FACTOR: Final = 1000
 MOST_BLOCKS: Final = 100_000
 _FIT: Final = re.compile(r"fit\s+(\d{1,6}(?:\.\d{1,6})?)\s*(%?)")

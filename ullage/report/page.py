@@ -84,7 +84,7 @@ def _parts(folder: RunFolder, analysis: Analysis, specs: Specs) -> dict[str, Any
         "defs": Markup(barrel.DEFS),  # noqa: S704  a constant
         "answer": sentences,
         "long": length > LONG,
-        "summary": answer.summary(analysis) if length > TOO_LONG else "",
+        "summary": answer.summary(analysis) if length > TOO_LONG and analysis.primary() else "",
         "jumps": [jump for jump in jumps if jump[0] not in absent],
         "cellar": answer.cellar(analysis),
         "forest": answer.forest_panels(groups) if groups else [],

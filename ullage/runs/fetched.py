@@ -65,7 +65,7 @@ def fetched(address: str) -> Iterator[Path]:
             folder.mkdir()
             _unpack(archive, folder, shown)
         except TimeoutError as error:
-            raise _no_answer(shown, _words(error)) from error
+            raise _no_answer(shown, words(error)) from error
         yield _verified(folder, shown)
 
 
@@ -103,9 +103,9 @@ def _http(address: str, shown: str) -> Iterator[_Source]:
             yield _Source(response, int(length) if length.isdecimal() else None)
     except HTTPError as error:
         refusal = _not_there if error.code in _GONE else _no_answer
-        raise refusal(shown, f"HTTP {error.code}, {_words(error.reason)}") from error
+        raise refusal(shown, f"HTTP {error.code}, {words(error.reason)}") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise _no_answer(shown, _words(error)) from error
+        raise _no_answer(shown, words(error)) from error
 
 
 @contextmanager
@@ -120,8 +120,13 @@ def _object(address: str, shown: str) -> Iterator[_Source]:
         with store.open_input_stream(path, compression=None) as stream:
             yield _Source(stream, there.size)
     except (OSError, pyarrow.ArrowException) as error:
-        gone = isinstance(error, pyarrow.ArrowInvalid) or _NO_OBJECT.search(str(error))
-        raise (_not_there if gone else _no_answer)(shown, _words(error)) from error
+        raise refusal(shown, error) from error
+
+
+def refusal(shown: str, error: Exception) -> UllageError:
+    """What an object store's complaint means: FETCH_NOT_THERE, FETCH_NO_ANSWER."""
+    gone = isinstance(error, pyarrow.ArrowInvalid) or _NO_OBJECT.search(str(error))
+    return (_not_there if gone else _no_answer)(shown, words(error))
 
 
 def _not_there(shown: str, reason: str) -> UllageError:
@@ -132,7 +137,8 @@ def _no_answer(shown: str, reason: str) -> UllageError:
     return UllageError(FETCH_NO_ANSWER, address=shown, reason=reason)
 
 
-def _words(error: object) -> str:
+def words(error: object) -> str:
+    """Of an error, in one line."""
     return " ".join(str(getattr(error, "reason", error)).split())[:300] or type(error).__name__
 
 
@@ -174,7 +180,7 @@ def _unpack(archive: Path, folder: Path, shown: str) -> None:
         ValueError,
         RecursionError,
     ) as error:
-        raise UllageError(FETCH_NO_RUN, address=shown, reason=_words(error)) from error
+        raise UllageError(FETCH_NO_RUN, address=shown, reason=words(error)) from error
 
 
 def _put(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:

@@ -168,6 +168,14 @@ def test_of_a_run_before_there_was_such_a_reading_nothing_is_told() -> None:
     assert machine.others(old) is None
 
 
+@pytest.mark.parametrize("lacks", ["cpu_time", "programs", "controller"])
+def test_where_one_reading_is_absent_nothing_is_told(lacks: str) -> None:
+    """A trial shorter than a clock tick has none of them, and another machine may leave out any."""
+    host = {name: value for name, value in QUIET.items() if name != lacks}
+    assert machine.others(trial(0, "vm", 1.0, meters={"host": host})) is None
+    assert share_of_others(cpu_time=0.0) is None
+
+
 def test_a_crowd_is_what_others_and_the_hypervisor_took_where_it_can_be_told() -> None:
     def shared(steal: float, **host: float) -> Any:
         meters = {"host": {**QUIET, "steal": steal, **host}}

@@ -56,16 +56,17 @@ def others(trial: Trial) -> float | None:
     groups tell.
     """
     host = trial.host
-    if "programs" not in host or trial.status != "ok":
+    time, programs, controller = (host.get(name) for name in ("cpu_time", "programs", "controller"))
+    if not time or programs is None or controller is None or trial.status != "ok":
         return None
     reported = sum(r.usage.user_s + r.usage.system_s for r in trial.roles if r.usage is not None)
-    reported /= host["cpu_time"]
+    reported /= time
     accounted = host.get("instances", 0.0)
     if accounted < COVERED * reported or "instances" not in host:
         guest = not all(clock.shared for clock in trial.clocks.values())
         if guest or not trial.clocks or trial.partner is not None:
             return None
-    return max(0.0, host["programs"] - host["controller"] - max(accounted, reported))
+    return max(0.0, programs - controller - max(accounted, reported))
 
 
 def crowd(trials: Iterable[Trial]) -> float | None:

@@ -72,6 +72,26 @@ FETCH_NO_RUN: Final = ErrorKind(
     "what lies at {address} is no archive of a run: {reason}",
     "`tar czf run.tar.gz -C runs NAME` makes one",
 )
+STORE_HAS_RUN: Final = ErrorKind(
+    "store-has-run",
+    "{address} is there already",
+    "`ullage upload --replace` puts this run in its place",
+)
+STORE_NOT_WRITTEN: Final = ErrorKind(
+    "store-not-written",
+    "{address} could not be put there: {reason}",
+    "free space, or look after the store, then `ullage upload --replace` again",
+)
+STORE_FOR_READERS: Final = ErrorKind(
+    "store-for-readers",
+    "--runs {address}: this command makes runs, and those are made on a disk of this machine",
+    "run it here, then `ullage upload RUN {address}`",
+)
+UPLOAD_UNFINISHED: Final = ErrorKind(
+    "upload-unfinished",
+    "{path} has not finished",
+    "`ullage run --resume {path}` finishes it",
+)
 FETCH_CHANGED: Final = ErrorKind(
     "fetch-changed",
     "the run at {address} is not as it was written: {reason}",

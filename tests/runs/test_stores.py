@@ -1,0 +1,201 @@
+"""Runs in an object store: moto's S3, by PyArrow's own client."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from testing.synthetic import make_run
+from tests.runs.sealedrun import sealed_run
+from tests.support import commandkit
+from tests.support.commandkit import Ullage
+from ullage.common import errors
+from ullage.common.errors import ErrorKind, UllageError
+from ullage.runs import stores
+from ullage.runs.stores import Store, mirrored, upload
+
+listing = commandkit.in_this_process("list")
+show = commandkit.in_this_process("show")
+compare = commandkit.in_this_process("compare")
+query = commandkit.in_this_process("query")
+uploading = commandkit.in_this_process("upload")
+running = commandkit.in_this_process("run")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Where S3 is, by moto."""
+    moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    moto.start()
+    yield "{}:{}".format(*moto.get_host_and_port())
+    moto.stop()
+
+
+@pytest.fixture
+def store(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Store:
+    """An empty prefix in a bucket of this test, and a cache of its own."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "cache"))
+    bucket = f"b{abs(hash(request.node.name)):x}"
+    boto3.client("s3", endpoint_url=f"http://{server}", region_name="us-east-1").create_bucket(
+        Bucket=bucket
+    )
+    return Store(f"{bucket}/lab", f"?endpoint_override={server}&scheme=http&region=us-east-1")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return sealed_run(tmp_path)
+
+
+def address(store: Store) -> str:
+    """As a user types it."""
+    return f"{store.shown}{store.query}"
+
+
+def put(store: Store, name: str, content: bytes) -> None:
+    """An object, as any program may put one there."""
+    system, path = fs.FileSystem.from_uri(address(store))
+    with system.open_output_stream(f"{path}/{name}", compression=None) as stream:
+        stream.write(content)
+
+
+def no_bad(where: str, error: UllageError) -> None:
+    raise AssertionError(f"{where}: {error}")
+
+
+def refused(store: Store) -> ErrorKind:
+    with pytest.raises(UllageError) as caught:
+        mirrored(store, no_bad)
+    return caught.value.kind
+
+
+def test_a_run_goes_there_and_is_read_there(
+    store: Store,
+    run: Path,
+    tmp_path: Path,
+    uploading: Ullage,
+    listing: Ullage,
+    show: Ullage,
+    query: Ullage,
+    compare: Ullage,
+) -> None:
+    second = make_run(tmp_path / "second", failures=(), raw=False)
+    assert uploading(run.name, address(store), "--runs", str(run.parent)).code == 0
+    assert uploading("second", address(store)).stdout.strip() == f"{store.shown}/second.tar.gz"
+    there = ("--runs", address(store))
+    listed = listing(*there)
+    assert run.name in listed.stdout and "second" in listed.stdout
+    assert show(run.name, *there).stdout == show(str(run)).stdout
+    counted = query("select count(distinct run) as n from samples", *there, "--json")
+    assert counted.json == [{"n": 2}]
+    compared = compare(run.name, "second", *there)
+    here = compare(str(run), str(second))
+    assert (compared.code, compared.stdout) == (here.code, here.stdout)
+
+
+def test_each_archive_is_fetched_once_and_goes_when_it_has_gone(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(run, store)
+    root = mirrored(store, no_bad)
+    assert (root / run.name / "journal.jsonl").read_bytes() == (run / "journal.jsonl").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(stores, "fetched", None)
+        assert mirrored(store, no_bad) == root
+    system, path = fs.FileSystem.from_uri(address(store))
+    system.delete_file(f"{path}/{run.name}.tar.gz")
+    assert not (mirrored(store, no_bad) / run.name).exists()
+
+
+def test_raw_outputs_may_stay_here(store: Store, run: Path) -> None:
+    upload(run, store, raw=False)
+    there = mirrored(store, no_bad) / run.name
+    assert not (there / "trials").exists() and (run / "trials").is_dir()
+
+
+def test_one_of_its_name_is_not_written_over(store: Store, run: Path) -> None:
+    upload(run, store)
+    with pytest.raises(UllageError) as caught:
+        upload(run, store)
+    assert caught.value.kind is errors.STORE_HAS_RUN
+    upload(run, store, replace=True)
+
+
+def test_half_of_an_archive_is_left_out_and_mended_by_another_upload(
+    store: Store, run: Path, tmp_path: Path, listing: Ullage
+) -> None:
+    whole = tmp_path / "whole.tar.gz"
+    with tarfile.open(whole, "w:gz") as tar:
+        tar.add(run, run.name)
+    put(store, f"{run.name}.tar.gz", whole.read_bytes()[: whole.stat().st_size // 2])
+    put(store, "notes.txt", b"none of ours")
+    put(store, "other-name.tar.gz", whole.read_bytes())
+    bad: dict[str, ErrorKind] = {}
+    root = mirrored(store, lambda where, error: bad.update({where: error.kind}))
+    assert bad == {
+        f"{store.shown}/{run.name}.tar.gz": errors.FETCH_NO_RUN,
+        f"{store.shown}/other-name.tar.gz": errors.FETCH_NO_RUN,
+    }
+    assert not (root / run.name).exists()
+    listed = listing("--runs", address(store))
+    assert listed.code == 0 and "left out" in listed.stderr
+    upload(run, store, replace=True)
+    assert (mirrored(store, lambda *_: None) / run.name).is_dir()
+
+
+def test_a_run_that_has_not_finished_stays_here(store: Store, tmp_path: Path) -> None:
+    open_run = make_run(tmp_path / "open", failures=(), raw=False, finished=False)
+    with pytest.raises(UllageError) as caught:
+        upload(open_run, store)
+    assert caught.value.kind is errors.UPLOAD_UNFINISHED
+
+
+def test_no_bucket_no_server_and_no_key(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused(Store("no-such-bucket/lab", store.query)) is errors.FETCH_NOT_THERE
+    silent = "?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1"
+    assert refused(Store("bucket/lab", silent)) is errors.FETCH_NO_ANSWER
+    monkeypatch.setattr("moto.core.authorization.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0)
+    assert refused(store) is errors.FETCH_NOT_THERE  # moto looks at keys now, and knows none
+
+
+def test_what_arrives_short_is_said(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_PIECE", 0)  # nothing is ever read, and so nothing is sent
+    with pytest.raises(UllageError) as caught:
+        upload(run, store)
+    assert caught.value.kind is errors.STORE_NOT_WRITTEN
+
+
+def test_commands_that_make_runs_refuse_a_store(running: Ullage) -> None:
+    done = running("plan.yaml", "--runs", "s3://bucket/lab")
+    assert done.code == 2 and f"[{errors.STORE_FOR_READERS.code}]" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://b/p", "s3://b/p"),
+        ("s3:/b/p/", "s3://b/p"),
+        ("s3://b", "s3://b"),
+        ("s3://b/p?scheme=http", "s3://b/p"),
+        ("runs", None),
+        ("s3:", None),
+    ],
+)
+def test_addresses(text: str, shown: str | None) -> None:
+    store = Store.named(text)
+    assert (store and store.shown) == shown

@@ -1,0 +1,204 @@
+"""Runs in an object store: an archive each below one prefix, seen from here as a folder of runs.
+
+An object is there whole or not at all, or it is no run. `mirrored` keeps what it has taken in this
+user's cache: each archive is fetched once, as `runs/fetched.py` fetches a stranger's, and goes when
+it has gone in the store.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+import pyarrow
+from pyarrow import fs
+
+from ullage.common.errors import (
+    FETCH_NO_RUN,
+    STORE_HAS_RUN,
+    STORE_NOT_WRITTEN,
+    UPLOAD_UNFINISHED,
+    UllageError,
+)
+from ullage.common.files import cache_dir
+from ullage.runs.fetched import fetched, refusal, words
+from ullage.runs.reader import RunFolder, typed
+
+SUFFIX: Final = ".tar.gz"
+_ADDRESS: Final = re.compile(r"s3:/+([^?]+?)/*(\?.*)?")
+"""Also as a path has it, with one slash."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_AT_ONCE: Final = 8
+_PIECE: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Store:
+    """A prefix in a bucket."""
+
+    base: str
+    """Bucket and prefix."""
+    query: str = ""
+    """What PyArrow is told of the server: `?endpoint_override=…`."""
+
+    @classmethod
+    def named(cls, text: str) -> Store | None:
+        """As a user writes it; None: it is no address of a store."""
+        match = _ADDRESS.fullmatch(text)
+        return None if match is None else cls(match[1], match[2] or "")
+
+    @property
+    def shown(self) -> str:
+        """Without what may sign it."""
+        return f"s3://{self.base}"
+
+    def archive(self, run: str) -> str:
+        """Address of that run's archive."""
+        return f"{self.shown}/{run}{SUFFIX}{self.query}"
+
+    def archives(self) -> dict[str, str]:
+        """Run → what tells its archive from another of that name. FETCH_NOT_THERE, FETCH_NO_ANSWER.
+
+        What has another name is no run.
+        """
+        with self._session(self.shown) as (system, path):
+            bucket = system.get_file_info(path.partition("/")[0])
+            if bucket.type == fs.FileType.NotFound:
+                raise pyarrow.ArrowInvalid("no such bucket")
+            selector = fs.FileSelector(path, allow_not_found=True)
+            entries = [one for one in system.get_file_info(selector) if one.is_file]
+        known = {}
+        for entry in entries:
+            name = PurePosixPath(entry.path).name
+            run = name.removesuffix(SUFFIX)
+            if run != name and _NAME.fullmatch(run):
+                known[run] = f"{entry.size} {entry.mtime_ns}"
+        return known
+
+    def put(self, run: str, archive: BinaryIO, *, replace: bool) -> None:
+        """STORE_HAS_RUN, STORE_NOT_WRITTEN; FETCH_NOT_THERE, FETCH_NO_ANSWER."""
+        shown = f"{self.shown}/{run}{SUFFIX}"
+        if run in self.archives() and not replace:
+            raise UllageError(STORE_HAS_RUN, address=shown)
+        size = archive.seek(0, 2)
+        archive.seek(0)
+        with self._session(shown) as (system, path):
+            target = f"{path}/{run}{SUFFIX}"
+            with system.open_output_stream(target, compression=None) as stream:
+                while piece := archive.read(_PIECE):
+                    stream.write(piece)
+            there = system.get_file_info(target)
+        if there.size != size:
+            reason = f"{there.size} bytes are there, of {size}"
+            raise UllageError(STORE_NOT_WRITTEN, address=shown, reason=reason)
+
+    @contextmanager
+    def _session(self, shown: str) -> Iterator[tuple[fs.FileSystem, str]]:
+        """The file system and the path in it; what it says is an error of ours."""
+        try:
+            yield fs.FileSystem.from_uri(f"{self.shown}{self.query}")
+        except (OSError, pyarrow.ArrowException) as error:
+            raise refusal(shown, error) from error
+
+
+def upload(run: Path, store: Store, *, raw: bool = True, replace: bool = False) -> str:
+    """Put a finished run there; its address. raw: with the outputs of its trials.
+
+    UPLOAD_UNFINISHED, and as `Store.put`.
+    """
+    folder = RunFolder.open(run, "upload")
+    if folder.finished is None:
+        raise UllageError(UPLOAD_UNFINISHED, path=typed(run))
+    name = run.resolve().name
+    with tempfile.TemporaryFile(prefix="ullage-upload-") as archive:
+        try:
+            with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+                tar.add(run, name, filter=None if raw else _without_raw)
+        except (OSError, tarfile.TarError) as error:
+            reason = f"the archive: {words(error)}"
+            raise UllageError(STORE_NOT_WRITTEN, address=store.shown, reason=reason) from error
+        store.put(name, archive, replace=replace)
+    return f"{store.shown}/{name}{SUFFIX}"
+
+
+def _without_raw(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """All but what lies in `trials`."""
+    return None if PurePosixPath(entry.name).parts[1:2] == ("trials",) else entry
+
+
+def mirrored(store: Store, on_bad: Callable[[str, UllageError], None]) -> Path:
+    """A folder with the runs of the store, as they are there now. on_bad: is told what is none.
+
+    FETCH_NOT_THERE, FETCH_NO_ANSWER.
+    """
+    there = store.archives()
+    digest = hashlib.sha256(f"{store.base}{store.query}".encode()).hexdigest()[:32]
+    root = cache_dir() / "stores" / digest
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (root / ".turn").open("a") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        mirror = _Mirror(store, root)
+        for run in mirror.runs() - there.keys():
+            mirror.forget(run)
+        mirror.take(there, on_bad)
+    return root
+
+
+class _Mirror:
+    """What of a store is here: a folder for each run, and beside it which archive it came from."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self._store, self._root = store, root
+        self._origins = root / ".origins"
+        self._origins.mkdir(exist_ok=True)
+
+    def runs(self) -> set[str]:
+        """Those that are here."""
+        return {path.name for path in self._root.iterdir() if _NAME.fullmatch(path.name)}
+
+    def forget(self, run: str) -> None:
+        """It is here no more."""
+        (self._origins / run).unlink(missing_ok=True)
+        if (self._root / run).exists():
+            shutil.rmtree(self._root / run)
+
+    def take(self, there: Mapping[str, str], on_bad: Callable[[str, UllageError], None]) -> None:
+        """Fetch those that are not here as they are there."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            missing = [run for run, version in there.items() if self._origin(run) != version]
+            for run, error in zip(
+                missing, pool.map(lambda run: self._fetch(run, there[run]), missing), strict=True
+            ):
+                if error is not None:
+                    on_bad(self._store.archive(run).partition("?")[0], error)
+
+    def _origin(self, run: str) -> str:
+        try:
+            return (self._origins / run).read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def _fetch(self, run: str, version: str) -> UllageError | None:
+        """What is wrong with it is returned: others are not to suffer from it."""
+        self.forget(run)
+        try:
+            with fetched(self._store.archive(run)) as folder:
+                if folder.name != run:
+                    reason = f"the run in it is called {folder.name[:100]}"
+                    address = self._store.archive(run).partition("?")[0]
+                    raise UllageError(FETCH_NO_RUN, address=address, reason=reason)
+                shutil.move(folder, self._root / run)
+        except UllageError as error:
+            return error
+        (self._origins / run).write_text(version, encoding="utf-8")
+        return None
