@@ -44,6 +44,7 @@ ROOT_NEEDED = {
     "engine.agent_under_wine",
     "engine.demo_time",
     "engine.first_answer",
+    "engine.guest_causes_cost",
     "engine.own_image_time",
     "engine.trial_cost",
     "environments.own_share",

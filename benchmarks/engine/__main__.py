@@ -10,6 +10,7 @@ from benchmarks.engine import (
     demo_time,
     first_answer,
     footprint,
+    guest_causes_cost,
     live_strangers,
     own_image_time,
     scale,
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "first_answer": first_answer.measure,
     "own_image_time": own_image_time.measure,
     "causes_cost": causes_cost.measure,
+    "guest_causes_cost": guest_causes_cost.measure,
     "live_strangers": live_strangers.measure,
     "scale": scale.measure,
 }

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from tests.environments import containerkit as kit
@@ -20,6 +22,11 @@ from ullage.common.quantities import memory_bytes
 from ullage.environments.base import InstanceSpec
 from ullage.environments.command import CommandOptions, UserCommand
 from ullage.host import leftovers, paths, user_commands
+
+GUIDE: Final = Path(__file__).parents[2] / "docs/guide/any-platform.md"
+EXAMPLES: Final = re.findall(
+    r"^```yaml\n(provider: .*?)^```", GUIDE.read_text(encoding="utf-8"), re.M | re.S
+)
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
@@ -225,6 +232,18 @@ def test_the_plan_is_checked(tmp_path: Path, changes: dict[str, Any], says: str)
     with pytest.raises(ValidationError) as caught:
         platform(tmp_path, **changes)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=lambda text: text.splitlines()[1])
+def test_the_examples_of_the_guide_are_read(text: str) -> None:
+    fields = yaml.safe_load(text)
+    assert fields.pop("provider") == "command"
+    CommandOptions.model_validate(fields)
+
+
+def test_the_guide_has_an_example_of_each_platform() -> None:
+    labels = {yaml.safe_load(text)["label"] for text in EXAMPLES}
+    assert labels == {"Kubernetes", "Vagrant", "Proxmox container", "Firecracker"}
 
 
 @kit.in_a_loop

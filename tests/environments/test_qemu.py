@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.environments.containerkit import bare_spec
 from tests.environments.qemukit import (
     MIB,
     hanging_kernel,
@@ -32,6 +33,8 @@ from ullage.environments.qemu.command_line import Accelerator
 from ullage.environments.qemu.probe import Probe
 from ullage.environments.qemu.process import QemuProcess
 from ullage.environments.qemu.provider import Qemu
+from ullage.environments.xen.build import XenBuilder
+from ullage.environments.xen.options import XenOptions
 from ullage.host import clock, image
 from ullage.host.cgroups import Group
 from ullage.host.guest_kernel import GuestKernel
@@ -225,6 +228,23 @@ def test_what_is_missing_is_named(
     with pytest.raises(UllageError) as caught:
         asyncio.run(Qemu(options(network="tap")).check())
     assert caught.value.kind is errors.HOST_NEEDS_ROOT
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "seconds"), [(None, 270), (1000, 900), (0.5, 1), (1e30, 86_400)]
+)
+def test_a_slow_guest_waits_for_its_disks_as_long_as_it_is_waited_for(
+    tmp_path: Path, deadline_s: float | None, seconds: int
+) -> None:
+    """30 s, whatever the plan said, were too few for a guest that is emulated twice."""
+    spec = bare_spec(state_dir=tmp_path)
+    vm_options = options(boot_deadline_s=deadline_s)
+    machine = Builder(vm_options, "tcg", "max", hanging_kernel(tmp_path), spec)._machine((), None)
+    assert f"ullage.patience={seconds}" in machine.append
+    xen = XenBuilder(
+        XenOptions(boot_deadline_s=deadline_s), hanging_kernel(tmp_path), spec
+    )._domain((), None)
+    assert f"ullage.patience={seconds}" in xen.words
 
 
 @pytest.mark.root

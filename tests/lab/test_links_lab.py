@@ -1,13 +1,17 @@
-"""One link for all: a namespace, containers and a VM at 100 Mbit/s."""
+"""One link for all: a namespace, containers and a VM at 100 Mbit/s; and a NIC that vanishes."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.lab.runkit import ran
 from tests.lab.traces import left_by
+from ullage.runs.reader import RunFolder, sessions
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
@@ -42,3 +46,38 @@ def test_every_environment_has_the_same_link(tmp_path: Path) -> None:
     page = (folder.path / "report.html").read_text(encoding="utf-8")
     assert "link carries 100 Mbit/s each way" in page
     assert left_by(folder.path.parent) == []
+
+
+VANISHING = """\
+name: vanishing
+baseline: native
+resources: {cpus: 1, memory: 256MiB}
+environments:
+  native: {provider: native}
+  crun: {provider: oci}
+workloads:
+  - {name: iperf3, time_s: 1}
+blocks: {min: 3, max: 3}
+seed: 1
+"""
+
+
+def test_a_nic_that_vanishes_costs_the_trials_of_its_own_environment(tmp_path: Path) -> None:
+    file, runs = tmp_path / "plan.yaml", tmp_path / "runs"
+    file.write_text(VANISHING)
+    argv = [sys.executable, "-m", "ullage", "run", str(file), "--runs", str(runs)]
+    with subprocess.Popen(argv) as controller:
+        while not list(runs.glob("*/trials/*")):
+            assert controller.poll() is None
+            time.sleep(0.2)  # pytest's own time limit ends this
+        (run,) = runs.iterdir()
+        (session,) = sessions(run)
+        place = f"{session.tag}-crun-0"
+        subprocess.run(["ip", "-n", place, "link", "delete", "dev", "eth0"], check=True)
+        assert controller.wait() == 3, "some trials have no figures"
+    folder = RunFolder.open(run)
+    gone = {t.environment: t.reason for t in folder.trials if t.block == 2 and t.reason}
+    assert list(gone) == ["crun"]
+    assert "unreachable" in str(gone["crun"]), gone
+    assert not [t for t in folder.trials if t.reason and t.environment != "crun"]
+    assert left_by(runs) == []

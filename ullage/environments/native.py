@@ -51,7 +51,7 @@ class Native(Provider):
     name: ClassVar[str] = "native"
     options_model: ClassVar[type[Options]] = NativeOptions
     host_image: ClassVar[bool] = True
-    last_seen: ClassVar[str] = "2026-11-28: the lab's VM"
+    last_seen: ClassVar[str] = "2026-11-29: the lab's VM"
 
     async def check(self) -> None:
         """Every Linux host can do it; what one instance needs is seen when it is made."""

@@ -35,7 +35,9 @@ HOST_PREFIX: Final = Path("/usr")
 PREFIX: Final = Path(sys.base_prefix)
 """Of the Python that runs here, and inside: Debian's own, or a copy."""
 
-_RECIPE: Final = "2"
+_RECIPE: Final = "3"
+_EXTRAS: Final = ("libvirt-python",)
+"""Of what is installed here beside the lock's: it goes by the libvirt that is there."""
 _KEPT: Final = 4
 """Payloads, a gigabyte and a half each."""
 _SIZE: Final = 16 << 30
@@ -119,9 +121,9 @@ async def _compile(stage: Path) -> None:
 
 
 def _copy_distributions(lock: str, target: Path) -> None:
-    """What the lock names, as pip has installed it here; some of it is for other systems."""
+    """What the lock names, and extras, as pip has them here; some of it is for other systems."""
     installed = {re.sub(r"[-_.]+", "-", one.name).lower(): one for one in distributions()}
-    for written in re.findall(r"^([a-z0-9][a-z0-9._-]*)==", lock, re.MULTILINE):
+    for written in (*re.findall(r"^([a-z0-9][a-z0-9._-]*)==", lock, re.MULTILINE), *_EXTRAS):
         name = re.sub(r"[-_.]+", "-", written)
         files = installed[name].files or () if name in installed else ()
         for file in files:

@@ -18,11 +18,13 @@ from tests.lab.big_guest.disks import CHECKOUT, HOST_PREFIX, PREFIX, Disks, prep
 from ullage.common.cleanup import Undo
 from ullage.common.files import cache_dir
 from ullage.environments.agent.client import AgentClient, Command
-from ullage.environments.qemu.build import emulated_words
+from ullage.environments.qemu.build import emulated_words, patience_word
 from ullage.environments.qemu.command_line import Drive, VirtualMachine
 from ullage.environments.qemu.process import QemuProcess
 from ullage.host import disks as disk_files
 
+RUNSC: Final = CHECKOUT / "target/runsc/runsc"
+"""gVisor's runtime, where `make runsc` has built it."""
 HOME: Final = "/data/home"
 """Where commands run inside."""
 _MEMORY: Final = 6 << 30
@@ -60,7 +62,7 @@ class Kind:
 
 KVM: Final = Kind(
     name="big-guest",
-    packages=(),
+    packages=("runc", "libvirt-daemon-system", "libvirt-clients"),
     modules=("kvm-amd", "vhost_net", "bonding", "sch_netem", "8021q"),
     devices=("/dev/kvm", "/dev/vhost-net"),
 )
@@ -176,6 +178,7 @@ async def _machine(kind: Kind, prepared: Disks, place: Path) -> VirtualMachine:
         append=(
             *("console=ttyS0", "quiet", "panic=-1", "net.ifnames=0", "mitigations=off"),
             *emulated_words("tcg"),
+            patience_word(_BOOT_S),
             *("ullage.root=/dev/vda", "ullage.data=/dev/vdb", f"ullage.hostname={kind.name}"),
             *("ullage.boot=systemd", "systemd.getty_auto=no"),
         ),
@@ -191,6 +194,8 @@ def _furnish(guest: BigGuest, kind: Kind) -> None:
         guest.run("ln", "-s", "/data/python", str(PREFIX))
     guest.copy_in(tree(), "tree")
     guest.write("bin/ullage", _ULLAGE, 0o755)
+    if RUNSC.exists():
+        guest.write("bin/runsc", RUNSC.read_bytes(), 0o755)
     guest.run("modprobe", "-a", *kind.modules)
     guest.run("ls", *kind.devices)
 

@@ -108,7 +108,7 @@ class Lxc(Provider):
 
     name: ClassVar[str] = "lxc"
     options_model: ClassVar[type[Options]] = LxcOptions
-    last_seen: ClassVar[str] = "2026-11-28: LXC 5.0.2 on the lab's VM"
+    last_seen: ClassVar[str] = "2026-11-29: LXC 5.0.2 on the lab's VM"
 
     def __init__(self, options: Options) -> None:
         assert isinstance(options, LxcOptions)

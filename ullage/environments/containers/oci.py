@@ -94,7 +94,9 @@ class Oci(Provider):
 
     name: ClassVar[str] = "oci"
     options_model: ClassVar[type[Options]] = OciOptions
-    last_seen: ClassVar[str] = "2026-11-28: crun 1.8.1 on the lab's VM"
+    last_seen: ClassVar[str] = (
+        "2026-11-29: crun 1.8.1, runc 1.1.5, gVisor on the lab's VM; Docker 20.10, Podman 4.3 there"
+    )
     host_image: ClassVar[bool] = True
 
     def __init__(self, options: Options) -> None:

@@ -38,6 +38,8 @@ OVERHEAD_BYTES: Final[dict[Accelerator, int]] = {
 """What QEMU itself may use beside the guest's memory, in the limit that the host sets."""
 
 BOOT_DEADLINE_S: Final = 300.0
+_DISKS_SHARE: Final = 0.9
+_LONGEST_S: Final = 86_400
 """Three VMs that booted at once on one CPU, one level down, took 47 to 52 s."""
 _MIN_DATA_BYTES: Final = 4 << 30
 _USER_NETWORK: Final = ("10.0.2.15", 24)
@@ -230,6 +232,7 @@ class Builder:
                 "ullage.root=/dev/vda",
                 # Without udev a login on the console would be waited for in vain, for 90 s.
                 *emulated_words(self.accelerator),
+                patience_word(self._deadline_s),
                 *(("ullage.boot=systemd", "systemd.getty_auto=no") if systemd else ()),
                 *(() if self._writable else ("ullage.ro",)),
                 f"ullage.data={DATA_NODES[options.disk.bus]}",
@@ -250,6 +253,12 @@ class Builder:
         options = self.options
         queues = options.queues if device else 1
         return Link(options.nic, device, mac, options.vhost, queues, options.offloads)
+
+
+def patience_word(deadline_s: float) -> str:
+    """How long the guest waits for each of its disks: less long than we wait for its agent, so that
+    it can say which is not there. A guest that is emulated twice may be so slow."""
+    return f"ullage.patience={max(1, min(_LONGEST_S, int(_DISKS_SHARE * deadline_s)))}"
 
 
 def emulated_words(accelerator: Accelerator) -> tuple[str, ...]:

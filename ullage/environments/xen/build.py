@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ullage.common.errors import VM_NEEDS_IMAGE, UllageError
 from ullage.environments.base import verify_limits
 from ullage.environments.containers.base import container_id
-from ullage.environments.qemu.build import BOOT_DEADLINE_S, Built, configure
+from ullage.environments.qemu.build import BOOT_DEADLINE_S, Built, configure, patience_word
 from ullage.environments.xen.config import (
     CHANNEL,
     DATA,
@@ -54,12 +54,16 @@ class XenBuilder:
         vm = XenDomain(self._domain(drives, place), spec, console)
         undo.push(vm.kill)
         await vm.boot(spec)
-        agent = await vm.agent(self.options.boot_deadline_s or BOOT_DEADLINE_S)
+        agent = await vm.agent(self._deadline_s)
         undo.push(agent.close)
         if place and spec.network:
             await configure(vm, agent, place, spec.network.gateway, spec.on_stage)
         verify_limits(spec, agent.facts, virtual_machine=True)
         return Built(vm, agent, place.address if place else None)
+
+    @property
+    def _deadline_s(self) -> float:
+        return self.options.boot_deadline_s or BOOT_DEADLINE_S
 
     async def _drives(self, undo: Undo) -> tuple[BlockDevice, ...]:
         if self.spec.image is None:
@@ -101,6 +105,7 @@ class XenBuilder:
                 *("console=hvc0", "quiet", "panic=-1", "net.ifnames=0", "ipv6.disable_ipv6=1"),
                 *(f"ullage.root={ROOT}", "ullage.ro", f"ullage.data={DATA}"),
                 *((f"ullage.data-type={kind}",) if kind else ()),
+                patience_word(self._deadline_s),
                 *(f"ullage.agent={CHANNEL}", f"ullage.hostname={spec.name}"),
             ),
             disks=drives,

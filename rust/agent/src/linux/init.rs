@@ -3,7 +3,8 @@
 //!
 //! The guest needs no other program for that: a kernel, its modules and this binary. What the
 //! kernel command line says (`ullage.root=`, `ullage.ro`, `ullage.data=`, `ullage.data-type=`,
-//! `ullage.hostname=`, `ullage.agent=`, `ullage.boot=systemd`) is all the configuration there is.
+//! `ullage.hostname=`, `ullage.agent=`, `ullage.patience=`, `ullage.boot=systemd`) is all the
+//! configuration there is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -21,7 +22,6 @@ use crate::shutdown;
 const NEW_ROOT: &str = "/newroot";
 /// Where the agent lives in the guest: on a tmpfs, so that the image need not hold it.
 const AGENT: &str = "/run/ullage/agent";
-const DEVICE_PATIENCE: Duration = Duration::from_secs(30);
 const PLAIN: c_ulong = libc::MS_NOSUID | libc::MS_NODEV;
 const SYSTEM: c_ulong = PLAIN | libc::MS_NOEXEC;
 
@@ -36,6 +36,8 @@ struct Boot {
     /// The device that leads to the controller, where it is no virtio-serial port.
     agent: Option<String>,
     systemd: bool,
+    /// Seconds that each disk has to appear. Whoever waits for the guest knows how slow it may be.
+    patience: u64,
 }
 
 impl Boot {
@@ -48,6 +50,7 @@ impl Boot {
             hostname: None,
             agent: None,
             systemd: false,
+            patience: 30,
         };
         for word in cmdline
             .split_ascii_whitespace()
@@ -60,16 +63,20 @@ impl Boot {
                 Some(("hostname", name)) => boot.hostname = Some(name.into()),
                 Some(("agent", device)) => boot.agent = Some(device.into()),
                 Some(("boot", "systemd")) => boot.systemd = true,
-                None if word == "ro" => boot.read_only = true,
-                _ => {
-                    return Err(format!(
-                        "ullage.{word}: no such option on the kernel command line"
-                    ));
+                Some(("patience", text)) => {
+                    let seconds = text.parse::<u32>();
+                    boot.patience = seconds.map_err(|_| unknown(word))?.into();
                 }
+                None if word == "ro" => boot.read_only = true,
+                _ => return Err(unknown(word)),
             }
         }
         Ok(boot)
     }
+}
+
+fn unknown(word: &str) -> String {
+    format!("ullage.{word}: no such option on the kernel command line")
 }
 
 /// Boots. A guest that cannot is switched off, after saying why on its console.
@@ -151,27 +158,34 @@ fn open_console() -> io::Result<()> {
 
 fn mount_disks(boot: &Boot) -> Result<(), String> {
     let flags = if boot.read_only { libc::MS_RDONLY } else { 0 };
-    mount_disk("ext4", &boot.root, NEW_ROOT, flags)?;
+    let patience = Duration::from_secs(boot.patience);
+    mount_disk("ext4", &boot.root, NEW_ROOT, flags, patience)?;
     let data = format!("{NEW_ROOT}/data");
     boot.data.as_ref().map_or(Ok(()), |device| {
-        mount_disk(&boot.data_type, device, &data, libc::MS_NOATIME)
+        mount_disk(&boot.data_type, device, &data, libc::MS_NOATIME, patience)
     })
 }
 
-fn mount_disk(kind: &str, device: &str, target: &str, flags: c_ulong) -> Result<(), String> {
-    wait_for(device)?;
+fn mount_disk(
+    kind: &str,
+    device: &str,
+    target: &str,
+    flags: c_ulong,
+    patience: Duration,
+) -> Result<(), String> {
+    wait_for(device, patience)?;
     let _ = fs::create_dir_all(target);
     mounts::mount(kind, Path::new(device), Path::new(target), flags, "")
         .map_err(|error| failed("mount", &format!("{device} on {target}"), &error))
 }
 
-fn wait_for(device: &str) -> Result<(), String> {
+fn wait_for(device: &str, patience: Duration) -> Result<(), String> {
     let began = Instant::now();
     while !Path::new(device).exists() {
-        if began.elapsed() > DEVICE_PATIENCE {
+        if began.elapsed() > patience {
             return Err(format!(
                 "init: {device} has not appeared within {} s",
-                DEVICE_PATIENCE.as_secs()
+                patience.as_secs()
             ));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -246,7 +260,7 @@ mod tests {
     fn the_command_line_is_read() {
         let boot = Boot::parse(
             "quiet ullage.root=/dev/vdb ullage.ro ullage.data=/dev/vdc ullage.data-type=xfs \
-             ullage.hostname=vm-0 ullage.agent=/dev/hvc1\n",
+             ullage.hostname=vm-0 ullage.agent=/dev/hvc1 ullage.patience=270\n",
         );
         let expected = Boot {
             root: "/dev/vdb".into(),
@@ -256,6 +270,7 @@ mod tests {
             hostname: Some("vm-0".into()),
             agent: Some("/dev/hvc1".into()),
             systemd: false,
+            patience: 270,
         };
         assert_eq!(boot, Ok(expected));
     }
@@ -271,5 +286,6 @@ mod tests {
     fn unknown_options_are_refused() {
         assert!(Boot::parse("ullage.roots=/dev/vda").is_err());
         assert!(Boot::parse("ullage.boot=openrc").is_err());
+        assert!(Boot::parse("ullage.patience=long").is_err());
     }
 }
