@@ -186,7 +186,7 @@ def _run(argv: Sequence[str], deadline_s: float) -> str:
 def _startable(argv: Sequence[str]) -> Sequence[str]:
     """By our own Python, where the ullage that wrote a command of its own has been moved away."""
     own = _MODULE.fullmatch(" ".join(argv[1:5])) is not None
-    return (sys.executable, *argv[1:]) if own and not os.path.exists(argv[0]) else argv
+    return (sys.executable, *argv[1:]) if own and not Path(argv[0]).exists() else argv
 
 
 def _read(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[bytes, bytes]:

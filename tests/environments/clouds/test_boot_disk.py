@@ -43,7 +43,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def build(*_: Any, **__: Any) -> Image:
         return outside
 
-    monkeypatch.setattr(boot_disk.image, "build", build)
+    monkeypatch.setattr("ullage.host.image.build", build)
 
 
 def exported(own: Image, target: Path, cloud: boot_disk.Cloud = "ec2") -> boot_disk.BootDisk:
