@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect::<Vec<_>>()),
-        ["bytes"] => put(&Vec::from_iter(0..=u8::MAX)),
+        ["bytes"] => put(&(0..=u8::MAX).collect::<Vec<_>>()),
         ["hold"] => leave(&mut other("sleep", Stdio::inherit())?),
         ["hold-and-count"] => leave(&mut other("count", Stdio::inherit())?),
         ["leave"] => leave(apart(&mut other("sleep", Stdio::null())?)),

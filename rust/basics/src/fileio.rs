@@ -108,8 +108,8 @@ mod at {
 #[derive(Default)]
 struct Requests {
     drawn: u64,
-    /// The next block in order.
-    block: u64,
+    /// Of the next block in order.
+    next: Place,
     /// The next file to be flushed, in the midst of a flush of all.
     flushed: u32,
     /// Written to since all were flushed.
@@ -121,36 +121,76 @@ struct Requests {
     failed: u64,
 }
 
+/// Where a block begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    file: u32,
+    at: u64,
+}
+
+impl Place {
+    /// Goes on by a block, from the end of the last file to the start of the first.
+    fn advance(&mut self, block: u64, size: u64, files: u32) {
+        self.at += block;
+        if self.at == size {
+            let file = self.file + 1;
+            *self = Self {
+                file: if file == files { 0 } else { file },
+                at: 0,
+            };
+        }
+    }
+
+    /// Any block: sysbench draws a byte of all files together.
+    fn draw(random: &mut Random, block: u64, size: u64, files: u32) -> Self {
+        let byte = random.below(size * u64::from(files));
+        let at = byte - byte % block;
+        Self {
+            file: u32::try_from(at / size).unwrap_or(0),
+            at: at % size,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Request {
-    Read(u64),
-    Write(u64),
+    Read(Place),
+    Write(Place),
     Flush(u32),
+}
+
+/// A block in memory. It begins with a page, as there: what a copy costs depends on that.
+struct Buffer(Vec<Page>, usize);
+
+#[derive(Clone)]
+#[repr(C, align(4096))]
+struct Page([u8; 4096]);
+
+impl Buffer {
+    fn new(filling: u8, length: usize) -> Self {
+        let page = Page([filling; 4096]);
+        Self(vec![page; length.div_ceil(size_of::<Page>())], length)
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: pages are bytes, without anything between, and as many as were asked for.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.1) }
+    }
 }
 
 struct Access<'a> {
     asked: &'a Files,
     files: &'a [File],
-    /// Of a file.
-    blocks: u64,
+    /// Of a file: whole blocks.
+    size: u64,
     requests: &'a Mutex<Requests>,
     random: Random,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl Access<'_> {
-    fn count(&self) -> u64 {
-        self.blocks * u64::from(self.asked.number)
-    }
-
     fn shared(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The file that the block is in, and where.
-    fn place(&self, block: u64) -> (&File, u64) {
-        let file = &self.files[usize::try_from(block / self.blocks).unwrap_or(0)];
-        (file, block % self.blocks * self.asked.block as u64)
     }
 
     fn access(&mut self, request: Request) -> io::Result<u64> {
@@ -159,16 +199,11 @@ impl Access<'_> {
                 self.files[number as usize].sync_all()?;
                 return Ok(0);
             }
-            Request::Read(block) => {
-                let mut buffer = std::mem::take(&mut self.buffer);
-                let (file, at) = self.place(block);
-                let done = at::read(file, &mut buffer, at);
-                self.buffer = buffer;
-                done?;
+            Request::Read(Place { file, at }) => {
+                at::read(&self.files[file as usize], self.buffer.bytes(), at)?;
             }
-            Request::Write(block) => {
-                let (file, at) = self.place(block);
-                at::write(file, &self.buffer, at)?;
+            Request::Write(Place { file, at }) => {
+                at::write(&self.files[file as usize], self.buffer.bytes(), at)?;
             }
         }
         Ok(self.asked.block as u64)
@@ -179,7 +214,7 @@ impl Worker for Access<'_> {
     type Request = Request;
 
     fn request(&mut self) -> Request {
-        let (count, asked) = (self.count(), self.asked);
+        let (asked, size) = (self.asked, self.size);
         let mut shared = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.flush > 0 && shared.dirty && shared.drawn.is_multiple_of(asked.flush) {
             let number = shared.flushed;
@@ -190,17 +225,18 @@ impl Worker for Access<'_> {
         let writes = asked.mode.writes_next(shared.reads, shared.writes);
         shared.drawn += 1;
         shared.dirty |= writes;
-        let block = if asked.mode.random() {
-            self.random.below(count)
+        let block = asked.block as u64;
+        let place = if asked.mode.random() {
+            Place::draw(&mut self.random, block, size, asked.number)
         } else {
-            let block = shared.block;
-            shared.block = (block + 1) % count;
-            block
+            let place = shared.next;
+            shared.next.advance(block, size, asked.number);
+            place
         };
         if writes {
-            Request::Write(block)
+            Request::Write(place)
         } else {
-            Request::Read(block)
+            Request::Read(place)
         }
     }
 
@@ -237,10 +273,10 @@ pub fn run(asked: &Files, seed: u64, threads: u32, limit: Limit) -> Result<Done,
     let done = events::run(threads, limit, |number| Access {
         asked,
         files: &files,
-        blocks,
+        size: blocks * asked.block as u64,
         requests: &requests,
         random: Random::new(seed, number),
-        buffer: vec![number.to_le_bytes()[0]; asked.block],
+        buffer: Buffer::new(number.to_le_bytes()[0], asked.block),
     });
     drop(files);
     remove(asked);
@@ -318,6 +354,37 @@ mod tests {
             let left = std::fs::read_dir(&asked.directory).expect("list").count();
             assert_eq!(left, 0);
         }
+    }
+
+    #[test]
+    fn a_buffer_begins_with_a_page() {
+        for length in [1, 4096, 5000] {
+            let mut buffer = Buffer::new(7, length);
+            assert_eq!(buffer.bytes(), vec![7; length]);
+            assert_eq!(buffer.bytes().as_ptr().addr() % 4096, 0);
+        }
+    }
+
+    #[test]
+    fn blocks_in_order_go_through_all_files_and_begin_again() {
+        let (mut place, mut places) = (Place::default(), Vec::new());
+        for _ in 0..5 {
+            places.push((place.file, place.at));
+            place.advance(4, 8, 2);
+        }
+        assert_eq!(places, [(0, 0), (0, 4), (1, 0), (1, 4), (0, 0)]);
+    }
+
+    #[test]
+    fn a_block_that_is_drawn_is_a_whole_one_and_any() {
+        let mut random = Random::new(1, 0);
+        let mut places: Vec<_> = (0..200)
+            .map(|_| Place::draw(&mut random, 4, 8, 3))
+            .map(|place| (place.file, place.at))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places, [(0, 0), (0, 4), (1, 0), (1, 4), (2, 0), (2, 4)]);
     }
 
     #[test]
