@@ -35,7 +35,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(listing.RunFolder, "open", open_)
+    monkeypatch.setattr(RunFolder, "open", open_)
     return names
 
 
