@@ -394,9 +394,13 @@ class RunFolder:
         """How the last session ended; None when it did not, or not in order."""
         return last_end(self.events, Finished)
 
+    @cached_property
+    def _root(self) -> Path:
+        return self.path.resolve()
+
     def raw(self, relative: str) -> Path:
         """Path of a raw output that a trial names; RUN_BAD_FORMAT if it leads out of the folder."""
-        root = self.path.resolve()
+        root = self._root
         try:
             file = (root / relative).resolve()
         except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
