@@ -9,10 +9,9 @@ import pytest
 
 from testing.synthetic import CURVE_WORKLOAD, ENVIRONMENTS, WORKLOADS, make_run
 from tests.support.pairskit import log_ratios_so_far
-from ullage.runs import pairs_so_far
+from ullage.runs import pairs as module
 from ullage.runs.events import Trial
-from ullage.runs.pairs import Cells, Paired, comparison_key, pair
-from ullage.runs.pairs_so_far import PairsSoFar
+from ullage.runs.pairs import Cells, Paired, PairsSoFar, comparison_key, pair
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import Metric
 from ullage.stats.interval import collapse
@@ -70,7 +69,7 @@ def test_a_block_is_paired_once_however_many_there_are(
         seen += len(mine)
         return pair(mine, theirs, metric)
 
-    monkeypatch.setattr(pairs_so_far, "pair", counted)
+    monkeypatch.setattr(module, "pair", counted)
     scalars = {work.key: work.metrics for work in WORKLOADS}
     pairs = PairsSoFar(folder.resolved.baseline, COMPARED, scalars)
     for block in range(20):

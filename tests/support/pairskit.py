@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from ullage.runs.events import Trial
-from ullage.runs.pairs_so_far import PairsSoFar
+from ullage.runs.pairs import PairsSoFar
 from ullage.runs.records import Metric
 
 

@@ -41,7 +41,7 @@ from ullage.runs.events import (
     Trial,
 )
 from ullage.runs.leaving import absent, returning
-from ullage.runs.pairs_so_far import PairsSoFar
+from ullage.runs.pairs import PairsSoFar
 from ullage.runs.reader import RunFolder, sessions
 from ullage.runs.records import FORMAT, RESOLVED, TRIALS, ImageRecord, Parity, Resolved
 from ullage.runs.room import Room

@@ -19,7 +19,7 @@ from ullage.meters.process_groups import ProcessGroup
 
 _MOST_OPEN: Final = 1024
 """Files; more threads than that are opened at each reading."""
-_PART: Final = 4
+_PART: Final = 8
 """Of the descriptors that this process may have, one in so many is for these."""
 _LONGEST: Final = 128
 

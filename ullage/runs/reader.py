@@ -27,6 +27,7 @@ from ullage.common.errors import (
 from ullage.common.faults import first_fault
 from ullage.common.regular import digest, open_regular, read_document, read_lines
 from ullage.common.sums import BrokenSumError, Chain
+from ullage.runs.alike import Names, with_shared_names
 from ullage.runs.events import (
     BlockDone,
     Event,
@@ -176,6 +177,7 @@ class FolderKind(Generic[R, E]):
         """
         chain, validate = Chain(), line.validate_json
         records: list[T] = []
+        names: Names = {}
         length, tail, first = 0, b"", ""
         for number, written in enumerate(self._raw_lines(path, name), start=1):
             length += len(written)
@@ -185,7 +187,8 @@ class FolderKind(Generic[R, E]):
                     if chain.is_damaged_end(tail):
                         raise BrokenSumError("there is more after its end")
                 else:
-                    records.append(validate(chain.opened(written[:-1])))
+                    record = validate(chain.opened(written[:-1]))
+                    records.append(with_shared_names(record, names))
                     first = chain.before if number == 1 else first
             except (ValidationError, BrokenSumError) as error:
                 raise self.bad(path, f"{name}, line {number}: {first_fault(error)}") from error
@@ -394,9 +397,13 @@ class RunFolder:
         """How the last session ended; None when it did not, or not in order."""
         return last_end(self.events, Finished)
 
+    @cached_property
+    def _root(self) -> Path:
+        return self.path.resolve()
+
     def raw(self, relative: str) -> Path:
         """Path of a raw output that a trial names; RUN_BAD_FORMAT if it leads out of the folder."""
-        root = self.path.resolve()
+        root = self._root
         try:
             file = (root / relative).resolve()
         except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError

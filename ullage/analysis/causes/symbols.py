@@ -135,9 +135,10 @@ class SymbolTables:
         return self._read[trial.trial]
 
     def _table(self, trial: Trial) -> _Table | None:
-        table, inside = read(self.folder, trial), read(self.folder, trial, GUEST_FILE)
+        table = read(self.folder, trial)
         if table is None:
             return None
+        inside = read(self.folder, trial, GUEST_FILE)
         places: dict[CodePlace, float] = defaultdict(float)
         for place, share in _shares(table):
             places[place] += share
