@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.lab import big_guest
-from tests.lab.big_guest.guest import BigGuest, started
+from tests.lab.big_guest.disks import CHECKOUT as ROOT
+from tests.lab.big_guest.guest import RUNSC, BigGuest, started
 from ullage.analysis import doubts
 from ullage.runs.events import Synchronised, Trial
 from ullage.runs.reader import RunFolder
@@ -67,6 +70,20 @@ workloads:
 blocks: {min: 1, max: 1}
 seed: 1
 """
+DEAD = """\
+name: dead
+baseline: native
+resources: {cpus: 1, memory: 512MiB}
+network: {rate: 10Mbit, links: 2, bond: balance-rr}
+environments:
+  native: {provider: native}
+  vm: {provider: qemu, accel: kvm}
+workloads:
+  - {name: iperf3, time_s: 2, streams: 2}
+blocks: {min: 2, max: 2}
+seed: 1
+"""
+PLATFORMS = (ROOT / "docs/plans/platforms.yaml").read_text(encoding="utf-8")
 RATE = 10e6
 KILL = """\
 import json, os, signal, subprocess, sys, time
@@ -80,19 +97,43 @@ while run.poll() is None:
             os.kill(run.pid, signal.SIGKILL)
 print(run.wait(), *Path("runs").iterdir())
 """
+CUT = """\
+import subprocess, time
+from pathlib import Path
+
+run = subprocess.Popen(["ullage", "run", "dead.yaml"], stderr=subprocess.DEVNULL)
+whole = True
+while run.poll() is None:
+    time.sleep(0.2)
+    for journal in Path("runs").glob("*-dead/journal.jsonl"):
+        if whole and b'"event":"trial"' in journal.read_bytes():
+            names = Path("/sys/class/net").glob("*/ifalias")
+            (bond,) = (file.parent for file in names if file.read_text().strip() == "native-0")
+            cable = (bond / "bonding/slaves").read_text().split()[0]
+            subprocess.run(["ip", "link", "set", "dev", cable, "down"], check=True)
+            whole = False
+print(run.wait())
+"""
 
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[BigGuest]:
-    with started(EVERYWHERE, VHOST, BUNDLE) as running:
+    # Where there is no Go, the test that needs it is skipped.
+    subprocess.run(["make", "--quiet", "runsc"], cwd=ROOT, check=False)
+    with started(EVERYWHERE, VHOST, BUNDLE, PLATFORMS) as running:
         yield running
 
 
 def finished(guest: BigGuest, plan: str, *resume: str) -> RunFolder:
     """The plan's run in there, brought here whole; it has left nothing."""
-    name = plan.partition("\n")[0].removeprefix("name: ")
+    (name,) = re.findall("^name: (.*)", plan, re.M)
     guest.write(f"{name}.yaml", plan)
     guest.run("ullage", "run", *(resume or (f"{name}.yaml",)))
+    return brought(guest, name)
+
+
+def brought(guest: BigGuest, name: str) -> RunFolder:
+    """The run of that name, which has left nothing in there."""
     folder = guest.run("sh", "-c", f"ls -d runs/*-{name}").output.strip()
     assert "0 leftovers found" in guest.run("ullage", "clean", "--dry-run").output
     place = Path(tempfile.mkdtemp(prefix="ullage-lab-"))
@@ -190,6 +231,17 @@ def test_a_bundle_with_a_dead_cable_still_carries(
     assert seen["state"] == {"cables": link["links"], "down": 1, "failures": 1}
 
 
+def test_trials_with_a_dead_cable_have_figures_and_say_so(guest: BigGuest) -> None:
+    guest.write("dead.yaml", DEAD)
+    assert guest.script(CUT).output.strip() == "0"
+    folder = brought(guest, "dead")
+    assert lost(folder) == []
+    broken = {t.environment for t in folder.trials if t.meters["links"]["down"]}
+    assert broken == {"native"}, "one cable of the one instance"
+    (doubt,) = [one for one in doubts.of_run(folder, ()) if one.code == "link-down"]
+    assert "iperf3 in native:" in doubt.message
+
+
 def test_a_late_link_is_late_four_times_in_a_round_trip(guest: BigGuest) -> None:
     least_ms = _looked(guest, {"delay": 0.02})["whole"]["least_ms"]
     assert least_ms >= 80
@@ -213,3 +265,17 @@ def test_every_environment_has_the_same_bundle(guest: BigGuest) -> None:
             assert isinstance(throughput, float)
             cables = 1 if "8" not in trial.workload.partition("streams")[2] else 2
             assert throughput < 1.05 * cables * RATE, (environment, trial.workload)
+
+
+def test_all_platforms_of_the_docs_have_figures(guest: BigGuest) -> None:
+    if not RUNSC.exists():
+        pytest.skip("`make runsc` has not built gVisor's runtime")
+    guest.run("systemctl", "start", "libvirtd")
+    folder = finished(guest, PLATFORMS)
+    assert lost(folder) == []
+    labels = {one.label for one in folder.resolved.environments}
+    containers = {f"container ({name})" for name in ("crun", "runc", "gVisor, systrap")}
+    assert labels >= {*containers, "qemu-kvm", "libvirt-kvm"}
+    for machine in ("qemu", "libvirt"):
+        for trial in of(folder, machine):
+            assert trial.meters["threads"]["vcpu"] > 0

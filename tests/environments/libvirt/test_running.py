@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -224,6 +225,32 @@ def test_who_is_cancelled_waits_for_what_is_being_made() -> None:
         assert domains == ["vm-0"]
 
     asyncio.run(scenario())
+
+
+def test_who_is_cancelled_leaves_no_error_behind() -> None:
+    """One of a run whose other environments had failed was printed with its traceback."""
+    unheard: list[str] = []
+    began, go_on = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        began.set()
+        assert go_on.wait(60)
+        raise ValueError("its disk has gone meanwhile")
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: unheard.append(str(context)))
+        call = asyncio.create_task(connection._in_thread("qemu:///system", fail))
+        await asyncio.to_thread(began.wait, 60)
+        call.cancel()
+        loop.call_later(0.2, go_on.set)
+        await asyncio.wait({call})
+        assert call.cancelled()
+        del call
+        gc.collect()
+
+    asyncio.run(scenario())
+    assert unheard == []
 
 
 def test_no_libvirtd(tmp_path: Path) -> None:

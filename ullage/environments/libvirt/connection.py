@@ -145,6 +145,7 @@ async def _in_thread(uri: str, function: Callable[[], T]) -> T:
     """In one that nobody waits for at the end. HOST_NO_ANSWER when it takes too long."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    future.add_done_callback(_hear_error)
 
     def finish(outcome: Callable[[], None]) -> None:
         if not future.done():
@@ -168,6 +169,12 @@ async def _in_thread(uri: str, function: Callable[[], T]) -> T:
     except TimeoutError:
         why = f"no answer within {_CALL_S:g} s"
         raise UllageError(HOST_NO_ANSWER, what=uri, reason=why, command=_START) from None
+
+
+def _hear_error(future: asyncio.Future[T]) -> None:
+    """What fails when its caller has been cancelled is nobody's news."""
+    if not future.cancelled():
+        future.exception()
 
 
 def tell(loop: asyncio.AbstractEventLoop, listener: Callable[[T], None], message: T) -> None:
