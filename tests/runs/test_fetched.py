@@ -17,8 +17,8 @@ from tests.support import commandkit
 from tests.support.commandkit import Done
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
-from ullage.runs import fetched as module
-from ullage.runs.fetched import fetched
+from ullage.runs.elsewhere import fetched as module
+from ullage.runs.elsewhere.fetched import fetched
 from ullage.runs.reader import RunFolder
 from ullage.runs.records import RESOLVED
 

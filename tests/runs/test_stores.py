@@ -17,8 +17,8 @@ from tests.support import commandkit
 from tests.support.commandkit import Ullage
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
-from ullage.runs import stores
-from ullage.runs.stores import Store, mirrored, upload
+from ullage.runs.elsewhere import stores
+from ullage.runs.elsewhere.stores import Store, mirrored, upload
 
 listing = commandkit.in_this_process("list")
 show = commandkit.in_this_process("show")

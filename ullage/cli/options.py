@@ -41,7 +41,7 @@ def _anywhere(runs: Path) -> Path:
         return runs
     from ullage.common.console import stderr
     from ullage.common.errors import UllageError
-    from ullage.runs.stores import Store, mirrored
+    from ullage.runs.elsewhere.stores import Store, mirrored
 
     def leave_out(address: str, error: UllageError) -> None:
         text = f"warning: left out {address}: {error.message}"
@@ -108,7 +108,7 @@ def run_folders(runs_given: Iterable[str], root: Path) -> Iterator[list[Path]]:
 @contextmanager
 def _fetched(address: str) -> Iterator[Path]:
     from ullage.common.console import stderr
-    from ullage.runs.fetched import fetched
+    from ullage.runs.elsewhere.fetched import fetched
 
     with fetched(address) as folder:
         stderr.print(f"fetched: {folder.name}", soft_wrap=True, markup=False)

@@ -341,8 +341,8 @@ def upload_command(
     runs: RunsOption = RUNS,
 ) -> None:
     """Put a finished run into an object store, where `--runs s3://…` reads it."""
+    from ullage.runs.elsewhere.stores import Store, upload
     from ullage.runs.reader import named
-    from ullage.runs.stores import Store, upload
 
     place = Store.named(store)
     if place is None:

@@ -1,7 +1,7 @@
 """Runs in an object store: an archive each below one prefix, seen from here as a folder of runs.
 
 An object is there whole or not at all, or it is no run. `mirrored` keeps what it has taken in this
-user's cache: each archive is fetched once, as `runs/fetched.py` fetches a stranger's, and goes when
+user's cache: each archive is fetched once, as `runs/elsewhere/fetched.py` fetches a stranger's, and goes when
 it has gone in the store.
 """
 
@@ -31,7 +31,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.files import cache_dir
-from ullage.runs.fetched import fetched, refusal, words
+from ullage.runs.elsewhere.fetched import fetched, refusal, words
 from ullage.runs.reader import RunFolder, typed
 
 SUFFIX: Final = ".tar.gz"
