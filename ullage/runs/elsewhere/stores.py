@@ -1,8 +1,8 @@
 """Runs in an object store: an archive each below one prefix, seen from here as a folder of runs.
 
 An object is there whole or not at all, or it is no run. `mirrored` keeps what it has taken in this
-user's cache: each archive is fetched once, as `runs/elsewhere/fetched.py` fetches a stranger's, and goes when
-it has gone in the store.
+user's cache: each archive is fetched once, as `runs/elsewhere/fetched.py` fetches a stranger's, and
+goes when it has gone in the store.
 """
 
 from __future__ import annotations
