@@ -118,9 +118,9 @@ def _parts(run: measured.StudiedRun, comparisons: list[Comparison]) -> DerivedTa
             "until the last is up, and the parts are means over them. Medians, with intervals of "
             f"{share(run.analysis.confidence)} from six blocks on. The parts were "
             "not reported there.",
-            "Nothing stands beside: there the image was a qcow2 disk of 2.8 GB behind a cloud's "
-            "own storage, here it is a directory or a disk on the same host. The published times "
-            "have their own table.",
+            "Nothing stands beside: there the image was a disk of 2.8 GB behind a cloud's own "
+            "storage, here it is a directory or a disk on the same host. The published times have "
+            "their own table.",
         ),
     )
 
