@@ -16,7 +16,7 @@ from ullage.experiments.elastic import folder as elastic
 from ullage.runs import records
 from ullage.runs.records import LARGEST, Record
 
-NAMES = [module.name for module in pkgutil.iter_modules(ullage.runs.__path__, "ullage.runs.")]
+NAMES = [module.name for module in pkgutil.walk_packages(ullage.runs.__path__, "ullage.runs.")]
 MODULES = [*map(importlib.import_module, NAMES), elastic]
 STORED = [
     model
@@ -25,7 +25,6 @@ STORED = [
     if isinstance(model, type)
     and issubclass(model, Record)
     and model.__module__ == module.__name__
-    and model.__name__ != "RunSummary"  # what a list prints, counted here
 ]
 LEAST = {"minimum", "exclusiveMinimum"}
 MOST = {"maximum", "exclusiveMaximum"}

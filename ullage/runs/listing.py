@@ -36,10 +36,10 @@ class RunSummary(Record):
     name: str = ""
     started: str = ""
     """Of the first session, UTC, ISO 8601; empty when it never started."""
-    blocks: int = 0
-    trials: int = 0
-    ok: int = 0
-    failed: int = 0
+    blocks: Count = 0
+    trials: Count = 0
+    ok: Count = 0
+    failed: Count = 0
     """Trials without figures: failed or invalid."""
     finished: str | None = None
     """The reason of the end; None: interrupted without an end, or still running."""
