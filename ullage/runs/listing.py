@@ -21,7 +21,7 @@ from ullage.common.errors import UllageError
 from ullage.common.files import cache_dir, put
 from ullage.common.regular import read_regular
 from ullage.runs.reader import RunFolder, find_runs, first_start
-from ullage.runs.records import JOURNAL, RESOLVED, Record
+from ullage.runs.records import JOURNAL, RESOLVED, Count, Record
 
 WORTH_KEEPING: Final = 20
 """Runs; fewer are read in no time."""
