@@ -35,3 +35,16 @@ def test_a_cloud_that_nobody_knows(tmp_path: Path) -> None:
     done = export("--for", "bare-metal", "--to", str(tmp_path / "disk"))
     assert done.returncode == 2
     assert "cloudstack" in done.stderr
+
+
+def test_images_that_no_one_disk_has(tmp_path: Path) -> None:
+    plan, disk = tmp_path / "plan.yaml", tmp_path / "disk"
+    clouds = "".join(
+        f"  {name}: {{provider: openstack, flavor: small, boot_image: debian{image}}}\n"
+        for name, image in (("ours", ""), ("theirs", ", image: {oci: shop.tar}"))
+    )
+    environments = f"environments:\n  native: {{provider: native}}\n{clouds}"
+    given = PLAN.replace("image: host\n", "allow: [userland, pinning]\n")
+    plan.write_text(given.replace("environments: {native: {provider: native}}\n", environments))
+    done = export(str(plan), "--for", "openstack", "--to", str(disk))
+    assert done.stderr.startswith(f"error[{errors.EXPORT_SEVERAL_IMAGES.code}]: "), done.stderr

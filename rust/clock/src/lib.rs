@@ -84,6 +84,8 @@ pub use line::{Apart, Known, LINE_LENGTH, Line};
 pub use ping::synchrony;
 #[cfg(feature = "std")]
 pub use raw::Raw;
+#[cfg(feature = "std")]
+pub use sys::boot_ns;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 pub use tsc::Tsc;
 #[cfg(feature = "std")]

@@ -166,8 +166,10 @@ fn step(
     config.limits.run_s = Some(search.ramp_s + search.step_s);
     let summary = fleet::run(&config, signals)?;
     let run = serde_json::to_value(&summary).map_err(|error| Failure::new("result", error))?;
+    let video = &config.video;
+    let sent_bps = video.sent_bps.unwrap_or(video.bitrate_bps);
     #[expect(clippy::cast_precision_loss, reason = "2^30 at most")]
-    let due = viewers as f64 * search.step_s * config.video.bitrate_bps as f64 / 8.0;
+    let due = viewers as f64 * search.step_s * sent_bps as f64 / 8.0;
     Ok((verdict(&summary, viewers, due), run))
 }
 

@@ -15,7 +15,7 @@ from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.environments.clouds import boot_disk
 from ullage.environments.clouds.calls import Deadline
-from ullage.environments.clouds.ssh import Shell
+from ullage.environments.clouds.ssh import Shell, ShellError
 from ullage.host.image import Image
 
 pytestmark = pytest.mark.root
@@ -105,7 +105,9 @@ def test_a_place_that_is_not_there(own: Image, tmp_path: Path) -> None:
         exported(own, tmp_path / "nowhere" / "disk")
 
 
-@pytest.mark.parametrize(("there", "sent"), [("same", 1), ("other", 2), ("none", 2)])
+@pytest.mark.parametrize(
+    ("there", "sent"), [("same", 1), ("other", 2), ("none", 2), ("unreadable", 2)]
+)
 def test_an_image_is_sent_unless_its_very_bytes_are_there(
     there: str, sent: int, own: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +120,11 @@ def test_an_image_is_sent_unless_its_very_bytes_are_there(
         lines.append(words[-1])
         if source is not None:
             return f"{sha256(source.read_bytes()).hexdigest()}  there\n"
-        return answers[there] if "sha256sum <" in words[-1] else ""
+        if "sha256sum <" not in words[-1]:
+            return ""
+        if there == "unreadable":
+            raise ShellError("sha256sum: Input/output error")
+        return answers[there]
 
     monkeypatch.setattr(Shell, "run", run)
     own.tar.write_bytes(b"image")

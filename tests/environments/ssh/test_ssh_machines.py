@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ullage.common.errors import UllageError
 from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import Command
 from ullage.environments.base import Instance, InstanceSpec
-from ullage.environments.clouds import keys
+from ullage.environments.clouds import keys, ssh
 from ullage.environments.ssh.options import SshOptions
 from ullage.environments.ssh.provider import Ssh
 from ullage.host import user_commands
@@ -84,6 +84,28 @@ async def test_used_cut_off_and_removed(linux: UserMachine) -> None:
         assert "restarted" in why.message
         await asyncio.to_thread(user_commands.remove, record)
         assert linux.left() == []
+
+
+@contextmanager
+def device(file: Path) -> Iterator[str]:
+    argv = ["losetup", "--find", "--show", "--read-only", str(file)]
+    loop = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        yield loop
+    finally:
+        subprocess.run(["losetup", "--detach", loop], check=True)
+
+
+@pytest.mark.lab
+@kit.in_a_loop
+async def test_one_that_has_the_image_on_a_disk(
+    linux: UserMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was booted from an exported disk, and is a machine that stays."""
+    with device(await kit.image().disk("raw")) as loop:
+        monkeypatch.setattr(ssh, "_IMAGE_DEVICE", loop)
+        async with running(linux) as (_, instance):
+            assert f"{loop} / ext4" in (await kit.sh(instance, "cat /proc/mounts"))[1]
 
 
 @kit.in_a_loop

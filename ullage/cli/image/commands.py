@@ -12,7 +12,7 @@ import typer
 from ullage.cli.live.terminal import RunProgress
 from ullage.cli.options import Json
 from ullage.common.console import escape, print_json, stderr, stdout
-from ullage.common.errors import EXPORT_NO_IMAGE, UllageError
+from ullage.common.errors import EXPORT_NO_IMAGE, EXPORT_SEVERAL_IMAGES, UllageError
 from ullage.environments.clouds.boot_disk import BootDisk, Cloud, export
 from ullage.host import image
 from ullage.plan import matrix, schema
@@ -109,5 +109,13 @@ async def _exported(
         snapshot = plan.snapshot
         if plan.image == "host":
             raise UllageError(EXPORT_NO_IMAGE, file=file)
-        taken = await planned_image(plan, matrix.resolve(plan, document), step)
+        cells = matrix.resolve(plan, document)
+        there = {one.image for one in cells.environments if one.provider.name == cloud}
+        if len(there) > 1:
+            raise UllageError(EXPORT_SEVERAL_IMAGES, file=file, cloud=cloud, count=len(there))
+        own = there.pop() if there else None
+        if own is None:
+            taken = await planned_image(plan, cells, step)
+        else:
+            taken = (await environment_images(cells, step))[own]
     return await export(taken, cloud, target, snapshot=snapshot, on_progress=step)

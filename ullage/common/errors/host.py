@@ -64,6 +64,11 @@ EXPORT_NO_IMAGE: Final = ErrorKind(
     "{file} has `image: host`: there is no image to export",
     "leave `image: host` out of the plan",
 )
+EXPORT_SEVERAL_IMAGES: Final = ErrorKind(
+    "export-several-images",
+    "{file}: its environments in {cloud} have {count} images, and a disk has one",
+    "export from plans that have one image there each",
+)
 DISK_UNUSABLE: Final = ErrorKind(
     "disk-unusable",
     "no data can stand in {path}: {reason}",

@@ -191,12 +191,22 @@ class Shell:
         return None
 
     async def _has(self, image: Image, deadline: Deadline) -> bool:
-        """Was it booted from a disk that holds this image, byte by byte?"""
+        """Was it booted from a disk that holds this image, byte by byte?
+
+        Where nobody can tell, it is sent.
+        """
         script = f"[ ! -b {_IMAGE_DEVICE} ] || sha256sum < {_IMAGE_DEVICE}"
-        there = (await self.run(["sh", "-c", script], timeout_s=deadline.left_s)).split()[:1]
-        if not there:
+        try:
+            there = (await self.run(["sh", "-c", script], timeout_s=deadline.left_s)).split()[:1]
+            if not there:
+                return False
+            return there == [await asyncio.to_thread(sha256_of, await image.disk("raw"))]
+        except UllageError:  # no disk can be made of it here
             return False
-        return there == [await asyncio.to_thread(sha256_of, await image.disk("raw"))]
+        except ShellError as error:  # its own cannot be read there
+            if error.of_ssh:
+                raise
+            return False
 
     async def _mount(self, directory: str, deadline: Deadline) -> None:
         argv = ["mount", "-o", "ro", _IMAGE_DEVICE, directory]

@@ -256,8 +256,8 @@ class Builder:
 
 
 def patience_word(deadline_s: float) -> str:
-    """How long the guest waits for each of its disks: less long than we wait for its agent, so that
-    it can say which is not there. A guest that is emulated twice may be so slow."""
+    """When after its boot the guest stops to wait for its disks: before we stop to wait for its
+    agent, so that it can say which is not there. A guest that is emulated twice may be so slow."""
     return f"ullage.patience={max(1, min(_LONGEST_S, int(_DISKS_SHARE * deadline_s)))}"
 
 

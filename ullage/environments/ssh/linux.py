@@ -27,6 +27,7 @@ while :; do
     [ $tries -lt 100 ] || { echo "its agent does not end" >&2; exit 1; }
     sleep 0.1
 done
+umount "$1/root" 2>/dev/null
 rm -rf --one-file-system "$1"
 """
 """Its word is the folder."""

@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libc::c_ulong;
 
@@ -36,7 +36,8 @@ struct Boot {
     /// The device that leads to the controller, where it is no virtio-serial port.
     agent: Option<String>,
     systemd: bool,
-    /// Seconds that each disk has to appear. Whoever waits for the guest knows how slow it may be.
+    /// Seconds after the boot at which all disks must be there. Whoever waits for the guest knows
+    /// how slow it may be.
     patience: u64,
 }
 
@@ -50,7 +51,7 @@ impl Boot {
             hostname: None,
             agent: None,
             systemd: false,
-            patience: 30,
+            patience: 270,
         };
         for word in cmdline
             .split_ascii_whitespace()
@@ -180,11 +181,10 @@ fn mount_disk(
 }
 
 fn wait_for(device: &str, patience: Duration) -> Result<(), String> {
-    let began = Instant::now();
     while !Path::new(device).exists() {
-        if began.elapsed() > patience {
+        if Duration::from_nanos(ullage_clock::boot_ns()) > patience {
             return Err(format!(
-                "init: {device} has not appeared within {} s",
+                "init: {device} has not appeared {} s after the boot",
                 patience.as_secs()
             ));
         }

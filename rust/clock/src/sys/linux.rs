@@ -24,7 +24,8 @@ pub fn awake_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// See [`awake_ns`].
+/// Nanoseconds since the boot, sleep included; see [`awake_ns`].
+#[must_use]
 pub fn boot_ns() -> u64 {
     clock_ns(libc::CLOCK_BOOTTIME)
 }

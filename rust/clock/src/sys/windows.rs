@@ -50,6 +50,7 @@ pub fn awake_ns() -> u64 {
 
 /// See [`awake_ns`]. What lies between is in the page that the kernel shows every process, since
 /// Windows 7 (`InterruptTimeBias` of `KUSER_SHARED_DATA`, ntddk.h).
+#[must_use]
 pub fn boot_ns() -> u64 {
     const BIAS: *const u64 = std::ptr::without_provenance(0x7FFE_03B0);
     // SAFETY: this page is at this address in every process.

@@ -82,7 +82,9 @@ def _published_columns(run: measured.StudiedRun, read: Read) -> measured.Publish
         of = environments[c.environment]
         technique = "" if of.emulated else _THERE.get(of.provider, "")
         instances = int(of.nuisances.get("instances", "1"))
-        alike = network.get("rate") == LINK_BPS and run.parameters(c)["bitrate"] == STREAM_BPS
+        stream = run.parameters(c)
+        of_one_rate = stream["bitrate"] == STREAM_BPS and stream.get("sent") is None
+        alike = network.get("rate") == LINK_BPS and of_one_rate
         if c.metric == "viewers" and alike and (technique, instances) in clients:
             return (StudyFigure(value=clients["native", 1] / clients[technique, instances]),)
         return (StudyFigure(value=None, why="nothing was published for this setting"),)
