@@ -167,10 +167,13 @@ def at_once(
     holds = None if ran.invalid else playing >= MANY and ran.broken == 0
     note = _told(ran)
     if holds and more is not None:
-        further = more()
-        if not further.invalid:  # who had a violation is not counted as paced
-            playing = max(0, further.summary["most_playing"] - further.broken)
-        note = f"{MORE:,} asked for: {_told(further)}; {MANY:,} asked for: {note}"
+        try:
+            further = more()
+            if not further.invalid:  # who had a violation is not counted as paced
+                playing = max(0, further.summary["most_playing"] - further.broken)
+            note = f"{MORE:,} asked for: {_told(further)}; {MANY:,} asked for: {note}"
+        except RuntimeError as error:
+            note = f"{MORE:,} asked for: {error}; {MANY:,} asked for: {note}"
     return Figure(
         "paced viewers at once on one core",
         playing,
