@@ -149,7 +149,7 @@ def _crowd(count: int, hold_s: float) -> ViewersRun:
         return watch(settings)
 
 
-def _told(ran: ViewersRun) -> str:
+def _account(ran: ViewersRun) -> str:
     summary = ran.summary
     return (
         f"{f'invalid: {ran.invalid}; ' if ran.invalid else ''}{summary['shards']} processes, "
@@ -165,13 +165,13 @@ def at_once(
     """How many one core paces: of `more`, asked for where the first held, if that run is valid."""
     playing = ran.summary["most_playing"]
     holds = None if ran.invalid else playing >= MANY and ran.broken == 0
-    note = _told(ran)
+    note = _account(ran)
     if holds and more is not None:
         try:
             further = more()
             if not further.invalid:  # who had a violation is not counted as paced
                 playing = max(0, further.summary["most_playing"] - further.broken)
-            note = f"{MORE:,} asked for: {_told(further)}; {MANY:,} asked for: {note}"
+            note = f"{MORE:,} asked for: {_account(further)}; {MANY:,} asked for: {note}"
         except RuntimeError as error:
             note = f"{MORE:,} asked for: {error}; {MANY:,} asked for: {note}"
     return Figure(

@@ -13,11 +13,11 @@ from ullage.workloads.base import Conducted
 
 
 def test_what_is_made_ready_is_not_in_a_trials_time(tmp_path: Path) -> None:
-    made: list[int] = []
+    instants: list[int] = []
     places: list[object] = []
 
     async def make_ready(_: object, place: object) -> None:
-        made.append(clock.ordered_ns())
+        instants.append(clock.ordered_ns())
         places.append(place)
 
     async def conduct(_: object, place: object, label: str) -> str:
@@ -35,6 +35,6 @@ def test_what_is_made_ready_is_not_in_a_trials_time(tmp_path: Path) -> None:
     )
     asyncio.run(attempt._conduct(cast(Conducted[Any], workload)))
     ((began, ended), output) = attempt.conducted[0]
-    assert made[0] < began <= ended, "meters and energy are of what lies between"
+    assert instants[0] < began <= ended, "meters and energy are of what lies between"
     assert output.stdout == "b000-t000i0"
     assert places[0] is places[1], "what was made is known where it is used"

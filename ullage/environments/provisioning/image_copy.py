@@ -49,11 +49,11 @@ async def source(image: Image, provider: Provider) -> Path:
 
 def check_size(size: int, provider: Provider, image: Image) -> None:
     """ALLOCATION_NO_COPY where the image is larger; a disk that is not made yet is not known."""
-    made = image.root
+    whole = image.root
     if provider.stands_on == "disk":
-        made = image.disk_path(provider.image_format)
-    if made.exists():
-        _missing(made, size, provider)
+        whole = image.disk_path(provider.image_format)
+    if whole.exists():
+        _missing(whole, size, provider)
 
 
 async def filler(image: Image, provider: Provider, size: int, tag: str) -> Path:
@@ -77,8 +77,8 @@ async def filler(image: Image, provider: Provider, size: int, tag: str) -> Path:
     return path
 
 
-def _missing(made: Path, size: int, provider: Provider) -> int:
-    own = disks.stored(made)
+def _missing(whole: Path, size: int, provider: Provider) -> int:
+    own = disks.stored(whole)
     if own > size:
         reason = f"`image_size: {format_bytes(size)}` is less than its image has, {own:,} bytes"
         raise UllageError(ALLOCATION_NO_COPY, provider=provider.name, reason=reason)
