@@ -21,6 +21,8 @@ class SecondAim:
     unit: str = ""
     besides: str = ""
     """What the first aim asked for too, and still must hold."""
+    tried: float | None = None
+    """As much as the first aim's run asks for: who reached that was not asked for more."""
 
     @property
     def words(self) -> str:
@@ -29,7 +31,9 @@ class SecondAim:
         return f"{words} {self.unit}".rstrip() + (f", {self.besides}" if self.besides else "")
 
     def judged(self, value: float, low: float | None, high: float | None) -> bool | None:
-        """Whether it holds; None: the interval is on both sides."""
+        """Whether it holds; None: the interval is on both sides, or it was not tried."""
+        if value == self.tried:
+            return None
         ends = [value if end is None else end for end in (low, high)]
         within = {
             end <= self.limit if self.side == "at most" else end >= self.limit for end in ends
@@ -45,7 +49,11 @@ SECOND_AIMS: Final = (
     SecondAim("CPU time of a request, .* with a pace, ours / h2load", "at most", 1.2),
     SecondAim("p99 lateness, .* with a pace, ours / h2load", "at most", 0.08),
     SecondAim(
-        "paced viewers at once on one core", "at least", 300_000, besides="none with a violation"
+        "paced viewers at once on one core",
+        "at least",
+        300_000,
+        besides="none with a violation",
+        tried=100_000,
     ),
     SecondAim("100,000 pending, .*: speed", "at least", 1.2),
     SecondAim("CPU time of 10\\^9 sessions", "at most", 60, "s"),

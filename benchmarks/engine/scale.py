@@ -12,6 +12,7 @@ read back (`ullage/runs/room.py:RECORDS`) ends the run before.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,12 @@ TRIALS_PER_BLOCK: Final = 20
 BLOCKS: Final = (50, 500, 5_000)
 BLOCKS_QUICK: Final = (5, 50, 200)
 RUNS: Final = (30, 100, 1_000)
-RUNS_QUICK: Final = (2, 8, 32)
+RUNS_QUICK: Final = (20, 40, 80)
+"""From the twentieth on `list` remembers what it read (`runs/listing.py`)."""
+CACHE: Final = "cache"
+LISTS: Final = "lists"
+"""What `list` keeps, in the cache."""
+REMEMBERED: Final = "list of remembered runs"
 MOST_GROWTH: Final = 1.5
 AT_ONCE: Final = 1000
 SQL: Final = "select environment, workload, median(value) from samples group by all"
@@ -69,10 +75,15 @@ class Growth:
         return Cost(top.cpu_s + more * slope.cpu_s, top.memory_bytes + more * slope.memory_bytes)
 
 
-def cost(*words: str) -> Cost:
-    """One `ullage …`; RuntimeError if it fails."""
+def cost(*words: str, cache: Path) -> Cost:
+    """One `ullage …`, with a cache of its own; RuntimeError if it fails."""
     argv = [sys.executable, "-m", "ullage", *words]
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        argv,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "ULLAGE_CACHE_DIR": str(cache)},
+    )
     assert process.stderr is not None
     complaint = process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
@@ -100,26 +111,32 @@ def _of_trials(work: Path, blocks: Sequence[int]) -> Iterator[Growth]:
     for number in blocks:
         run = str(sealed(work / f"20261120T000000-b{number}", number))
         # In the reader's process, not in ours, is what all of it takes at once.
-        costs["show"].append(cost("show", "--read-only", run))
-        costs["report"].append(cost("report", "--read-only", "--out", f"{work}/page.html", run))
-        costs["query"].append(cost("query", SQL, "--runs", run))
+        page, cache = f"{work}/page.html", work / CACHE
+        costs["show"].append(cost("show", "--read-only", run, cache=cache))
+        costs["report"].append(cost("report", "--read-only", "--out", page, run, cache=cache))
+        costs["query"].append(cost("query", SQL, "--runs", run, cache=cache))
     sizes = tuple(number * TRIALS_PER_BLOCK for number in blocks)
     for command, of_command in costs.items():
         yield Growth(command, "trials", sizes, tuple(of_command))
 
 
 def _of_runs(work: Path, numbers: Sequence[int]) -> Iterator[Growth]:
-    """A store of ever more runs of two blocks; `query` the second time, with all tables there."""
-    costs: dict[str, list[Cost]] = {"list": [], "query": []}
-    store, there = work / "store", 0
+    """A store of ever more runs of two blocks; `query` the second time, with all tables there.
+
+    `list` keeps what it read in the cache: once without any, and then with all runs in it.
+    """
+    costs: dict[str, list[Cost]] = {"list": [], REMEMBERED: [], "query": []}
+    store, cache, there = work / "store", work / CACHE, 0
     store.mkdir()
     for number in numbers:
         for seed in range(there, number):
             sealed(store / f"20261120T000000-r{seed}", 2, seed)
         there = number
-        cost("query", SQL, "--runs", str(store))
-        costs["list"].append(cost("list", "--runs", str(store)))
-        costs["query"].append(cost("query", SQL, "--runs", str(store)))
+        cost("query", SQL, "--runs", str(store), cache=cache)
+        shutil.rmtree(cache / LISTS, ignore_errors=True)
+        costs["list"].append(cost("list", "--runs", str(store), cache=cache))
+        costs[REMEMBERED].append(cost("list", "--runs", str(store), cache=cache))
+        costs["query"].append(cost("query", SQL, "--runs", str(store), cache=cache))
     for command, of_command in costs.items():
         yield Growth(command, "runs", tuple(numbers), tuple(of_command))
 

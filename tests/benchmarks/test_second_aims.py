@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import figures, second_aims
+from benchmarks.elastic import viewers
 from benchmarks.figures import Figure, aimed, needs
 from benchmarks.records import read
 from benchmarks.second_aims import SECOND_AIMS, SecondAim
@@ -54,13 +55,50 @@ def test_the_whole_interval_is_on_the_aims_side(
 
 
 def test_what_the_first_aim_did_not_judge_is_not_held_to_be_better() -> None:
-    viewers = Figure("paced viewers at once on one core", 400_000, "1", reach="at least 100,000")
-    assert aimed(viewers).holds is None
-    assert aimed(replace(viewers, holds=False)).holds is False
-    assert aimed(replace(viewers, holds=True)).holds is True
-    assert aimed(replace(viewers, value=math.nan)).holds is None
+    paced = Figure("paced viewers at once on one core", 400_000, "1", reach="at least 100,000")
+    assert aimed(paced).holds is None
+    assert aimed(replace(paced, holds=False)).holds is False
+    assert aimed(replace(paced, holds=True)).holds is True
+    assert aimed(replace(paced, value=math.nan)).holds is None
     pending = Figure("100,000 pending, x times: speed", 0.7, "×", 0.6, 0.9, reach="at least 0.8")
     assert aimed(pending).holds is False
+
+
+def crowd(playing: int, broken: int = 0, why: str = "") -> viewers.ViewersRun:
+    """A run of so many viewers."""
+    summary = {
+        "most_playing": playing,
+        "violations": {"viewers": broken},
+        "outcomes": {"failed": 0},
+        "valid": not why,
+        "why": [why],
+        "lateness_s": {"p99": 1e-4},
+        "shards": 6,
+        "requests": 100,
+        "seconds": 1.0,
+        "cpu_share": 0.5,
+    }
+    return viewers.ViewersRun(summary, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("more", "value", "holds"),
+    [
+        (None, 100_000, None),
+        (crowd(300_000), 300_000, True),
+        (crowd(300_000, broken=5), 299_995, False),
+        (crowd(250_000), 250_000, False),
+        (crowd(200_000, why="late"), 100_000, None),
+    ],
+)
+def test_more_than_was_asked_for_is_not_judged(
+    more: viewers.ViewersRun | None, value: int, holds: bool | None
+) -> None:
+    row = viewers.at_once(crowd(100_000), 1000, None if more is None else lambda: more)
+    assert (row.value, row.holds) == (value, True)
+    assert (aimed(row).holds, aimed(row).first_holds) == (holds, True)
+    missed = viewers.at_once(crowd(90_000), 1000, lambda: pytest.fail("less did not hold"))
+    assert (missed.value, aimed(missed).holds) == (90_000, False)
 
 
 def test_a_row_without_a_second_aim_stays_as_it_is() -> None:

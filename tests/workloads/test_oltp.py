@@ -197,6 +197,15 @@ def test_single_times_that_are_not_the_histograms_give_no_quantile(long: list[fl
     assert oltp_report.curve(result) == []
 
 
+def test_a_time_that_may_be_of_the_warm_up_is_no_quantile() -> None:
+    """One that took 99.5 s, one of the warm-up 130 s: both counts fit either of them."""
+    measured = slow([99.5, *SLOW[1:], 130.0])
+    warmed = replace(measured, warmup=measured.report)
+    assert oltp_report.beyond(warmed, 0.95) is None
+    assert oltp_report.curve(warmed) == []
+    assert oltp_report.beyond(replace(slow(SLOW), warmup=measured.report), 0.95) == SLOW[74]
+
+
 STUB = """
 sysbench.cmdline.options = {}
 for _, name in ipairs({"tables", "table_size", "range_size", "point_selects", "simple_ranges",

@@ -286,10 +286,11 @@ class Attempt:
         """The controller's own work; the instances that are there anyway stand still meanwhile."""
         idle = [team.instance for team in self.teams]
         label = f"{self.slot.trial}i{len(self.conducted)}"
+        node = self.fleet.node(self.slot.environment)
+        await workload.make_ready(self.case.parameters, node)
         try:
             await _together(instance.freeze() for instance in idle)
             began = clock.ordered_ns()
-            node = self.fleet.node(self.slot.environment)
             printed = await workload.conduct(self.case.parameters, node, label)
             ended = clock.ordered_ns()
         finally:

@@ -92,7 +92,7 @@ class Image:
 
     async def disk(self, format: DiskFormat) -> Path:  # noqa: A002 - the field's word
         """The image as a disk with one ext4 file system, made once. Read-only for all."""
-        path = self.dir / f"disk.{format}"
+        path = self.disk_path(format)
         if path.exists():
             return path
         async with file_lock(self.dir.with_suffix(".lock")):
@@ -103,6 +103,10 @@ class Image:
                     unfinished.chmod(0o444)
                     unfinished.rename(path)
         return path
+
+    def disk_path(self, format: DiskFormat) -> Path:  # noqa: A002 - the field's word
+        """Where that disk is once it has been made."""
+        return self.dir / f"disk.{format}"
 
     async def _make_disk(self, kind: DiskFormat, target: Path) -> None:
         if kind == "raw":

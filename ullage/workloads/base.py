@@ -289,6 +289,12 @@ class Conducted(Workload[P]):
     def feasible(self, parameters: P, node: Site) -> None:
         """Raise UllageError before anything is made where this host cannot do it at all."""
 
+    async def make_ready(self, parameters: P, node: Site) -> None:
+        """What `conduct` needs on that node, made before the trial's time and meters count.
+
+        UllageError when it cannot be had: the trial then has no figures.
+        """
+
     @abstractmethod
     async def conduct(self, parameters: P, node: Site, label: str) -> str:
         """Do the work of one trial, within limits of time of its own.

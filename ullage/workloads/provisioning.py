@@ -264,6 +264,8 @@ class Provisioning(Conducted[ProvisioningParameters]):
         """ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY, HOST_MISSING, IMAGE_LACKS_PACKAGE."""
         node.check_room(parameters.count)
         image_copy.check(parameters.copy_, node.provider, node.image)
+        if node.image is not None and parameters.image_size is not None:
+            image_copy.check_size(parameters.image_size, node.provider, node.image)
         if parameters.cold and node.image is None:
             raise UllageError(ALLOCATION_NOT_COLD)
         if parameters.application == "none":
@@ -273,10 +275,15 @@ class Provisioning(Conducted[ProvisioningParameters]):
         else:
             node.image.require(("nginx",))
 
-    async def conduct(self, parameters: ProvisioningParameters, node: Site, label: str) -> str:
+    async def make_ready(self, parameters: ProvisioningParameters, node: Site) -> None:
+        """What fills the image up is written here, once in a run, and not while it is copied."""
         node.copy, node.image_size = parameters.copy_, parameters.image_size
         if node.image is not None and node.image_size is not None:
-            await image_copy.filler(node.image, node.provider, node.image_size, node.tag)
+            node.filler = await image_copy.filler(
+                node.image, node.provider, node.image_size, node.tag
+            )
+
+    async def conduct(self, parameters: ProvisioningParameters, node: Site, label: str) -> str:
         application = None
         if parameters.application == "nginx":
             application = Application(nginx.ARGV, PORT, files={"server.conf": _NGINX.encode()})

@@ -48,6 +48,7 @@ def test_the_image_that_instances_stand_on(tree: Path, stands_on: str) -> None:
         return tree / "usr/file"
 
     image = SimpleNamespace(root=tree, disk=disk)
-    place = SimpleNamespace(image=image, provider=SimpleNamespace(stands_on=stands_on))
+    provider = SimpleNamespace(stands_on=stands_on, image_format="raw")
+    place = SimpleNamespace(image=image, provider=provider, filler=None)
     held, whole = asyncio.run(page_cache.cooled(cast(Site, place)))
     assert (held, whole) == (0, PAGES)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ullage.experiments.clock import stamps
+from ullage.experiments.clock import nodes, scaling, stamps
 from ullage.host import clock
 
 
@@ -57,3 +57,40 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         host, port = other.getsockname()
         assert "no answer" in stamps.ask(own, f"{host}:{port}", synced(0), 1)["failed"]
         assert "no message" in stamps.answer(own, synced(0), 1)["failed"]
+
+
+class Stubborn:
+    """A node that answers as it is told to."""
+
+    location, address = nodes.LOOPBACK, "127.0.0.1:1"
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers = list(answers)
+
+    def tell(self, order: dict[str, Any]) -> None:
+        pass
+
+    def hear(self) -> dict[str, Any]:
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("failed", "lost", "reason"),
+    [
+        (1, False, "1 of the two clients could not be synchronised"),
+        (0, True, "no answer: timed out"),
+    ],
+)
+def test_a_lost_datagram_does_not_cost_what_was_measured_before(
+    monkeypatch: pytest.MonkeyPatch, failed: int, lost: bool, reason: str
+) -> None:
+    round_ = nodes.Round(elapsed_ns=1, messages=2, hard_ns=1, failed=failed)
+    monkeypatch.setattr(nodes.NodePool, "synchronise", lambda *_: round_)
+    asking = Stubborn({"failed": "no answer: timed out"} if lost else {"stamps": []})
+    answering = Stubborn({"address": "127.0.0.1:2"}, {"bound_ns": 100})
+    pool = nodes.NodePool(cast(Any, [Stubborn(), asking, answering]))
+    assert pool.order(10) == reason
+    assert scaling._order(None, reason) == [
+        f"Two clients of one server did not stamp messages to each other: {reason}."
+    ]
+    assert scaling._order(None, None) == []

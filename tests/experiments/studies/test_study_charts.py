@@ -73,6 +73,33 @@ def test_lines_go_through_their_figures() -> None:
     assert len(re.findall("stroke-dasharray", svg)) == 2, "the second line and its name"
 
 
+def across(svg: str) -> list[str]:
+    """The places, from left to right."""
+    places = re.findall(r'<text x="([0-9.]+)" y="[0-9.]+" text-anchor="middle">(\d+)<', svg)
+    return [place for _, place in sorted(places, key=lambda pair: float(pair[0]))]
+
+
+def test_places_are_in_the_tables_order_with_those_that_have_no_figure() -> None:
+    table = curve(lxc_1=(None, 1.0), lxc_2=(1.0, 1.0), lxc_4=(2.0, 1.0), lxc_8=(None, 1.0))
+    more = curve(vm_1=(1.0, 1.0), vm_2=(1.0, 1.0), vm_4=(2.0, 1.0), vm_8=(None, 1.0))
+    table = table.model_copy(update={"rows": table.rows + more.rows})
+    assert across(lines.draw(table, ("a",), "rows")) == ["1", "2", "4", "8"]
+    columns = tuple(Column(title=title) for title in "124")
+    cells = (StudyFigure(value=None, why="x"), StudyFigure(value=1.0), StudyFigure(value=2.0))
+    row = DerivedRow(label="lxc", cells=cells)
+    full = DerivedRow(label="vm", cells=(StudyFigure(value=1.0),) * 3)
+    table = table.model_copy(update={"columns": columns, "rows": (row, full)})
+    assert across(lines.draw(table, "124", "columns")) == ["1", "2", "4"]
+
+
+def test_a_line_ends_at_a_hole_and_begins_anew() -> None:
+    rows = curve(lxc_1=(1.0, 1.0), lxc_2=(None, 1.0), lxc_4=(2.0, 1.0), lxc_8=(3.0, 1.0))
+    svg = lines.draw(rows, ("a",), "rows")
+    (path,) = re.findall(r'<path d="(M[^"]* L?[^"]*L[^"]*)"', svg)
+    assert (path.count("M"), path.count("L")) == (2, 1), "a point, a hole, two points joined"
+    assert len(heights(svg)) == 3
+
+
 def test_lines_along_the_columns() -> None:
     svg = lines.draw(curve(lxc=(1.0, 2.0), vm=(2.0, 1.0)), ("a", "b"), "columns")
     assert len(heights(svg)) == 4

@@ -176,7 +176,7 @@ class _Making:
         self.undo.push(asyncio.to_thread, self._remove_directories)
         node, spec = self.node, self.spec
         image, remove = await image_copy.copy(
-            node.image, node.copy, node.provider, spec, node.image_size
+            node.image, node.copy, node.provider, spec, node.filler
         )
         self.undo.push(remove)
         self.steps.now("copied")

@@ -47,21 +47,42 @@ async def source(image: Image, provider: Provider) -> Path:
     return image.root
 
 
+def check_size(size: int, provider: Provider, image: Image) -> None:
+    """ALLOCATION_NO_COPY where the image is larger; a disk that is not made yet is not known."""
+    whole = image.root
+    if provider.stands_on == "disk":
+        whole = image.disk_path(provider.image_format)
+    if whole.exists():
+        _missing(whole, size, provider)
+
+
 async def filler(image: Image, provider: Provider, size: int, tag: str) -> Path:
     """What is missing of an image of that size, made once in a run and gone with it.
 
-    ALLOCATION_NO_COPY: the image is larger.
+    It takes as long as writing it does: to be called before anything is timed.
+    ALLOCATION_NO_COPY: the image is larger, or there is no room.
     """
-    own = await asyncio.to_thread(disks.stored, await source(image, provider))
+    form = provider.image_format if provider.stands_on == "disk" else "tree"
+    # Named by what was asked for: the image is measured once, as its blocks may come to differ.
+    path = data_dir(tag) / f"filler.{image.digest.removeprefix('sha256:')}.{form}.{size}"
+    try:
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        async with file_lock(path.with_name("filler.lock")):
+            if not path.exists():
+                whole = await source(image, provider)
+                missing = await asyncio.to_thread(_missing, whole, size, provider)
+                await asyncio.to_thread(_fill, path, missing)
+    except OSError as error:
+        raise UllageError(ALLOCATION_NO_COPY, provider=provider.name, reason=str(error)) from error
+    return path
+
+
+def _missing(whole: Path, size: int, provider: Provider) -> int:
+    own = disks.stored(whole)
     if own > size:
         reason = f"`image_size: {format_bytes(size)}` is less than its image has, {own:,} bytes"
         raise UllageError(ALLOCATION_NO_COPY, provider=provider.name, reason=reason)
-    path = data_dir(tag) / f"filler.{size - own}"
-    await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-    async with file_lock(path.with_name("filler.lock")):
-        if not path.exists():
-            await asyncio.to_thread(_fill, path, size - own)
-    return path
+    return size - own
 
 
 def _fill(path: Path, size: int) -> None:
@@ -84,10 +105,11 @@ async def copy(
     kind: Copy,
     provider: Provider,
     spec: InstanceSpec,
-    size: int | None = None,
+    more: Path | None = None,
 ) -> tuple[Image | None, Callable[[], Awaitable[None]]]:
     """The image that the instance runs from, and what removes it again.
 
+    more: what fills the image up, `filler`.
     ALLOCATION_NO_COPY when it cannot be copied; nothing is left then.
     """
     check(kind, provider, image)
@@ -99,13 +121,11 @@ async def copy(
         await asyncio.to_thread(disks.remove_tree, place)
 
     try:
-        more = None if size is None else await filler(image, provider, size, spec.tag)
         return await _copied(image, provider, place, more), remove
-    except CommandError as error:
+    except (CommandError, OSError) as error:
         await remove()
-        raise UllageError(
-            ALLOCATION_NO_COPY, provider=provider.name, reason=error.reason
-        ) from error
+        reason = error.reason if isinstance(error, CommandError) else str(error)
+        raise UllageError(ALLOCATION_NO_COPY, provider=provider.name, reason=reason) from error
     except BaseException:
         await remove()
         raise

@@ -40,6 +40,8 @@ class Site:
     """How an instance comes by its image."""
     image_size: int | None = None
     """Bytes that are copied then, with what fills the image up; None: as it is."""
+    filler: Path | None = None
+    """What fills it up, copied with it."""
     _budget: int | None = None
     """Memory that was left before the first instance here."""
     _turns: Counter[int] = field(default_factory=Counter)

@@ -25,8 +25,8 @@ async def cooled(node: Site) -> tuple[int, int]:
     """Drop what instances of a place are made from; bytes of it that stayed, and all."""
     assert node.image is not None
     paths = [await image_copy.source(node.image, node.provider)]
-    if node.copy == "real" and node.image_size is not None:
-        paths.append(await image_copy.filler(node.image, node.provider, node.image_size, node.tag))
+    if node.filler is not None:
+        paths.append(node.filler)
 
     def now() -> tuple[int, int]:
         for path in paths:

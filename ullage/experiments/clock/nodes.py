@@ -199,19 +199,20 @@ class NodePool:
                         serve(client)
         return _round(answers, count)
 
-    def order(self, count: int) -> ClientOrder:
+    def order(self, count: int) -> ClientOrder | str:
         """Two clients, synchronised with the first node, exchange so many stamped messages.
 
-        CLOCK_NOT_MEASURED.
+        Or why there is none: a datagram may be lost. CLOCK_NOT_MEASURED: a node ended.
         """
-        self.synchronise(Flat(), 3)
+        if failed := self.synchronise(Flat(), 3).failed:
+            return f"{failed} of the two clients could not be synchronised"
         one, other = self._nodes[1:3]
         other.tell({"answer": count, "at": other.location.address})
         one.tell({"ask": count, "at": one.location.address, "of": other.hear()["address"]})
         questions, answers = one.hear(), other.hear()
         for account in (questions, answers):
             if "failed" in account:
-                raise _failed(account["failed"])
+                return str(account["failed"])
         return stamps.outcome(questions, answers)
 
 

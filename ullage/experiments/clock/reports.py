@@ -134,7 +134,9 @@ class NetworkScaling(FrozenModel):
     simulated: ScalingOutcome
     real: list[RealNodes]
     order: ClientOrder | None = Field(None, exclude_if=lambda given: given is None)
-    """None: there were less than three nodes."""
+    """None: there were less than three nodes, or `no_order` says why."""
+    no_order: str | None = Field(None, exclude_if=lambda given: given is None)
+    """Why two clients' stamps were not had, though all else was."""
 
 
 class ScalingReport(FrozenModel):

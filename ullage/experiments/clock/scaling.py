@@ -58,7 +58,8 @@ class _MeasuredNetwork:
     name: str
     measured: list[Synchronisation]
     runs: list[tuple[Topology, int, list[nodes.Round]]]
-    order: ClientOrder | None
+    order: ClientOrder | str | None
+    """Or why there is none; None: it was not asked for."""
 
 
 def measure(progress: Bar, *, quick: bool, processes: int | None) -> ScalingReport:
@@ -133,7 +134,8 @@ def _simulated(network: _MeasuredNetwork, progress: Bar, *, quick: bool) -> Netw
         measured=network.measured,
         simulated=simulated,
         real=real,
-        order=network.order,
+        order=network.order if isinstance(network.order, ClientOrder) else None,
+        no_order=network.order if isinstance(network.order, str) else None,
     )
 
 
@@ -199,7 +201,7 @@ def _sections(stage: NetworkScaling) -> list[ClockSection]:
         f" {words.span(took)}, with a shortest round trip of {words.span(trip)}.",
         "In the simulation each is drawn from these; who is synchronised serves its own, one after"
         " the other.",
-        *_order(stage.order),
+        *_order(stage.order, stage.no_order),
     )
     chart = Chart(
         partial(_draw, stage),
@@ -221,9 +223,10 @@ def _sections(stage: NetworkScaling) -> list[ClockSection]:
     return [ClockSection(title, lines=lines, tables=tables, charts=(chart,))]
 
 
-def _order(order: ClientOrder | None) -> list[str]:
+def _order(order: ClientOrder | None, reason: str | None) -> list[str]:
     if order is None:
-        return []
+        without = f"Two clients of one server did not stamp messages to each other: {reason}."
+        return [] if reason is None else [without]
     promised = "nothing" if order.bound_ns is None else words.span(order.bound_ns)
     shortest = " and ".join(words.span(ns) for ns in order.shortest_ns)
     return [

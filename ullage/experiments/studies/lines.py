@@ -32,7 +32,7 @@ def draw(table: DerivedTable, columns: Sequence[str], along: Along) -> str:
     """An SVG with a line for each series; empty where none has two places."""
     every = _series(table, columns, along)
     series = dict(list(every.items())[:MOST_LINES])
-    places = [*dict.fromkeys(place for line in series.values() for place in line)][:MOST_PLACES]
+    places = _places(table, columns, along)[:MOST_PLACES]
     most = max(
         (
             figure.high or figure.value or 0.0
@@ -77,6 +77,13 @@ def _series(table: DerivedTable, columns: Sequence[str], along: Along) -> Series
     return series
 
 
+def _places(table: DerivedTable, columns: Sequence[str], along: Along) -> list[str]:
+    """In the table's order, with those that have no value."""
+    if along == "columns":
+        return [column.title for column in table.columns if column.title in columns]
+    return [*dict.fromkeys(row.label.rpartition(", ")[2] for row in table.rows)]
+
+
 def _x(places: Sequence[str], place: str) -> float:
     """Places are equally far apart: they are doubled from one to the next, or are few."""
     room = WIDTH - LEFT - RIGHT
@@ -106,17 +113,21 @@ def _axes(table: DerivedTable, places: Sequence[str], most: float, along: Along)
 def _line(
     line: dict[str, StudyFigure], places: Sequence[str], most: float, number: int
 ) -> Iterator[str]:
-    points = []
-    for place in (place for place in places if place in line):
+    path, joined = "", False
+    for place in places:
+        if place not in line:
+            joined = False  # nothing is drawn through a hole
+            continue
         figure, x = line[place], _x(places, place)
         assert figure.value is not None
         y = _y(figure.value, most)
-        points.append(f"{x:.1f} {y:.1f}")
+        path += f"{'L' if joined else 'M'}{x:.1f} {y:.1f}"
+        joined = True
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
         if figure.low is not None and figure.high is not None:
             low, high = (_y(max(0.0, bound), most) for bound in (figure.low, figure.high))
             yield f'<path d="M{x:.1f} {low:.1f}V{high:.1f}" stroke="currentColor"/>'
-    yield f'<path d="M{"L".join(points)}" {_stroke(number)}/>'
+    yield f'<path d="{path}" {_stroke(number)}/>'
 
 
 def _legend(name: str, number: int) -> Iterator[str]:

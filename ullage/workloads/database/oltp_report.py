@@ -184,13 +184,15 @@ def curve(result: OltpResult) -> Curve:
 def beyond(result: OltpResult, quantile: float) -> float | None:
     """A quantile out of the histogram, of the times that were told one by one.
 
-    None where these are not those that the histogram has at its end: of a warm-up, or of an output
-    from before they were told.
+    None where it is not sure that these are those that the histogram has at its end: some may be of
+    the warm-up, or in the step before, or the output is from before they were told.
     """
     total = sum(count for _, count in result.bins)
     clamped = sum(count for value, count in result.bins if not within_histogram(value))
     surely, perhaps = (sum(s >= least for s in result.long) for least in (LONGEST_S, _NEAR_S))
-    if not clamped > 0 or not surely <= clamped <= perhaps:
+    # Of a warm-up, and of no step that is told: any of them may then be one of the others.
+    doubtful = result.warmup is not None and perhaps != clamped
+    if not clamped > 0 or not surely <= clamped <= perhaps or doubtful:
         return None
     at = math.ceil(quantile * total) - (total - clamped) - 1
     return result.long[len(result.long) - clamped :][at] if at >= 0 else None
