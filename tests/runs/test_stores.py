@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.runs.elsewhere import stores
 from ullage.runs.elsewhere.stores import Store, mirrored, upload
+from ullage.runs.records import JOURNAL, RESOLVED
 
 listing = commandkit.in_this_process("list")
 show = commandkit.in_this_process("show")
@@ -70,6 +73,14 @@ def put(store: Store, name: str, content: bytes) -> None:
     system, path = fs.FileSystem.from_uri(address(store))
     with system.open_output_stream(f"{path}/{name}", compression=None) as stream:
         stream.write(content)
+
+
+def packed(run: Path) -> Path:
+    """An archive of it, beside it, as `tar` makes one."""
+    archive = run.with_suffix(".tar.gz")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(run, run.name)
+    return archive
 
 
 def no_bad(where: str, error: UllageError) -> None:
@@ -135,11 +146,9 @@ def test_one_of_its_name_is_not_written_over(store: Store, run: Path) -> None:
 
 
 def test_half_of_an_archive_is_left_out_and_mended_by_another_upload(
-    store: Store, run: Path, tmp_path: Path, listing: Ullage
+    store: Store, run: Path, listing: Ullage
 ) -> None:
-    whole = tmp_path / "whole.tar.gz"
-    with tarfile.open(whole, "w:gz") as tar:
-        tar.add(run, run.name)
+    whole = packed(run)
     put(store, f"{run.name}.tar.gz", whole.read_bytes()[: whole.stat().st_size // 2])
     put(store, "notes.txt", b"none of ours")
     put(store, "other-name.tar.gz", whole.read_bytes())
@@ -154,6 +163,37 @@ def test_half_of_an_archive_is_left_out_and_mended_by_another_upload(
     assert listed.code == 0 and "left out" in listed.stderr
     upload(run, store, replace=True)
     assert (mirrored(store, lambda *_: None) / run.name).is_dir()
+
+
+def test_a_journal_that_names_what_no_run_holds_is_left_out(
+    store: Store, run: Path, tmp_path: Path
+) -> None:
+    upload(run, store)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / RESOLVED).write_text("{}")
+    (tmp_path / "bad" / JOURNAL).write_text('{"files": {"/etc/passwd": "x"}}\n')
+    put(store, "bad.tar.gz", packed(tmp_path / "bad").read_bytes())
+    bad: dict[str, ErrorKind] = {}
+    root = mirrored(store, lambda where, error: bad.update({where: error.kind}))
+    assert bad == {f"{store.shown}/bad.tar.gz": errors.FETCH_CHANGED}
+    assert (root / run.name).is_dir()
+
+
+def test_a_cache_that_takes_nothing_leaves_a_run_out(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(run, store)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    bad: list[UllageError] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "move", full)
+        mirrored(store, lambda _, error: bad.append(error))
+    assert [error.kind for error in bad] == [errors.STORE_NOT_KEPT]
+    assert "No space left" in bad[0].message
+    assert (mirrored(store, no_bad) / run.name).is_dir()
 
 
 def test_a_run_that_has_not_finished_stays_here(store: Store, tmp_path: Path) -> None:

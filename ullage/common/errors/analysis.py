@@ -82,6 +82,11 @@ STORE_NOT_WRITTEN: Final = ErrorKind(
     "{address} could not be put there: {reason}",
     "free space, or look after the store, then `ullage upload --replace` again",
 )
+STORE_NOT_KEPT: Final = ErrorKind(
+    "store-not-kept",
+    "{address} cannot be kept in the cache: {reason}",
+    "free space there; ULLAGE_CACHE_DIR names another place for it",
+)
 STORE_FOR_READERS: Final = ErrorKind(
     "store-for-readers",
     "--runs {address}: this command makes runs, and those are made on a disk of this machine",

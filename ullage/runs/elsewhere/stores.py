@@ -26,6 +26,7 @@ from pyarrow import fs
 from ullage.common.errors import (
     FETCH_NO_RUN,
     STORE_HAS_RUN,
+    STORE_NOT_KEPT,
     STORE_NOT_WRITTEN,
     UPLOAD_UNFINISHED,
     UllageError,
@@ -190,15 +191,17 @@ class _Mirror:
 
     def _fetch(self, run: str, version: str) -> UllageError | None:
         """What is wrong with it is returned: others are not to suffer from it."""
-        self.forget(run)
+        shown = self._store.archive(run).partition("?")[0]
         try:
+            self.forget(run)
             with fetched(self._store.archive(run)) as folder:
                 if folder.name != run:
                     reason = f"the run in it is called {folder.name[:100]}"
-                    address = self._store.archive(run).partition("?")[0]
-                    raise UllageError(FETCH_NO_RUN, address=address, reason=reason)
+                    raise UllageError(FETCH_NO_RUN, address=shown, reason=reason)
                 shutil.move(folder, self._root / run)
+            (self._origins / run).write_text(version, encoding="utf-8")
         except UllageError as error:
             return error
-        (self._origins / run).write_text(version, encoding="utf-8")
+        except OSError as error:
+            return UllageError(STORE_NOT_KEPT, address=shown, reason=words(error))
         return None
