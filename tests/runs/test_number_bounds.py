@@ -22,9 +22,7 @@ STORED = [
     model
     for module in MODULES
     for model in vars(module).values()
-    if isinstance(model, type)
-    and issubclass(model, Record)
-    and model.__module__ == module.__name__
+    if isinstance(model, type) and issubclass(model, Record) and model.__module__ == module.__name__
 ]
 LEAST = {"minimum", "exclusiveMinimum"}
 MOST = {"maximum", "exclusiveMaximum"}
