@@ -137,6 +137,14 @@ def test_raw_outputs_may_stay_here(store: Store, run: Path) -> None:
     assert not (there / "trials").exists() and (run / "trials").is_dir()
 
 
+def test_a_run_that_a_link_leads_to_goes_there_whole(
+    store: Store, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "last").symlink_to(run)
+    assert upload(tmp_path / "last", store) == f"{store.shown}/{run.name}.tar.gz"
+    assert (mirrored(store, no_bad) / run.name / JOURNAL).is_file()
+
+
 def test_one_of_its_name_is_not_written_over(store: Store, run: Path) -> None:
     upload(run, store)
     with pytest.raises(UllageError) as caught:

@@ -120,11 +120,12 @@ def upload(run: Path, store: Store, *, raw: bool = True, replace: bool = False) 
     folder = RunFolder.open(run, "upload")
     if folder.finished is None:
         raise UllageError(UPLOAD_UNFINISHED, path=typed(run))
-    name = run.resolve().name
+    place = run.resolve()
+    name = place.name
     with tempfile.TemporaryFile(prefix="ullage-upload-") as archive:
         try:
             with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-                tar.add(run, name, filter=None if raw else _without_raw)
+                tar.add(place, name, filter=None if raw else _without_raw)
         except (OSError, tarfile.TarError) as error:
             reason = f"the archive: {words(error)}"
             raise UllageError(STORE_NOT_WRITTEN, address=store.shown, reason=reason) from error
