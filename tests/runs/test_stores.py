@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -219,13 +220,69 @@ def test_no_bucket_no_server_and_no_key(store: Store, monkeypatch: pytest.Monkey
     assert refused(store) is errors.FETCH_NOT_THERE  # moto looks at keys now, and knows none
 
 
-def test_what_arrives_short_is_said(
+def test_what_arrives_short_is_said_and_what_is_there_stays(
     store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "_PIECE", 0)  # nothing is ever read, and so nothing is sent
-    with pytest.raises(UllageError) as caught:
+    def cut(replace: bool) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(stores, "_PIECE", 0)  # nothing is ever read, and so nothing is sent
+            with pytest.raises(UllageError) as caught:
+                upload(run, store, replace=replace)
+        assert caught.value.kind is errors.STORE_NOT_WRITTEN
+
+    cut(replace=False)
+    assert mirrored(store, no_bad) and store.archives() == {}
+    upload(run, store)
+    before = store.archives()
+    cut(replace=True)
+    assert store.archives() == before
+
+
+def test_an_upload_that_ends_in_the_middle_leaves_no_archive(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Breaking(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise KeyboardInterrupt
+            return super().read(size)
+
+    monkeypatch.setattr(stores, "_PIECE", 1000)
+    with pytest.raises(KeyboardInterrupt):
+        store.put(run.name, Breaking(packed(run).read_bytes()), replace=False)
+    assert store.archives() == {}
+    system, path = fs.FileSystem.from_uri(address(store))
+    part = f"{path}/.{run.name}.part"
+    with system.open_output_stream(part) as stream:
+        stream.write(b"of a writer that was killed")
+    upload(run, store)
+    assert mirrored(store, no_bad).joinpath(run.name).is_dir()
+    assert system.get_file_info(part).type == fs.FileType.NotFound
+
+
+def test_a_writer_who_may_remove_nothing_uploads_all_the_same(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise OSError("ACCESS_DENIED")
+
+    real = fs.FileSystem.from_uri
+
+    class KeepsAll:
+        def __init__(self, system: fs.FileSystem) -> None:
+            self._system = system
+
+        def __getattr__(self, name: str) -> object:
+            return denied if name == "delete_file" else getattr(self._system, name)
+
+    def from_uri(uri: str) -> tuple[KeepsAll, str]:
+        system, path = real(uri)
+        return KeepsAll(system), path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stores.fs, "FileSystem", type("Any", (), {"from_uri": from_uri}))
         upload(run, store)
-    assert caught.value.kind is errors.STORE_NOT_WRITTEN
+    assert store.archives().keys() == {run.name}
 
 
 def test_commands_that_make_runs_refuse_a_store(running: Ullage) -> None:

@@ -80,7 +80,7 @@ STORE_HAS_RUN: Final = ErrorKind(
 STORE_NOT_WRITTEN: Final = ErrorKind(
     "store-not-written",
     "{address} could not be put there: {reason}",
-    "free space, or look after the store, then `ullage upload --replace` again",
+    "free space, or look after the store, then `ullage upload` again",
 )
 STORE_NOT_KEPT: Final = ErrorKind(
     "store-not-kept",

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -87,21 +87,28 @@ class Store:
         return known
 
     def put(self, run: str, archive: BinaryIO, *, replace: bool) -> None:
-        """STORE_HAS_RUN, STORE_NOT_WRITTEN; FETCH_NOT_THERE, FETCH_NO_ANSWER."""
+        """STORE_HAS_RUN, STORE_NOT_WRITTEN; FETCH_NOT_THERE, FETCH_NO_ANSWER.
+
+        Under a name that no reader lists, until all of it is there: PyArrow completes an object
+        whose writer fails. What is left of it goes with the next upload of that run.
+        """
         shown = f"{self.shown}/{run}{SUFFIX}"
         if run in self.archives() and not replace:
             raise UllageError(STORE_HAS_RUN, address=shown)
         size = archive.seek(0, 2)
         archive.seek(0)
         with self._session(shown) as (system, path):
-            target = f"{path}/{run}{SUFFIX}"
-            with system.open_output_stream(target, compression=None) as stream:
-                while piece := archive.read(_PIECE):
-                    stream.write(piece)
-            there = system.get_file_info(target)
-        if there.size != size:
-            reason = f"{there.size} bytes are there, of {size}"
-            raise UllageError(STORE_NOT_WRITTEN, address=shown, reason=reason)
+            part, target = f"{path}/.{run}.part", f"{path}/{run}{SUFFIX}"
+            try:
+                with system.open_output_stream(part, compression=None) as stream:
+                    while piece := archive.read(_PIECE):
+                        stream.write(piece)
+                _check_size(system, part, size, shown)
+                system.copy_file(part, target)
+                _check_size(system, target, size, shown)
+            finally:
+                with suppress(OSError):  # who may write may not be one who may remove
+                    system.delete_file(part)
 
     @contextmanager
     def _session(self, shown: str) -> Iterator[tuple[fs.FileSystem, str]]:
@@ -110,6 +117,14 @@ class Store:
             yield fs.FileSystem.from_uri(f"{self.shown}{self.query}")
         except (OSError, pyarrow.ArrowException) as error:
             raise refusal(shown, error) from error
+
+
+def _check_size(system: fs.FileSystem, path: str, size: int, shown: str) -> None:
+    """STORE_NOT_WRITTEN."""
+    there = system.get_file_info(path).size
+    if there != size:
+        reason = f"{there or 0:,} bytes are there, of {size:,}"
+        raise UllageError(STORE_NOT_WRITTEN, address=shown, reason=reason)
 
 
 def upload(run: Path, store: Store, *, raw: bool = True, replace: bool = False) -> str:
