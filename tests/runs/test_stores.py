@@ -20,7 +20,7 @@ from tests.support import commandkit
 from tests.support.commandkit import Ullage
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
-from ullage.runs.elsewhere import stores
+from ullage.runs.elsewhere import fetched, stores
 from ullage.runs.elsewhere.stores import Store, mirrored, upload
 from ullage.runs.records import JOURNAL, RESOLVED
 
@@ -210,6 +210,39 @@ def test_a_run_that_has_not_finished_stays_here(store: Store, tmp_path: Path) ->
     with pytest.raises(UllageError) as caught:
         upload(open_run, store)
     assert caught.value.kind is errors.UPLOAD_UNFINISHED
+
+
+def no_reader_has(store: Store, run: Path) -> UllageError:
+    """What `upload` says; nothing was sent."""
+    with pytest.raises(UllageError) as caught:
+        upload(run, store)
+    assert store.archives() == {}
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["my run", "-a", "x" * 201])
+def test_a_name_that_no_reader_takes_stays_here(store: Store, run: Path, name: str) -> None:
+    error = no_reader_has(store, run.rename(run.with_name(name)))
+    assert error.kind is errors.UPLOAD_BAD_NAME
+
+
+@pytest.mark.parametrize("bound", ["MOST", "MOST_FILES"])
+def test_more_than_readers_take_stays_here(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(fetched, bound, 10)
+    error = no_reader_has(store, run)
+    assert error.kind is errors.UPLOAD_UNREADABLE and "--no-raw" in error.hint
+
+
+def test_a_run_that_is_changed_or_holds_a_link_stays_here(store: Store, run: Path) -> None:
+    (run / "link").symlink_to("plan.yaml")
+    error = no_reader_has(store, run)
+    assert error.kind is errors.UPLOAD_UNREADABLE and "no regular file" in error.message
+    (run / "link").unlink()
+    (run / "plan.yaml").write_text("another")
+    error = no_reader_has(store, run)
+    assert error.kind is errors.UPLOAD_UNREADABLE and "plan.yaml is changed" in error.message
 
 
 def test_no_bucket_no_server_and_no_key(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,16 @@ UPLOAD_UNFINISHED: Final = ErrorKind(
     "{path} has not finished",
     "`ullage run --resume {path}` finishes it",
 )
+UPLOAD_BAD_NAME: Final = ErrorKind(
+    "upload-bad-name",
+    "{path}: no reader takes an archive of that name",
+    "rename the folder: letters, digits, `.`, `_` and `-`, 200 at most, the first a letter or digit",
+)
+UPLOAD_UNREADABLE: Final = ErrorKind(
+    "upload-unreadable",
+    "{path} stays here, no reader could have it there: {reason}",
+    "`--no-raw` leaves the outputs of its trials out; `ullage verify {path}` says what was changed",
+)
 FETCH_CHANGED: Final = ErrorKind(
     "fetch-changed",
     "the run at {address} is not as it was written: {reason}",

@@ -28,11 +28,13 @@ from ullage.common.errors import (
     STORE_HAS_RUN,
     STORE_NOT_KEPT,
     STORE_NOT_WRITTEN,
+    UPLOAD_BAD_NAME,
     UPLOAD_UNFINISHED,
+    UPLOAD_UNREADABLE,
     UllageError,
 )
 from ullage.common.files import cache_dir
-from ullage.runs.elsewhere.fetched import fetched, refusal, words
+from ullage.runs.elsewhere.fetched import fetched, refusal, unpacked, words
 from ullage.runs.reader import RunFolder, typed
 
 SUFFIX: Final = ".tar.gz"
@@ -130,21 +132,27 @@ def _check_size(system: fs.FileSystem, path: str, size: int, shown: str) -> None
 def upload(run: Path, store: Store, *, raw: bool = True, replace: bool = False) -> str:
     """Put a finished run there; its address. raw: with the outputs of its trials.
 
-    UPLOAD_UNFINISHED, and as `Store.put`.
+    UPLOAD_UNFINISHED, UPLOAD_BAD_NAME, UPLOAD_UNREADABLE, and as `Store.put`.
     """
     folder = RunFolder.open(run, "upload")
     if folder.finished is None:
         raise UllageError(UPLOAD_UNFINISHED, path=typed(run))
-    place = run.resolve()
-    name = place.name
-    with tempfile.TemporaryFile(prefix="ullage-upload-") as archive:
+    name = run.resolve().name
+    if not _NAME.fullmatch(name):
+        raise UllageError(UPLOAD_BAD_NAME, path=typed(run))
+    with tempfile.TemporaryDirectory(prefix="ullage-upload-") as temporary:
+        archive = Path(temporary) / "archive"
         try:
-            with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-                tar.add(place, name, filter=None if raw else _without_raw)
+            with tarfile.open(archive, mode="w:gz") as tar:
+                tar.add(run.resolve(), name, filter=None if raw else _without_raw)
+            unpacked(archive, Path(temporary) / "run", name)  # as whoever reads it there
+        except UllageError as error:
+            raise UllageError(UPLOAD_UNREADABLE, path=typed(run), reason=error.message) from error
         except (OSError, tarfile.TarError) as error:
             reason = f"the archive: {words(error)}"
             raise UllageError(STORE_NOT_WRITTEN, address=store.shown, reason=reason) from error
-        store.put(name, archive, replace=replace)
+        with archive.open("rb") as content:
+            store.put(name, content, replace=replace)
     return f"{store.shown}/{name}{SUFFIX}"
 
 
