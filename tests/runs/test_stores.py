@@ -245,6 +245,12 @@ def test_a_run_that_is_changed_or_holds_a_link_stays_here(store: Store, run: Pat
     assert error.kind is errors.UPLOAD_UNREADABLE and "plan.yaml is changed" in error.message
 
 
+def test_an_elastic_run_stays_here(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "elastic").mkdir()
+    (tmp_path / "elastic" / RESOLVED).write_text('{"kind": "elastic"}')
+    assert no_reader_has(store, tmp_path / "elastic").kind is errors.UPLOAD_ELASTIC
+
+
 def test_no_bucket_no_server_and_no_key(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(Store("no-such-bucket/lab", store.query)) is errors.FETCH_NOT_THERE
     silent = "?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1"

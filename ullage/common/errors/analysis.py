@@ -97,6 +97,11 @@ UPLOAD_UNFINISHED: Final = ErrorKind(
     "{path} has not finished",
     "`ullage run --resume {path}` finishes it",
 )
+UPLOAD_ELASTIC: Final = ErrorKind(
+    "upload-elastic",
+    "{path} is the run of an elastic plan: stores have none, so far",
+    "copy its folder; `ullage elastic` has commands to read it",
+)
 UPLOAD_BAD_NAME: Final = ErrorKind(
     "upload-bad-name",
     "{path}: no reader takes an archive of that name",

@@ -29,13 +29,14 @@ from ullage.common.errors import (
     STORE_NOT_KEPT,
     STORE_NOT_WRITTEN,
     UPLOAD_BAD_NAME,
+    UPLOAD_ELASTIC,
     UPLOAD_UNFINISHED,
     UPLOAD_UNREADABLE,
     UllageError,
 )
 from ullage.common.files import cache_dir
 from ullage.runs.elsewhere.fetched import fetched, refusal, unpacked, words
-from ullage.runs.reader import RunFolder, typed
+from ullage.runs.reader import RunFolder, is_elastic, typed
 
 SUFFIX: Final = ".tar.gz"
 _ADDRESS: Final = re.compile(r"s3:/+([^?]+?)/*(\?.*)?")
@@ -132,9 +133,11 @@ def _check_size(system: fs.FileSystem, path: str, size: int, shown: str) -> None
 def upload(run: Path, store: Store, *, raw: bool = True, replace: bool = False) -> str:
     """Put a finished run there; its address. raw: with the outputs of its trials.
 
-    UPLOAD_UNFINISHED, UPLOAD_BAD_NAME, UPLOAD_UNREADABLE, and as `Store.put`.
+    UPLOAD_ELASTIC, UPLOAD_UNFINISHED, UPLOAD_BAD_NAME, UPLOAD_UNREADABLE, and as `Store.put`.
     """
-    folder = RunFolder.open(run, "upload")
+    if is_elastic(run):
+        raise UllageError(UPLOAD_ELASTIC, path=typed(run))
+    folder = RunFolder.open(run)
     if folder.finished is None:
         raise UllageError(UPLOAD_UNFINISHED, path=typed(run))
     name = run.resolve().name
