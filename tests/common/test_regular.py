@@ -41,3 +41,20 @@ def test_no_folder_below_the_root_is_a_link(tmp_path: Path) -> None:
         read_regular(root / "link" / "file", root=root)
     with pytest.raises(FileNotFoundError):
         read_regular(root / "trials" / "absent", root=root)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("/etc/passwd", "leads out of the folder"),
+        ("", "leads out of the folder"),
+        (".", "leads out of the folder"),
+        ("../other", "leads out of the folder"),
+        ("a\0b", "leads out of the folder"),
+        ("a\ud800", "its name is no file's"),
+        ("a\ud800/b", "its name is no file's"),
+    ],
+)
+def test_a_name_that_no_file_below_the_root_has(tmp_path: Path, name: str, reason: str) -> None:
+    with pytest.raises(OSError, match=reason):
+        read_regular(tmp_path / name, root=tmp_path)

@@ -74,6 +74,14 @@ def test_a_cache_that_is_none_is_read_past(runs: Path, opened: list[str], damage
     assert list_runs(runs) == before and len(opened) == 3
 
 
+def test_a_name_that_is_no_text_is_read_each_time(runs: Path, opened: list[str]) -> None:
+    (runs / "c").rename(runs / "c\udcff")
+    shutil.copytree(runs / "b", runs / "d")
+    assert {run.run for run in list_runs(runs)} == {"a", "b", "c\udcff", "d"}
+    opened.clear()
+    assert len(list_runs(runs)) == 4 and opened == ["c\udcff"]
+
+
 def test_where_no_cache_can_be_kept_the_list_is_whole(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

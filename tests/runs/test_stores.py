@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +20,9 @@ from tests.support import commandkit
 from tests.support.commandkit import Ullage
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
-from ullage.runs.elsewhere import stores
+from ullage.runs.elsewhere import fetched, stores
 from ullage.runs.elsewhere.stores import Store, mirrored, upload
+from ullage.runs.records import JOURNAL, RESOLVED
 
 listing = commandkit.in_this_process("list")
 show = commandkit.in_this_process("show")
@@ -70,6 +74,14 @@ def put(store: Store, name: str, content: bytes) -> None:
     system, path = fs.FileSystem.from_uri(address(store))
     with system.open_output_stream(f"{path}/{name}", compression=None) as stream:
         stream.write(content)
+
+
+def packed(run: Path) -> Path:
+    """An archive of it, beside it, as `tar` makes one."""
+    archive = run.with_suffix(".tar.gz")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(run, run.name)
+    return archive
 
 
 def no_bad(where: str, error: UllageError) -> None:
@@ -126,6 +138,14 @@ def test_raw_outputs_may_stay_here(store: Store, run: Path) -> None:
     assert not (there / "trials").exists() and (run / "trials").is_dir()
 
 
+def test_a_run_that_a_link_leads_to_goes_there_whole(
+    store: Store, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "last").symlink_to(run)
+    assert upload(tmp_path / "last", store) == f"{store.shown}/{run.name}.tar.gz"
+    assert (mirrored(store, no_bad) / run.name / JOURNAL).is_file()
+
+
 def test_one_of_its_name_is_not_written_over(store: Store, run: Path) -> None:
     upload(run, store)
     with pytest.raises(UllageError) as caught:
@@ -135,11 +155,9 @@ def test_one_of_its_name_is_not_written_over(store: Store, run: Path) -> None:
 
 
 def test_half_of_an_archive_is_left_out_and_mended_by_another_upload(
-    store: Store, run: Path, tmp_path: Path, listing: Ullage
+    store: Store, run: Path, listing: Ullage
 ) -> None:
-    whole = tmp_path / "whole.tar.gz"
-    with tarfile.open(whole, "w:gz") as tar:
-        tar.add(run, run.name)
+    whole = packed(run)
     put(store, f"{run.name}.tar.gz", whole.read_bytes()[: whole.stat().st_size // 2])
     put(store, "notes.txt", b"none of ours")
     put(store, "other-name.tar.gz", whole.read_bytes())
@@ -156,11 +174,81 @@ def test_half_of_an_archive_is_left_out_and_mended_by_another_upload(
     assert (mirrored(store, lambda *_: None) / run.name).is_dir()
 
 
+def test_a_journal_that_names_what_no_run_holds_is_left_out(
+    store: Store, run: Path, tmp_path: Path
+) -> None:
+    upload(run, store)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / RESOLVED).write_text("{}")
+    (tmp_path / "bad" / JOURNAL).write_text('{"files": {"/etc/passwd": "x"}}\n')
+    put(store, "bad.tar.gz", packed(tmp_path / "bad").read_bytes())
+    bad: dict[str, ErrorKind] = {}
+    root = mirrored(store, lambda where, error: bad.update({where: error.kind}))
+    assert bad == {f"{store.shown}/bad.tar.gz": errors.FETCH_CHANGED}
+    assert (root / run.name).is_dir()
+
+
+def test_a_cache_that_takes_nothing_leaves_a_run_out(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(run, store)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    bad: list[UllageError] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "move", full)
+        mirrored(store, lambda _, error: bad.append(error))
+    assert [error.kind for error in bad] == [errors.STORE_NOT_KEPT]
+    assert "No space left" in bad[0].message
+    assert (mirrored(store, no_bad) / run.name).is_dir()
+
+
 def test_a_run_that_has_not_finished_stays_here(store: Store, tmp_path: Path) -> None:
     open_run = make_run(tmp_path / "open", failures=(), raw=False, finished=False)
     with pytest.raises(UllageError) as caught:
         upload(open_run, store)
     assert caught.value.kind is errors.UPLOAD_UNFINISHED
+
+
+def no_reader_has(store: Store, run: Path) -> UllageError:
+    """What `upload` says; nothing was sent."""
+    with pytest.raises(UllageError) as caught:
+        upload(run, store)
+    assert store.archives() == {}
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["my run", "-a", "x" * 201])
+def test_a_name_that_no_reader_takes_stays_here(store: Store, run: Path, name: str) -> None:
+    error = no_reader_has(store, run.rename(run.with_name(name)))
+    assert error.kind is errors.UPLOAD_BAD_NAME
+
+
+@pytest.mark.parametrize("bound", ["MOST", "MOST_FILES"])
+def test_more_than_readers_take_stays_here(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(fetched, bound, 10)
+    error = no_reader_has(store, run)
+    assert error.kind is errors.UPLOAD_UNREADABLE and "--no-raw" in error.hint
+
+
+def test_a_run_that_is_changed_or_holds_a_link_stays_here(store: Store, run: Path) -> None:
+    (run / "link").symlink_to("plan.yaml")
+    error = no_reader_has(store, run)
+    assert error.kind is errors.UPLOAD_UNREADABLE and "no regular file" in error.message
+    (run / "link").unlink()
+    (run / "plan.yaml").write_text("another")
+    error = no_reader_has(store, run)
+    assert error.kind is errors.UPLOAD_UNREADABLE and "plan.yaml is changed" in error.message
+
+
+def test_an_elastic_run_stays_here(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "elastic").mkdir()
+    (tmp_path / "elastic" / RESOLVED).write_text('{"kind": "elastic"}')
+    assert no_reader_has(store, tmp_path / "elastic").kind is errors.UPLOAD_ELASTIC
 
 
 def test_no_bucket_no_server_and_no_key(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,13 +259,69 @@ def test_no_bucket_no_server_and_no_key(store: Store, monkeypatch: pytest.Monkey
     assert refused(store) is errors.FETCH_NOT_THERE  # moto looks at keys now, and knows none
 
 
-def test_what_arrives_short_is_said(
+def test_what_arrives_short_is_said_and_what_is_there_stays(
     store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "_PIECE", 0)  # nothing is ever read, and so nothing is sent
-    with pytest.raises(UllageError) as caught:
+    def cut(replace: bool) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(stores, "_PIECE", 0)  # nothing is ever read, and so nothing is sent
+            with pytest.raises(UllageError) as caught:
+                upload(run, store, replace=replace)
+        assert caught.value.kind is errors.STORE_NOT_WRITTEN
+
+    cut(replace=False)
+    assert mirrored(store, no_bad) and store.archives() == {}
+    upload(run, store)
+    before = store.archives()
+    cut(replace=True)
+    assert store.archives() == before
+
+
+def test_an_upload_that_ends_in_the_middle_leaves_no_archive(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Breaking(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise KeyboardInterrupt
+            return super().read(size)
+
+    monkeypatch.setattr(stores, "_PIECE", 1000)
+    with pytest.raises(KeyboardInterrupt):
+        store.put(run.name, Breaking(packed(run).read_bytes()), replace=False)
+    assert store.archives() == {}
+    system, path = fs.FileSystem.from_uri(address(store))
+    part = f"{path}/.{run.name}.part"
+    with system.open_output_stream(part) as stream:
+        stream.write(b"of a writer that was killed")
+    upload(run, store)
+    assert mirrored(store, no_bad).joinpath(run.name).is_dir()
+    assert system.get_file_info(part).type == fs.FileType.NotFound
+
+
+def test_a_writer_who_may_remove_nothing_uploads_all_the_same(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise OSError("ACCESS_DENIED")
+
+    real = fs.FileSystem.from_uri
+
+    class KeepsAll:
+        def __init__(self, system: fs.FileSystem) -> None:
+            self._system = system
+
+        def __getattr__(self, name: str) -> object:
+            return denied if name == "delete_file" else getattr(self._system, name)
+
+    def from_uri(uri: str) -> tuple[KeepsAll, str]:
+        system, path = real(uri)
+        return KeepsAll(system), path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stores.fs, "FileSystem", type("Any", (), {"from_uri": from_uri}))
         upload(run, store)
-    assert caught.value.kind is errors.STORE_NOT_WRITTEN
+    assert store.archives().keys() == {run.name}
 
 
 def test_commands_that_make_runs_refuse_a_store(running: Ullage) -> None:

@@ -46,6 +46,14 @@ def test_all_that_was_written_holds(run: Path) -> None:
     } <= files
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "a\ud800", ""])
+def test_a_journal_that_names_what_no_run_holds(tmp_path: Path, name: str) -> None:
+    (tmp_path / JOURNAL).write_text(json.dumps({"files": {name: "x"}}) + "\n")
+    (checked,) = verify(tmp_path)
+    assert (checked.file, checked.state) == (name, "changed")
+    assert checked.detail.startswith("its name ")
+
+
 @pytest.mark.parametrize(
     ("name", "change", "state"),
     [

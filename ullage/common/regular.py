@@ -105,7 +105,11 @@ def _folder_of(file: Path, root: Path | None) -> int:
     """A descriptor of the folder that it lies in."""
     if root is None:
         return os.open(file.parent, _FOLDER)
-    parts = file.parent.relative_to(root).parts
+    try:
+        os.fsencode(file)
+    except UnicodeEncodeError:
+        raise OSError(errno.EINVAL, "its name is no file's", str(file)) from None
+    parts = file.parent.relative_to(root).parts if file.parent.is_relative_to(root) else ("..",)
     if ".." in parts or file.name in ("", "..") or "\0" in str(file):
         raise OSError(errno.EINVAL, "its name leads out of the folder", str(file))
     folder = os.open(root, _FOLDER)

@@ -78,7 +78,7 @@ def list_runs(root: Path) -> list[RunSummary]:
             summaries.append(known.summary.model_copy(update=update))
             continue
         summary = _summary(path)
-        if files and summary.problem is None:
+        if files and summary.problem is None and _is_text(path):
             now[path.name] = _Known(files=files, summary=summary, unverified=summary.unverified)
         summaries.append(summary)
     if now != before:
@@ -96,6 +96,15 @@ def _files(path: Path) -> str:
         f"{one.st_dev} {one.st_ino} {one.st_size} {one.st_mtime_ns} {one.st_ctime_ns}"
         for one in status
     )
+
+
+def _is_text(path: Path) -> bool:
+    """A name that is no UTF-8 stands in no JSON."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _recalled(place: Path) -> Mapping[str, _Known]:

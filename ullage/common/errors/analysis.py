@@ -80,7 +80,12 @@ STORE_HAS_RUN: Final = ErrorKind(
 STORE_NOT_WRITTEN: Final = ErrorKind(
     "store-not-written",
     "{address} could not be put there: {reason}",
-    "free space, or look after the store, then `ullage upload --replace` again",
+    "free space, or look after the store, then `ullage upload` again",
+)
+STORE_NOT_KEPT: Final = ErrorKind(
+    "store-not-kept",
+    "{address} cannot be kept in the cache: {reason}",
+    "free space there; ULLAGE_CACHE_DIR names another place for it",
 )
 STORE_FOR_READERS: Final = ErrorKind(
     "store-for-readers",
@@ -91,6 +96,21 @@ UPLOAD_UNFINISHED: Final = ErrorKind(
     "upload-unfinished",
     "{path} has not finished",
     "`ullage run --resume {path}` finishes it",
+)
+UPLOAD_ELASTIC: Final = ErrorKind(
+    "upload-elastic",
+    "{path} is the run of an elastic plan: stores have none, so far",
+    "copy its folder; `ullage elastic` has commands to read it",
+)
+UPLOAD_BAD_NAME: Final = ErrorKind(
+    "upload-bad-name",
+    "{path}: no reader takes an archive of that name",
+    "rename the folder: letters, digits, `.`, `_` and `-`, 200 at most, the first a letter or digit",
+)
+UPLOAD_UNREADABLE: Final = ErrorKind(
+    "upload-unreadable",
+    "{path} stays here, no reader could have it there: {reason}",
+    "`--no-raw` leaves the outputs of its trials out; `ullage verify {path}` says what was changed",
 )
 FETCH_CHANGED: Final = ErrorKind(
     "fetch-changed",

@@ -62,11 +62,22 @@ def fetched(address: str) -> Iterator[Path]:
         try:
             with _opened(address, shown) as source, archive.open("wb") as target:
                 _copy(source, target, shown)
-            folder.mkdir()
-            _unpack(archive, folder, shown)
+            run = unpacked(archive, folder, shown)
         except TimeoutError as error:
             raise _no_answer(shown, words(error)) from error
-        yield _verified(folder, shown)
+        yield run
+
+
+def unpacked(archive: Path, folder: Path, shown: str) -> Path:
+    """The run in an archive, in a folder that is made for it.
+
+    FETCH_TOO_LARGE, FETCH_NO_RUN, FETCH_CHANGED.
+    """
+    if archive.stat().st_size > MOST:
+        raise _too_large(shown)
+    folder.mkdir()
+    _unpack(archive, folder, shown)
+    return _verified(folder, shown)
 
 
 @dataclass(frozen=True)

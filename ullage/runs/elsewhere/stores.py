@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -26,13 +26,17 @@ from pyarrow import fs
 from ullage.common.errors import (
     FETCH_NO_RUN,
     STORE_HAS_RUN,
+    STORE_NOT_KEPT,
     STORE_NOT_WRITTEN,
+    UPLOAD_BAD_NAME,
+    UPLOAD_ELASTIC,
     UPLOAD_UNFINISHED,
+    UPLOAD_UNREADABLE,
     UllageError,
 )
 from ullage.common.files import cache_dir
-from ullage.runs.elsewhere.fetched import fetched, refusal, words
-from ullage.runs.reader import RunFolder, typed
+from ullage.runs.elsewhere.fetched import fetched, refusal, unpacked, words
+from ullage.runs.reader import RunFolder, is_elastic, typed
 
 SUFFIX: Final = ".tar.gz"
 _ADDRESS: Final = re.compile(r"s3:/+([^?]+?)/*(\?.*)?")
@@ -86,21 +90,28 @@ class Store:
         return known
 
     def put(self, run: str, archive: BinaryIO, *, replace: bool) -> None:
-        """STORE_HAS_RUN, STORE_NOT_WRITTEN; FETCH_NOT_THERE, FETCH_NO_ANSWER."""
+        """STORE_HAS_RUN, STORE_NOT_WRITTEN; FETCH_NOT_THERE, FETCH_NO_ANSWER.
+
+        Under a name that no reader lists, until all of it is there: PyArrow completes an object
+        whose writer fails. What is left of it goes with the next upload of that run.
+        """
         shown = f"{self.shown}/{run}{SUFFIX}"
         if run in self.archives() and not replace:
             raise UllageError(STORE_HAS_RUN, address=shown)
         size = archive.seek(0, 2)
         archive.seek(0)
         with self._session(shown) as (system, path):
-            target = f"{path}/{run}{SUFFIX}"
-            with system.open_output_stream(target, compression=None) as stream:
-                while piece := archive.read(_PIECE):
-                    stream.write(piece)
-            there = system.get_file_info(target)
-        if there.size != size:
-            reason = f"{there.size} bytes are there, of {size}"
-            raise UllageError(STORE_NOT_WRITTEN, address=shown, reason=reason)
+            part, target = f"{path}/.{run}.part", f"{path}/{run}{SUFFIX}"
+            try:
+                with system.open_output_stream(part, compression=None) as stream:
+                    while piece := archive.read(_PIECE):
+                        stream.write(piece)
+                _check_size(system, part, size, shown)
+                system.copy_file(part, target)
+                _check_size(system, target, size, shown)
+            finally:
+                with suppress(OSError):  # who may write may not be one who may remove
+                    system.delete_file(part)
 
     @contextmanager
     def _session(self, shown: str) -> Iterator[tuple[fs.FileSystem, str]]:
@@ -111,23 +122,40 @@ class Store:
             raise refusal(shown, error) from error
 
 
+def _check_size(system: fs.FileSystem, path: str, size: int, shown: str) -> None:
+    """STORE_NOT_WRITTEN."""
+    there = system.get_file_info(path).size
+    if there != size:
+        reason = f"{there or 0:,} bytes are there, of {size:,}"
+        raise UllageError(STORE_NOT_WRITTEN, address=shown, reason=reason)
+
+
 def upload(run: Path, store: Store, *, raw: bool = True, replace: bool = False) -> str:
     """Put a finished run there; its address. raw: with the outputs of its trials.
 
-    UPLOAD_UNFINISHED, and as `Store.put`.
+    UPLOAD_ELASTIC, UPLOAD_UNFINISHED, UPLOAD_BAD_NAME, UPLOAD_UNREADABLE, and as `Store.put`.
     """
-    folder = RunFolder.open(run, "upload")
+    if is_elastic(run):
+        raise UllageError(UPLOAD_ELASTIC, path=typed(run))
+    folder = RunFolder.open(run)
     if folder.finished is None:
         raise UllageError(UPLOAD_UNFINISHED, path=typed(run))
     name = run.resolve().name
-    with tempfile.TemporaryFile(prefix="ullage-upload-") as archive:
+    if not _NAME.fullmatch(name):
+        raise UllageError(UPLOAD_BAD_NAME, path=typed(run))
+    with tempfile.TemporaryDirectory(prefix="ullage-upload-") as temporary:
+        archive = Path(temporary) / "archive"
         try:
-            with tarfile.open(fileobj=archive, mode="w:gz") as tar:
-                tar.add(run, name, filter=None if raw else _without_raw)
+            with tarfile.open(archive, mode="w:gz") as tar:
+                tar.add(run.resolve(), name, filter=None if raw else _without_raw)
+            unpacked(archive, Path(temporary) / "run", name)  # as whoever reads it there
+        except UllageError as error:
+            raise UllageError(UPLOAD_UNREADABLE, path=typed(run), reason=error.message) from error
         except (OSError, tarfile.TarError) as error:
             reason = f"the archive: {words(error)}"
             raise UllageError(STORE_NOT_WRITTEN, address=store.shown, reason=reason) from error
-        store.put(name, archive, replace=replace)
+        with archive.open("rb") as content:
+            store.put(name, content, replace=replace)
     return f"{store.shown}/{name}{SUFFIX}"
 
 
@@ -190,15 +218,17 @@ class _Mirror:
 
     def _fetch(self, run: str, version: str) -> UllageError | None:
         """What is wrong with it is returned: others are not to suffer from it."""
-        self.forget(run)
+        shown = self._store.archive(run).partition("?")[0]
         try:
+            self.forget(run)
             with fetched(self._store.archive(run)) as folder:
                 if folder.name != run:
                     reason = f"the run in it is called {folder.name[:100]}"
-                    address = self._store.archive(run).partition("?")[0]
-                    raise UllageError(FETCH_NO_RUN, address=address, reason=reason)
+                    raise UllageError(FETCH_NO_RUN, address=shown, reason=reason)
                 shutil.move(folder, self._root / run)
+            (self._origins / run).write_text(version, encoding="utf-8")
         except UllageError as error:
             return error
-        (self._origins / run).write_text(version, encoding="utf-8")
+        except OSError as error:
+            return UllageError(STORE_NOT_KEPT, address=shown, reason=words(error))
         return None
