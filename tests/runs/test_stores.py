@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -330,12 +331,37 @@ def test_commands_that_make_runs_refuse_a_store(running: Ullage) -> None:
 
 
 @pytest.mark.parametrize(
+    "place",
+    ["s3://ident:hush@bucket/lab", "s3:/ident:hu/sh@bucket", "S3://ident@bucket", "s3://ident:hush"],
+)
+def test_an_address_with_a_key_is_neither_taken_nor_shown(
+    uploading: Ullage, listing: Ullage, running: Ullage, place: str
+) -> None:
+    for done in (
+        uploading("run", place),
+        listing("--runs", place),
+        running("plan.yaml", "--runs", place),
+    ):
+        assert done.code == 2 and f"[{errors.ADDRESS_HAS_KEY.code}]" in done.stderr
+        assert not re.search("ident|hu/?sh", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("place", ["s3://ident:hush@bucket/run", "https://ident:hush@host/run"])
+def test_an_archive_s_address_with_a_key_is_neither(compare: Ullage, place: str) -> None:
+    done = compare("run", place)
+    assert done.code == 2 and f"[{errors.ADDRESS_HAS_KEY.code}]" in done.stderr
+    assert not re.search("ident|hush", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("s3://b/p", "s3://b/p"),
         ("s3:/b/p/", "s3://b/p"),
         ("s3://b", "s3://b"),
         ("s3://b/p?scheme=http", "s3://b/p"),
+        ("s3://b/p?endpoint_override=h:9000", "s3://b/p"),
+        ("s3://b/a@b:c", "s3://b/a@b:c"),
         ("runs", None),
         ("s3:", None),
     ],

@@ -72,6 +72,13 @@ FETCH_NO_RUN: Final = ErrorKind(
     "what lies at {address} is no archive of a run: {reason}",
     "`tar czf run.tar.gz -C runs NAME` makes one",
 )
+ADDRESS_HAS_KEY: Final = ErrorKind(
+    "address-has-key",
+    "an address has a user, a key or a port before its bucket or its server, and is not taken: who"
+    " lists processes here sees it",
+    "keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role; an S3 server"
+    " is `?endpoint_override=HOST:PORT`",
+)
 STORE_HAS_RUN: Final = ErrorKind(
     "store-has-run",
     "{address} is there already",

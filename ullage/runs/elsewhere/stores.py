@@ -35,7 +35,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.files import cache_dir
-from ullage.runs.elsewhere.fetched import fetched, refusal, unpacked, words
+from ullage.runs.elsewhere.fetched import fetched, refusal, refuse_key, unpacked, words
 from ullage.runs.reader import RunFolder, is_elastic, typed
 
 SUFFIX: Final = ".tar.gz"
@@ -57,7 +57,8 @@ class Store:
 
     @classmethod
     def named(cls, text: str) -> Store | None:
-        """As a user writes it; None: it is no address of a store."""
+        """As a user writes it; None: it is no address of a store. ADDRESS_HAS_KEY."""
+        refuse_key(text)
         match = _ADDRESS.fullmatch(text)
         return None if match is None else cls(match[1], match[2] or "")
 
