@@ -53,10 +53,13 @@ def _anywhere(runs: Path) -> Path:
         text = f"warning: left out {address}: {error.message}"
         stderr.print(text, soft_wrap=True, markup=False)
 
+    def say(text: str) -> None:
+        stderr.print(text, soft_wrap=True, markup=False)
+
     store = Store.named(str(runs))
     if store is None:
         raise typer.BadParameter(f"--runs: {str(runs)!r} is not s3://BUCKET/PREFIX")
-    return mirrored(store, leave_out)
+    return mirrored(store, leave_out, say)
 
 
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.", callback=_here)]

@@ -112,7 +112,7 @@ UPLOAD_ELASTIC: Final = ErrorKind(
 UPLOAD_BAD_NAME: Final = ErrorKind(
     "upload-bad-name",
     "{path}: no reader takes an archive of that name",
-    "rename the folder: letters, digits, `.`, `_` and `-`, 200 at most, the first a letter or digit",
+    "rename the folder: up to 200 letters, digits, `.`, `_`, `-`, the first a letter or a digit",
 )
 UPLOAD_UNREADABLE: Final = ErrorKind(
     "upload-unreadable",
