@@ -74,8 +74,7 @@ FETCH_NO_RUN: Final = ErrorKind(
 )
 ADDRESS_HAS_KEY: Final = ErrorKind(
     "address-has-key",
-    "an address has a user, a key or a port before its bucket or its server, and is not taken: who"
-    " lists processes here sees it",
+    "an address has a user, a key or a port in it, which who lists processes here sees",
     "keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role; an S3 server"
     " is `?endpoint_override=HOST:PORT`",
 )
