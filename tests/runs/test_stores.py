@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import boto3
 import pytest
@@ -188,6 +191,64 @@ def test_a_journal_that_names_what_no_run_holds_is_left_out(
     assert (root / run.name).is_dir()
 
 
+def other_reader(root: Path) -> IO[str]:
+    """What another process holds that reads the mirror."""
+    lock = (root / ".readers").open("a")
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return lock
+
+
+def test_what_others_read_stays_as_it_was_and_that_is_said(store: Store, run: Path) -> None:
+    upload(run, store)
+    root = mirrored(store, no_bad)
+    with (root / ".readers").open("a") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # this process reads on
+    (root / run.name / "seen").touch()
+    (root / ".origins" / run.name).write_text("another archive")
+    upload(run.rename(run.with_name("second")), store)
+    said: list[str] = []
+    with other_reader(root):
+        mirrored(store, no_bad, said.append)
+        assert (root / run.name / "seen").exists() and (root / "second").is_dir()
+    assert len(said) == 1 and f"/{run.name}.tar.gz has changed or gone" in said[0]
+    mirrored(store, no_bad, said.append)
+    assert len(said) == 1 and not (root / run.name / "seen").exists()
+    assert (root / run.name / JOURNAL).is_file()
+
+
+def test_who_waits_for_another_says_so(store: Store, run: Path) -> None:
+    upload(run, store)
+    root = mirrored(store, no_bad)
+    said: list[str] = []
+    with (root / ".turn").open("a") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+
+        def say(text: str) -> None:
+            said.append(text)
+            fcntl.flock(turn, fcntl.LOCK_UN)
+
+        mirrored(store, no_bad, say)
+    assert said == [f"waiting: another ullage fetches runs of {store.shown}"]
+
+
+def test_a_copy_of_one_who_was_killed_is_made_anew(store: Store, run: Path) -> None:
+    upload(run, store)
+    root = mirrored(store, no_bad)
+    (root / ".origins" / run.name).unlink()
+    (root / run.name / JOURNAL).unlink()
+    (root / ".aside" / "half").mkdir()
+    mirrored(store, no_bad)
+    assert (root / run.name / JOURNAL).is_file() and not (root / ".aside" / "half").exists()
+
+
+def test_a_cache_that_can_keep_nothing_is_said(
+    store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(run, store)
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", "/proc/none")
+    assert refused(store) is errors.STORE_NOT_KEPT
+
+
 def test_a_cache_that_takes_nothing_leaves_a_run_out(
     store: Store, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +380,7 @@ def test_a_writer_who_may_remove_nothing_uploads_all_the_same(
         return KeepsAll(system), path
 
     with monkeypatch.context() as patch:
-        patch.setattr(stores.fs, "FileSystem", type("Any", (), {"from_uri": from_uri}))
+        patch.setattr(fs, "FileSystem", type("Any", (), {"from_uri": from_uri}))
         upload(run, store)
     assert store.archives().keys() == {run.name}
 
@@ -330,12 +391,42 @@ def test_commands_that_make_runs_refuse_a_store(running: Ullage) -> None:
 
 
 @pytest.mark.parametrize(
+    "place",
+    [
+        "s3://ident:hush@bucket/lab",
+        "s3:/ident:hu/sh@bucket",
+        "S3://ident@bucket",
+        "s3://ident:hush",
+    ],
+)
+def test_an_address_with_a_key_is_neither_taken_nor_shown(
+    uploading: Ullage, listing: Ullage, running: Ullage, place: str
+) -> None:
+    for done in (
+        uploading("run", place),
+        listing("--runs", place),
+        running("plan.yaml", "--runs", place),
+    ):
+        assert done.code == 2 and f"[{errors.ADDRESS_HAS_KEY.code}]" in done.stderr
+        assert not re.search("ident|hu/?sh", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("place", ["s3://ident:hush@bucket/run", "https://ident:hush@host/run"])
+def test_an_archive_s_address_with_a_key_is_neither(compare: Ullage, place: str) -> None:
+    done = compare("run", place)
+    assert done.code == 2 and f"[{errors.ADDRESS_HAS_KEY.code}]" in done.stderr
+    assert not re.search("ident|hush", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("s3://b/p", "s3://b/p"),
         ("s3:/b/p/", "s3://b/p"),
         ("s3://b", "s3://b"),
         ("s3://b/p?scheme=http", "s3://b/p"),
+        ("s3://b/p?endpoint_override=h:9000", "s3://b/p"),
+        ("s3://b/a@b:c", "s3://b/a@b:c"),
         ("runs", None),
         ("s3:", None),
     ],

@@ -25,19 +25,25 @@ RunArgument = Annotated[
 ]
 
 
-def _here(runs: Path) -> Path:
-    """STORE_FOR_READERS."""
-    if str(runs).startswith(_STORE):
-        from ullage.common.errors import STORE_FOR_READERS, UllageError
+def _is_store(runs: Path) -> bool:
+    return str(runs).lower().startswith(_STORE)
 
-        address = f"s3://{str(runs).removeprefix(_STORE).strip('/').partition('?')[0]}"
+
+def _here(runs: Path) -> Path:
+    """STORE_FOR_READERS, ADDRESS_HAS_KEY."""
+    if _is_store(runs):
+        from ullage.common.errors import STORE_FOR_READERS, UllageError
+        from ullage.runs.elsewhere.fetched import refuse_key
+
+        refuse_key(str(runs))
+        address = f"s3://{str(runs)[len(_STORE) :].strip('/').partition('?')[0]}"
         raise UllageError(STORE_FOR_READERS, address=address)
     return runs
 
 
 def _anywhere(runs: Path) -> Path:
     """A folder; of a store, one with its runs in this user's cache."""
-    if not str(runs).startswith(_STORE):
+    if not _is_store(runs):
         return runs
     from ullage.common.console import stderr
     from ullage.common.errors import UllageError
@@ -47,10 +53,13 @@ def _anywhere(runs: Path) -> Path:
         text = f"warning: left out {address}: {error.message}"
         stderr.print(text, soft_wrap=True, markup=False)
 
+    def say(text: str) -> None:
+        stderr.print(text, soft_wrap=True, markup=False)
+
     store = Store.named(str(runs))
     if store is None:
         raise typer.BadParameter(f"--runs: {str(runs)!r} is not s3://BUCKET/PREFIX")
-    return mirrored(store, leave_out)
+    return mirrored(store, leave_out, say)
 
 
 RunsOption = Annotated[Path, typer.Option("--runs", help="Where run folders lie.", callback=_here)]

@@ -72,6 +72,12 @@ FETCH_NO_RUN: Final = ErrorKind(
     "what lies at {address} is no archive of a run: {reason}",
     "`tar czf run.tar.gz -C runs NAME` makes one",
 )
+ADDRESS_HAS_KEY: Final = ErrorKind(
+    "address-has-key",
+    "an address has a user, a key or a port in it, which who lists processes here sees",
+    "keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role; an S3 server"
+    " is `?endpoint_override=HOST:PORT`",
+)
 STORE_HAS_RUN: Final = ErrorKind(
     "store-has-run",
     "{address} is there already",
@@ -105,7 +111,7 @@ UPLOAD_ELASTIC: Final = ErrorKind(
 UPLOAD_BAD_NAME: Final = ErrorKind(
     "upload-bad-name",
     "{path}: no reader takes an archive of that name",
-    "rename the folder: letters, digits, `.`, `_` and `-`, 200 at most, the first a letter or digit",
+    "rename the folder: up to 200 letters, digits, `.`, `_`, `-`, the first a letter or a digit",
 )
 UPLOAD_UNREADABLE: Final = ErrorKind(
     "upload-unreadable",

@@ -28,6 +28,7 @@ from pyarrow import fs
 
 from ullage.common.archives.headers import ArchiveError, Header
 from ullage.common.errors import (
+    ADDRESS_HAS_KEY,
     FETCH_CHANGED,
     FETCH_NO_ANSWER,
     FETCH_NO_RUN,
@@ -46,6 +47,7 @@ SILENCE_S: Final = 30.0
 LONGEST_S: Final = 600.0
 """Of all of it."""
 _PIECE: Final = 1 << 20
+_KEY: Final = re.compile(r"s3:/+[^/?]*[:@]|https?:/+[^/?]*@", re.IGNORECASE)
 _GONE: Final = (401, 403, 404, 410)
 _NO_OBJECT: Final = re.compile(r"NO_SUCH|NOT_FOUND|ACCESS_DENIED|HTTP status 40[134]")
 
@@ -54,8 +56,9 @@ _NO_OBJECT: Final = re.compile(r"NO_SUCH|NOT_FOUND|ACCESS_DENIED|HTTP status 40[
 def fetched(address: str) -> Iterator[Path]:
     """The run's folder, for as long as the context lasts.
 
-    FETCH_NOT_THERE, FETCH_NO_ANSWER, FETCH_TOO_LARGE, FETCH_NO_RUN, FETCH_CHANGED.
+    ADDRESS_HAS_KEY, FETCH_NOT_THERE, FETCH_NO_ANSWER, FETCH_TOO_LARGE, FETCH_NO_RUN, FETCH_CHANGED.
     """
+    refuse_key(address)
     shown = address.partition("?")[0]  # what follows may sign it
     with tempfile.TemporaryDirectory(prefix="ullage-fetched-") as temporary:
         archive, folder = Path(temporary) / "archive", Path(temporary) / "run"
@@ -78,6 +81,12 @@ def unpacked(archive: Path, folder: Path, shown: str) -> Path:
     folder.mkdir()
     _unpack(archive, folder, shown)
     return _verified(folder, shown)
+
+
+def refuse_key(address: str) -> None:
+    """ADDRESS_HAS_KEY, which does not show it."""
+    if _KEY.match(address):
+        raise UllageError(ADDRESS_HAS_KEY)
 
 
 @dataclass(frozen=True)

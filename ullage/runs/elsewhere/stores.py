@@ -13,12 +13,12 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 import pyarrow
 from pyarrow import fs
@@ -35,7 +35,7 @@ from ullage.common.errors import (
     UllageError,
 )
 from ullage.common.files import cache_dir
-from ullage.runs.elsewhere.fetched import fetched, refusal, unpacked, words
+from ullage.runs.elsewhere.fetched import fetched, refusal, refuse_key, unpacked, words
 from ullage.runs.reader import RunFolder, is_elastic, typed
 
 SUFFIX: Final = ".tar.gz"
@@ -57,7 +57,8 @@ class Store:
 
     @classmethod
     def named(cls, text: str) -> Store | None:
-        """As a user writes it; None: it is no address of a store."""
+        """As a user writes it; None: it is no address of a store. ADDRESS_HAS_KEY."""
+        refuse_key(text)
         match = _ADDRESS.fullmatch(text)
         return None if match is None else cls(match[1], match[2] or "")
 
@@ -164,46 +165,88 @@ def _without_raw(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if PurePosixPath(entry.name).parts[1:2] == ("trials",) else entry
 
 
-def mirrored(store: Store, on_bad: Callable[[str, UllageError], None]) -> Path:
+def mirrored(
+    store: Store,
+    on_bad: Callable[[str, UllageError], None],
+    say: Callable[[str], None] = lambda _: None,
+) -> Path:
     """A folder with the runs of the store, as they are there now. on_bad: is told what is none.
 
-    FETCH_NOT_THERE, FETCH_NO_ANSWER.
+    Nothing of it goes while this process lives. say: is told of what is waited for, and of copies
+    that are kept because others read them. FETCH_NOT_THERE, FETCH_NO_ANSWER, STORE_NOT_KEPT.
     """
     there = store.archives()
     digest = hashlib.sha256(f"{store.base}{store.query}".encode()).hexdigest()[:32]
     root = cache_dir() / "stores" / digest
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (root / ".turn").open("a") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        mirror = _Mirror(store, root)
-        for run in mirror.runs() - there.keys():
-            mirror.forget(run)
-        mirror.take(there, on_bad)
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (root / ".turn").open("a") as turn:
+            _wait_for(turn, lambda: say(f"waiting: another ullage fetches runs of {store.shown}"))
+            mirror = _Mirror(store, root)
+            if left := mirror.outdated(there):
+                for run in () if mirror.forget(left) else sorted(left):
+                    shown = f"{store.shown}/{run}{SUFFIX}"
+                    say(f"warning: {shown} has changed or gone: it is read as it was, as others do")
+            mirror.hold()
+            mirror.take(there, on_bad)
+    except OSError as error:
+        raise UllageError(STORE_NOT_KEPT, address=store.shown, reason=words(error)) from error
     return root
 
 
+def _wait_for(turn: IO[str], waiting: Callable[[], None]) -> None:
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        waiting()
+        fcntl.flock(turn, fcntl.LOCK_EX)
+
+
+_HELD: Final[dict[Path, IO[str]]] = {}
+"""Mirrors that this process reads, each by its open lock."""
+
+
 class _Mirror:
-    """What of a store is here: a folder for each run, and beside it which archive it came from."""
+    """What of a store is here: a folder for each run, and beside it which archive it came from.
+
+    Who changes it has its turn. Who reads holds it: others may add runs, and take none away.
+    """
 
     def __init__(self, store: Store, root: Path) -> None:
         self._store, self._root = store, root
-        self._origins = root / ".origins"
+        self._origins, self._aside = root / ".origins", root / ".aside"
         self._origins.mkdir(exist_ok=True)
+        shutil.rmtree(self._aside, ignore_errors=True)  # of one that was killed
+        self._aside.mkdir()
+        if root not in _HELD:
+            _HELD[root] = (root / ".readers").open("a")
+        self._readers = _HELD[root]
 
-    def runs(self) -> set[str]:
-        """Those that are here."""
-        return {path.name for path in self._root.iterdir() if _NAME.fullmatch(path.name)}
+    def outdated(self, there: Mapping[str, str]) -> set[str]:
+        """Runs that are here, and not so there."""
+        here = {path.name for path in self._root.iterdir() if _NAME.fullmatch(path.name)}
+        return {run for run in here if there.get(run) != self._origin(run)}
 
-    def forget(self, run: str) -> None:
-        """It is here no more."""
-        (self._origins / run).unlink(missing_ok=True)
-        if (self._root / run).exists():
-            shutil.rmtree(self._root / run)
+    def forget(self, runs: Iterable[str]) -> bool:
+        """They are here no more; no: somebody else reads."""
+        try:
+            fcntl.flock(self._readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        for run in runs:
+            (self._origins / run).unlink(missing_ok=True)
+            (self._root / run).rename(self._aside / run)
+            shutil.rmtree(self._aside / run)
+        return True
+
+    def hold(self) -> None:
+        """For as long as this process lives."""
+        fcntl.flock(self._readers, fcntl.LOCK_SH)
 
     def take(self, there: Mapping[str, str], on_bad: Callable[[str, UllageError], None]) -> None:
-        """Fetch those that are not here as they are there."""
+        """Fetch those that are not here."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            missing = [run for run, version in there.items() if self._origin(run) != version]
+            missing = [run for run in there if not (self._root / run).exists()]
             for run, error in zip(
                 missing, pool.map(lambda run: self._fetch(run, there[run]), missing), strict=True
             ):
@@ -220,13 +263,13 @@ class _Mirror:
         """What is wrong with it is returned: others are not to suffer from it."""
         shown = self._store.archive(run).partition("?")[0]
         try:
-            self.forget(run)
             with fetched(self._store.archive(run)) as folder:
                 if folder.name != run:
                     reason = f"the run in it is called {folder.name[:100]}"
                     raise UllageError(FETCH_NO_RUN, address=shown, reason=reason)
-                shutil.move(folder, self._root / run)
+                shutil.move(folder, self._aside / run)
             (self._origins / run).write_text(version, encoding="utf-8")
+            (self._aside / run).rename(self._root / run)  # whole
         except UllageError as error:
             return error
         except OSError as error:
