@@ -206,29 +206,29 @@ def test_what_others_read_stays_as_it_was_and_that_is_said(store: Store, run: Pa
     (root / run.name / "seen").touch()
     (root / ".origins" / run.name).write_text("another archive")
     upload(run.rename(run.with_name("second")), store)
-    said: list[str] = []
+    lines: list[str] = []
     with other_reader(root):
-        mirrored(store, no_bad, said.append)
+        mirrored(store, no_bad, lines.append)
         assert (root / run.name / "seen").exists() and (root / "second").is_dir()
-    assert len(said) == 1 and f"/{run.name}.tar.gz has changed or gone" in said[0]
-    mirrored(store, no_bad, said.append)
-    assert len(said) == 1 and not (root / run.name / "seen").exists()
+    assert len(lines) == 1 and f"/{run.name}.tar.gz has changed or gone" in lines[0]
+    mirrored(store, no_bad, lines.append)
+    assert len(lines) == 1 and not (root / run.name / "seen").exists()
     assert (root / run.name / JOURNAL).is_file()
 
 
 def test_who_waits_for_another_says_so(store: Store, run: Path) -> None:
     upload(run, store)
     root = mirrored(store, no_bad)
-    said: list[str] = []
+    lines: list[str] = []
     with (root / ".turn").open("a") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
 
         def say(text: str) -> None:
-            said.append(text)
+            lines.append(text)
             fcntl.flock(turn, fcntl.LOCK_UN)
 
         mirrored(store, no_bad, say)
-    assert said == [f"waiting: another ullage fetches runs of {store.shown}"]
+    assert lines == [f"waiting: another ullage fetches runs of {store.shown}"]
 
 
 def test_a_copy_of_one_who_was_killed_is_made_anew(store: Store, run: Path) -> None:
