@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from ullage.common.errors import ExitCode
 from ullage.environments.agent import client
 from ullage.environments.agent.client import Command
 from ullage.environments.clouds import boot_disk, keys
@@ -22,6 +26,13 @@ from ullage.host.image import Image
 
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
 
+PLAN = """
+name: exported
+baseline: native
+environments: {native: {provider: native}}
+workloads: [{name: sysbench-cpu}]
+blocks: {min: 3, max: 3}
+"""
 FIRMWARE = {
     "bios": (),
     "uefi": ("-drive", "if=pflash,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE.fd"),
@@ -133,3 +144,17 @@ async def a_program_runs(argv: list[str]) -> None:
         assert end.status == 0 and stdout.startswith(b"sysbench 1.0")
     finally:
         await agent.bye()
+
+
+@pytest.mark.usefixtures("own")
+def test_told_to_end_it_leaves_nothing(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    argv = [sys.executable, "-m", "ullage", "image", "export", str(plan), "--for", "openstack"]
+    with subprocess.Popen([*argv, "--to", str(tmp_path / "disk.qcow2")]) as exporting:
+        while not list(tmp_path.glob(".ullage-*/disk.raw")):
+            assert exporting.poll() is None
+            time.sleep(0.05)
+        exporting.send_signal(signal.SIGTERM)
+        assert exporting.wait(60) == ExitCode.INTERRUPTED
+    assert list(tmp_path.iterdir()) == [plan]

@@ -10,8 +10,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 
@@ -22,6 +21,7 @@ from ullage.cli.options import seconds as duration
 from ullage.common.console import escape, stderr, stdout
 from ullage.common.errors import FILE_FAILED, ExitCode, UllageError
 from ullage.common.files import put
+from ullage.common.signals import orderly
 
 if TYPE_CHECKING:
     from ullage.common.clock_model import FrozenModel
@@ -156,7 +156,7 @@ def sync_command(
         seconds = 2.0 if quick else 10.0
     time_ns = 0 if longest is None else max(1, round(1e9 * duration("--time", longest)))
     server, key = peer.resolve(address), peer.token(token_file)
-    with _orderly(), lab.Bar() as bar:
+    with orderly(), lab.Bar() as bar:
         stage = bar.stage(f"synchronising with {server}", seconds)
         report = sync.measure(
             server,
@@ -192,7 +192,7 @@ def scaling_command(
     _ready(html)
     from ullage.experiments.clock import lab, scaling
 
-    with _orderly(), lab.Bar() as bar:
+    with orderly(), lab.Bar() as bar:
         report = scaling.measure(bar, quick=quick, processes=processes)
     _conclude(report, scaling.view, as_json=as_json, html=html)
 
@@ -235,7 +235,7 @@ def ntp_command(
         observe_s=observe_s,
         settle_s=10.0 if quick else 30.0,
     )
-    with _orderly(), lab.Bar() as bar:
+    with orderly(), lab.Bar() as bar:
         report = disciplining.measure(bar, options)
     _conclude(report, disciplining.view, as_json=as_json, html=html)
 
@@ -287,16 +287,6 @@ def _say_served(address: str) -> None:
 
 def _warn(text: str) -> None:
     stderr.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
-
-
-@contextmanager
-def _orderly() -> Iterator[None]:
-    """A SIGTERM ends it as Ctrl-C does: nothing is left."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Interruption:

@@ -67,6 +67,16 @@ def run_here(work: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, work).result()
 
 
+@contextlib.contextmanager
+def orderly() -> Iterator[None]:
+    """A SIGTERM ends it as Ctrl-C does: nothing is left."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class _Wish:
     """The user's wish that it ends, and whether it was said before."""
 

@@ -89,6 +89,19 @@ def test_a_file_that_is_there_stays(own: Image, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("system")
+def test_where_no_links_can_be_made(
+    own: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stick with FAT."""
+
+    def link(*_: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.link", link)
+    assert exported(own, tmp_path / "disk").path.stat().st_size > 0
+
+
+@pytest.mark.usefixtures("system")
 def test_a_loader_that_is_missing(
     own: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from ullage.cli.live.terminal import RunProgress
 from ullage.cli.options import Json
 from ullage.common.console import escape, print_json, stderr, stdout
 from ullage.common.errors import EXPORT_NO_IMAGE, EXPORT_SEVERAL_IMAGES, UllageError
+from ullage.common.signals import orderly
 from ullage.environments.clouds.boot_disk import BootDisk, Cloud, export
 from ullage.host import image
 from ullage.plan import matrix, schema
@@ -33,7 +34,7 @@ def _image() -> None:
 @image_app.command("build")
 def image_build(file: PlanOption = None, as_json: Json = False) -> None:
     """Build the root filesystem for a plan (cached by what is in it)."""
-    with RunProgress(1) as progress:
+    with orderly(), RunProgress(1) as progress:
 
         def step(text: str) -> None:
             progress.step(f"image: {text}")
@@ -83,7 +84,7 @@ def image_export(
     as_json: Json = False,
 ) -> None:
     """Write the image as a disk that a cloud boots: for `boot_image`, so that it is not sent."""
-    with RunProgress(1) as progress:
+    with orderly(), RunProgress(1) as progress:
 
         def step(text: str) -> None:
             progress.step(f"image: {text}")

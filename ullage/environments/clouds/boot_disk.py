@@ -122,12 +122,21 @@ async def export(
         if _FORMATS[cloud] != "raw":
             raw, disk = disk, work / f"disk.{_FORMATS[cloud]}"
             await packed(raw, disk)
-        try:
-            os.link(disk, target)  # never over one that has come meanwhile
-        except FileExistsError:
-            raise UllageError(DISK_EXISTS, file=target) from None
+        await to_thread(_named, disk, target)
     digest = f"sha256:{await to_thread(sha256_of, own)}"
     return BootDisk(target, _FORMATS[cloud], digest, _UPLOADS[cloud].format(path=target))
+
+
+def _named(disk: Path, target: Path) -> None:
+    """Not over one that has come meanwhile. DISK_EXISTS."""
+    try:
+        os.link(disk, target)
+    except FileExistsError:
+        raise UllageError(DISK_EXISTS, file=target) from None
+    except OSError:  # FAT and some others know no links
+        if os.path.lexists(target):
+            raise UllageError(DISK_EXISTS, file=target) from None
+        disk.rename(target)
 
 
 async def _boot_partition(kernels: Path, work: Path) -> Path:
