@@ -51,14 +51,14 @@ def test_a_vm_works_beside_a_container(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "ullage", "run", str(plan), "--json"]
     argv += ["--runs", str(tmp_path / "runs")]
     pinned: dict[str, str] = {}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as running:
-        while running.poll() is None:
+    summary = tmp_path / "summary.json"
+    with summary.open("wb") as stdout, subprocess.Popen(argv, stdout=stdout) as running:
+        while running.poll() is None:  # nobody would read a pipe here, and the summary fills one
             pinned |= host_cpus_of_vms()  # the last look: while it boots it may be elsewhere
             time.sleep(0.2)
-        stdout, _ = running.communicate()
     assert running.returncode == 0
     assert not left_by(tmp_path / "runs")
-    folder = RunFolder.open(Path(json.loads(stdout)["folder"]))
+    folder = RunFolder.open(Path(json.loads(summary.read_text())["folder"]))
     facts = {instance.instance: instance.facts for instance in folder.provisioned}
     for trial in folder.trials:
         assert trial.status == "ok", trial.reason

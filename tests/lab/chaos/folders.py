@@ -19,7 +19,6 @@ import io
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -278,6 +277,19 @@ def _escaped(*streams: io.TextIOWrapper) -> str | None:
     return None
 
 
+def _memory() -> dict[str, int]:
+    """This process's memory by the kernel's names for it: VmRSS is what it has, VmHWM its peak."""
+    with Path("/proc/self/status").open() as lines:
+        fields = [line.split() for line in lines if line.startswith(("VmHWM:", "VmRSS:"))]
+    return {name.rstrip(":"): int(kib) * 1024 for name, kib, _ in fields}
+
+
+def _memory_anew() -> int:
+    """What it has; its peak is counted anew, since what this process did before is no change's."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _memory()["VmRSS"]
+
+
 def go(first: int, count: int, step: int = 1) -> list[Fault]:
     """Changes `first`, `first + step`, …; each is made by its number alone."""
     faults: list[Fault] = []
@@ -298,11 +310,12 @@ def go(first: int, count: int, step: int = 1) -> list[Fault]:
             argv = [
                 part.format(run=run, runs=run.parent, work=work, other=other) for part in command
             ]
+            before = _memory_anew()
             with one_change(run, draw) as change:
                 what = called(argv)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            if what is None and peak > MOST_BYTES:
-                what = f"{peak / 2**30:.1f} GiB of memory"
+            taken = _memory()["VmHWM"] - before
+            if what is None and taken > MOST_BYTES:
+                what = f"{taken / 2**30:.1f} GiB of memory"
             if what is not None:
                 faults.append(Fault(number, what, f"{kind}, {' '.join(command)}: {change}"))
                 print(f"--first {number} --count 1: {what}", file=sys.stderr, flush=True)
