@@ -17,8 +17,9 @@ from ullage.common import errors
 from ullage.common.archives.inflow import Inflow
 from ullage.common.errors import UllageError
 from ullage.common.files import difference, manifest
-from ullage.host import disks, image, leftovers, mmdebstrap
+from ullage.host import disks, image, leftovers
 from ullage.host.image import Image
+from ullage.host.image_parts import mmdebstrap
 
 STATUS = """\
 Package: sysbench
@@ -144,7 +145,7 @@ def test_a_failed_build_leaves_nothing(
     assert caught.value.message.endswith("E: Unable to locate package nosuch")
     assert "no package nosuch" in caught.value.hint
     images = Path(os.environ["ULLAGE_CACHE_DIR"]) / "images"
-    assert [path.suffix for path in images.iterdir()] == [".lock"]
+    assert {path.suffix for path in images.iterdir()} == {".lock", ".used"}
 
 
 @pytest.mark.parametrize("name", ["../x", "a,b", "--x", "Upper", ""])

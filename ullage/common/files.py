@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -81,6 +81,27 @@ async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> A
                 announced = True
                 await asyncio.sleep(_POLL_S)
         yield
+
+
+def hold(path: Path) -> int:
+    """Hold its lock together with others who do; its time is now. It goes with the descriptor."""
+    held = _own(path)
+    fcntl.flock(held, fcntl.LOCK_SH)
+    os.utime(held)
+    return held
+
+
+@contextlib.contextmanager
+def unheld(path: Path) -> Iterator[bool]:
+    """Whether nobody holds its lock; until the end nobody does, and who asks for it waits."""
+    lock = _own(path)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(lock)
 
 
 def _own(path: Path) -> int:

@@ -33,16 +33,25 @@ from ullage.common.errors import (
     IMAGE_UNREADABLE,
     UllageError,
 )
-from ullage.common.files import cache_dir, difference, file_lock, is_held, manifest, sha256_of
+from ullage.common.files import (
+    cache_dir,
+    difference,
+    file_lock,
+    hold,
+    is_held,
+    manifest,
+    sha256_of,
+)
 from ullage.common.packages import install_command
 from ullage.common.regular import read_regular
 from ullage.common.text import printable
-from ullage.host import disks, mmdebstrap
-from ullage.host.artifacts import Artifact, stage
+from ullage.host import disks
 from ullage.host.container_image import archive, source
 from ullage.host.container_image.layers import Tree
 from ullage.host.container_image.user import configured
 from ullage.host.disks import DiskFormat
+from ullage.host.image_parts import mmdebstrap
+from ullage.host.image_parts.artifacts import Artifact, stage
 from ullage.runs.records import ImageConfig, ImageRecord
 
 BASE_PACKAGES: Final = ("iproute2", "iputils-ping", "procps")
@@ -152,7 +161,7 @@ class Image:
         digest = await asyncio.to_thread(sha256_of, self.tar)
         change = None if f"sha256:{digest}" == self.digest else "its tar"
         if change is None:
-            facts = await asyncio.to_thread(_read_facts, self.dir)
+            facts = await asyncio.to_thread(read_facts, self.dir)
             now = await asyncio.to_thread(manifest, self.root)
             change = difference(facts["manifest"], now)
         if change is not None:
@@ -238,10 +247,9 @@ async def build(
     lines += await asyncio.to_thread(additions.lines)
     pinned = () if snapshot is None else (snapshot,)
     recipe = "\n".join((mmdebstrap.RECIPE, mmdebstrap.SUITE, *names, *lines, *pinned))
-    place = _place(recipe)
+    place = await asyncio.to_thread(_place, recipe)
     if (place / _FACTS).exists():
         return _load(place)
-    await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
     async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
         if not (place / _FACTS).exists():
             await asyncio.to_thread(_remove_unfinished, place)
@@ -260,8 +268,7 @@ async def from_container(
     try:
         there = await source.find(reference)
         recipe = f"container {_CONTAINER_RECIPE} {there.key}"
-        place = _place(recipe)
-        await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
+        place = await asyncio.to_thread(_place, recipe)
         lock = place.with_suffix(".lock")
         async with file_lock(lock, lambda: progress("waiting for another build")):
             if not (place / _FACTS).exists():
@@ -296,14 +303,13 @@ async def receive(digest: str, inflow: Inflow, config: ImageConfig | None = None
 
     CutError; OSError, IMAGE_BUILD_FAILED when the disk is full.
     """
-    place = _place(f"received {digest}")
-    await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
+    place = await asyncio.to_thread(_place, f"received {digest}")
     async with file_lock(place.with_suffix(".lock")):
         if (place / _FACTS).exists():  # another session has received it, and may run from it
             await _taking(inflow, inflow.drain)
             return _load(place)
         await asyncio.to_thread(_remove_unfinished, place)
-        work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+        work = work_dir(place)
         receive = partial(_receive_into, work / "image", place, digest, inflow, config)
         try:
             actual = await _taking(inflow, receive)
@@ -356,14 +362,37 @@ def _keep(directory: Path, facts: Mapping[str, Any], place: Path, *, secret: boo
 
 
 def _place(recipe: str) -> Path:
-    """Where the image of that recipe lies."""
-    return cache_dir() / "images" / hashlib.sha256(recipe.encode()).hexdigest()[:24]
+    """Where the image of that recipe lies. While this process lives nobody removes it."""
+    place = images_dir() / hashlib.sha256(recipe.encode()).hexdigest()[:24]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place not in _USED:
+        with contextlib.suppress(OSError):  # another user's cache, who does not know of us then
+            _USED[place] = hold(use_of(place))
+    return place
+
+
+_USED: Final[dict[Path, int]] = {}
+"""The images that this process has used, each with the lock that says so."""
+
+
+def work_dir(place: Path) -> Path:
+    """A new directory beside that image; `abandoned` finds it, unless the image's lock is held."""
+    return Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+
+
+def images_dir() -> Path:
+    return cache_dir() / "images"
+
+
+def use_of(place: Path) -> Path:
+    """Whose lock is held by those who use that image; its time is that of the last of them."""
+    return place.with_suffix(".used")
 
 
 async def _unpack_new(
     reference: str, there: source.ImageSource, place: Path, progress: Callable[[str], None]
 ) -> None:
-    work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+    work = work_dir(place)
     try:
         directory = work / "image"
         directory.mkdir(0o700)
@@ -470,7 +499,7 @@ def _owners(paths: set[str]) -> set[str]:
 
 
 def _load(place: Path) -> Image:
-    facts = _read_facts(place)
+    facts = read_facts(place)
     return Image(
         digest=facts["digest"],
         root=place / "root",
@@ -484,7 +513,8 @@ def _load(place: Path) -> Image:
     )
 
 
-def _read_facts(place: Path) -> dict[str, Any]:
+def read_facts(place: Path) -> dict[str, Any]:
+    """What was written down of the image as it was made; IMAGE_CHANGED."""
     try:
         facts = json.loads((place / _FACTS).read_text(encoding="utf-8"))
         if facts["format"] == _FORMAT and all(
@@ -506,7 +536,7 @@ async def _build_new(
     *,
     snapshot: str | None,
 ) -> None:
-    work = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{_UNFINISHED}-{place.name}-"))
+    work = work_dir(place)
     try:
         directory = work / "image"
         (directory / "root").mkdir(parents=True)
@@ -592,7 +622,7 @@ def _installed(database: bytes) -> dict[str, str]:
 
 def abandoned() -> list[Path]:
     """What builders that died have left in the cache; `disks.remove_tree` removes each."""
-    images = cache_dir() / "images"
+    images = images_dir()
     halves = [(path, path.name.split("-")[1]) for path in images.glob(f"{_UNFINISHED}-*-*")]
     halves += [(path, path.parent.name) for path in images.glob(f"*/{_UNFINISHED}-*")]
     return sorted(path for path, name in halves if not is_held(images / f"{name}.lock"))

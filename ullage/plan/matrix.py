@@ -18,7 +18,7 @@ from ullage.common.quantities import format_bytes, many
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
 from ullage.environments.placement import Resources
-from ullage.host.artifacts import Artifact
+from ullage.host.image_parts.artifacts import Artifact
 from ullage.host.network.links import Between, NetworkLink
 from ullage.meters.energy.base import PlannedMeter
 from ullage.nodes.options import NodePlan

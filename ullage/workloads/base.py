@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeAlias, 
 
 from pydantic import BaseModel, ConfigDict
 
-from ullage.host.artifacts import Artifact
+from ullage.host.image_parts.artifacts import Artifact
 from ullage.runs.events import Usage
 from ullage.runs.records import Curve, ImageConfig, Metric, Resource, Scalar, User
 

@@ -283,7 +283,7 @@ def test_a_disk_that_is_full_is_no_fault_of_the_image(
     try:
         refused(f"docker-archive:{path}", errors.IMAGE_NO_ROOM, "does not fit on the disk", cache)
     finally:
-        subprocess.run(["umount", str(cache)], check=True)
+        subprocess.run(["umount", "--lazy", str(cache)], check=True)  # we use the image
 
 
 def test_an_archive_of_members_without_end(

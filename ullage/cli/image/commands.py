@@ -1,9 +1,11 @@
-"""`ullage image`: build a plan's image, or make a disk of it that a cloud boots."""
+"""`ullage image`: build a plan's image, make a disk of it that a cloud boots; the cache of them."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +13,12 @@ import typer
 
 from ullage.cli.live.terminal import RunProgress
 from ullage.cli.options import Json
-from ullage.common.console import escape, print_json, stderr, stdout
-from ullage.common.errors import EXPORT_NO_IMAGE, EXPORT_SEVERAL_IMAGES, UllageError
+from ullage.common.console import LineTable, escape, print_json, stderr, stdout
+from ullage.common.errors import EXPORT_NO_IMAGE, EXPORT_SEVERAL_IMAGES, IMAGE_IN_USE, UllageError
+from ullage.common.quantities import format_bytes, many
 from ullage.common.signals import orderly
 from ullage.environments.clouds.boot_disk import BootDisk, Cloud, export
-from ullage.host import image
+from ullage.host import image, kept_images
 from ullage.plan import matrix, schema
 from ullage.plan.image import environment_images, planned_image
 
@@ -120,3 +123,64 @@ async def _exported(
         else:
             taken = (await environment_images(cells, step))[own]
     return await export(taken, cloud, target, snapshot=snapshot, on_progress=step)
+
+
+@image_app.command("list")
+def image_list(as_json: Json = False) -> None:
+    """List the images in the cache: what was used last comes first."""
+    images = kept_images.kept()
+    if as_json:
+        print_json(
+            [
+                {
+                    "digest": one.digest,
+                    "content": one.content,
+                    "size": one.size,
+                    "used_epoch_s": one.used_epoch_s,
+                    "in_use": one.in_use,
+                    "directory": str(one.place),
+                }
+                for one in images
+            ]
+        )
+        return
+    table = LineTable()
+    table.add_column("image", no_wrap=True)
+    table.add_column("made of")
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("last used", no_wrap=True)
+    for one in images:
+        used = f"{datetime.fromtimestamp(one.used_epoch_s):%Y-%m-%d %H:%M}"
+        used = "in use" if one.in_use else used
+        table.add_row(escape(one.name), escape(one.content), format_bytes(one.size), used)
+    stdout.print(table)
+    whole = format_bytes(sum(one.size for one in images))
+    stderr.print(escape(f"{many(len(images), 'image')}, {whole} in {image.images_dir()}"))
+
+
+@image_app.command("remove")
+def image_remove(
+    digests: Annotated[
+        list[str] | None, typer.Argument(metavar="[IMAGE]...", help="A digest, or how it begins.")
+    ] = None,
+    unused: Annotated[
+        int | None,
+        typer.Option(
+            "--unused", metavar="DAYS", min=0, help="Those that no run has used for so long."
+        ),
+    ] = None,
+) -> None:
+    """Remove images from the cache. Who needs one again builds it, perhaps from newer packages."""
+    images = kept_images.kept()
+    doomed = [one for digest in digests or () for one in kept_images.chosen(images, digest)]
+    if unused is not None:
+        before = time.time() - unused * 86400
+        doomed += [one for one in images if one.used_epoch_s <= before and not one.in_use]
+    doomed = list(dict.fromkeys(doomed))
+    for one in doomed:
+        if one.in_use:
+            raise UllageError(IMAGE_IN_USE, image=one.name)
+    for one in doomed:
+        kept_images.remove(one)
+    freed = format_bytes(sum(one.size for one in doomed))
+    stderr.print(f"{many(len(doomed), 'image')} removed, {freed}")

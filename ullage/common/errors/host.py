@@ -49,6 +49,16 @@ IMAGE_CHANGED: Final = ErrorKind(
     "image {digest} was changed since it was built: {what}",
     "nothing may write to an image; remove {dir} and build it again",
 )
+IMAGE_NOT_KEPT: Final = ErrorKind(
+    "image-not-kept",
+    "the cache has {count} whose digest begins with {digest}",
+    "`ullage image list` shows those that it has",
+)
+IMAGE_IN_USE: Final = ErrorKind(
+    "image-in-use",
+    "{image} is in use",
+    "wait until the run has ended; `ullage list` and `ullage clean` know of runs",
+)
 IMAGE_LACKS_PACKAGE: Final = ErrorKind(
     "image-lacks-package",
     "the image has no program {programs}",

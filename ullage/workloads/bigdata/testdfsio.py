@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 
 from pydantic import ByteSize, Field, model_validator
 
-from ullage.host.artifacts import Artifact, maven
+from ullage.host.image_parts.artifacts import Artifact, maven
 from ullage.runs.records import Coordinate, Metric
 from ullage.workloads import sources
 from ullage.workloads.base import (

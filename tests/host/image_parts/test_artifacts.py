@@ -13,8 +13,9 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.host import artifacts, image
-from ullage.host.artifacts import Artifact, maven, stage
+from ullage.host import image
+from ullage.host.image_parts import artifacts
+from ullage.host.image_parts.artifacts import Artifact, maven, stage
 
 BYTES = b"a jar"
 DIGEST = hashlib.sha256(BYTES).hexdigest()

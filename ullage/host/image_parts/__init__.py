@@ -1,0 +1,1 @@
+"""What an image of ours is made of: Debian's packages, and files that no package holds."""
