@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -144,6 +146,31 @@ def test_a_smaller_mtu_on_the_way() -> None:
     with pytest.raises(UllageError, match="datagrams of 1500 bytes are lost, those of 64 are not"):
         spoken(mtu=1000)
     spoken(mtu=1000, size=1000)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (lambda data: data[:1000], r"of a stream 1,000 of 1,048,576 bytes come back in time"),
+        (lambda data: b"", r"of a stream 0 of 1,048,576 bytes"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "a stream comes back damaged"),
+        (lambda data: b"?" + data[:10], "a stream comes back damaged"),
+    ],
+)
+def test_a_stream_that_is_cut_is_told_from_one_that_is_damaged(
+    answer: Callable[[bytes], bytes], reason: str
+) -> None:
+    def serve(listening: socket.socket) -> None:
+        taken, _ = listening.accept()
+        with taken:
+            taken.sendall(answer(echo._whole(taken)))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as stream:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        with pytest.raises(UllageError, match=reason):
+            echo._exchange(stream, listening.getsockname())
+        thread.join()
 
 
 @root

@@ -27,6 +27,7 @@ from typing import Final, Literal
 from altair.utils.schemapi import disable_debug_mode
 
 from testing.synthetic import make_run
+from tests.lab.chaos import memory
 
 Call = Literal[
     "open",
@@ -62,6 +63,7 @@ GONE_S: Final = 30.0
 """A controller that was told to end has to be gone after so long."""
 
 _MOST_STRETCH: Final = 10.0
+_LOOK_S: Final = 0.2
 
 _PRELOAD: Final = ctypes.CDLL(None)
 _IMPORTED: Final = (
@@ -134,6 +136,7 @@ class Controller:
         self.status: int | None = None
         """Like a shell's, once it is gone: 128 and the signal that killed it."""
         self.max_rss_bytes = 0
+        """Its peak, as far as it was waited for."""
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
@@ -163,19 +166,19 @@ class Controller:
     def gone(self, within_s: float) -> bool:
         """Wait until it has ended, at most so long: of an idle machine's seconds."""
         if self.status is None and self._ended(within_s):
-            _, status, usage = os.wait4(self.pid, 0)
+            _, status = os.waitpid(self.pid, 0)
             self.status = os.waitstatus_to_exitcode(status)
             if self.status < 0:
                 self.status = 128 - self.status
-            self.max_rss_bytes = usage.ru_maxrss * 1024
             os.close(self._handle)
         return self.status is not None
 
     def _ended(self, within_s: float) -> bool:
-        """The load is looked at again and again: it may rise meanwhile."""
+        """The load and its memory are looked at again and again: they may rise meanwhile."""
         began = time.monotonic()
         while (left_s := stretched_s(within_s) - (time.monotonic() - began)) > 0:
-            if select.select([self._handle], [], [], min(left_s, 1.0))[0]:
+            self.max_rss_bytes = max(self.max_rss_bytes, memory.memory_bytes("VmHWM", self.pid))
+            if select.select([self._handle], [], [], min(left_s, _LOOK_S))[0]:
                 return True
         return bool(select.select([self._handle], [], [], 0)[0])
 

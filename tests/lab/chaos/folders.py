@@ -36,6 +36,7 @@ from typing import Any, Final
 from typer.main import get_command
 
 from testing.synthetic import ENVIRONMENTS, WORKLOADS, make_run
+from tests.lab.chaos import memory
 from ullage.cli import main
 from ullage.common.errors import UllageError
 
@@ -277,19 +278,6 @@ def _escaped(*streams: io.TextIOWrapper) -> str | None:
     return None
 
 
-def _memory() -> dict[str, int]:
-    """This process's memory by the kernel's names for it: VmRSS is what it has, VmHWM its peak."""
-    with Path("/proc/self/status").open() as lines:
-        fields = [line.split() for line in lines if line.startswith(("VmHWM:", "VmRSS:"))]
-    return {name.rstrip(":"): int(kib) * 1024 for name, kib, _ in fields}
-
-
-def _memory_anew() -> int:
-    """What it has; its peak is counted anew, since what this process did before is no change's."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return _memory()["VmRSS"]
-
-
 def go(first: int, count: int, step: int = 1) -> list[Fault]:
     """Changes `first`, `first + step`, …; each is made by its number alone."""
     faults: list[Fault] = []
@@ -310,10 +298,10 @@ def go(first: int, count: int, step: int = 1) -> list[Fault]:
             argv = [
                 part.format(run=run, runs=run.parent, work=work, other=other) for part in command
             ]
-            before = _memory_anew()
+            before = memory.begin_anew()
             with one_change(run, draw) as change:
                 what = called(argv)
-            taken = _memory()["VmHWM"] - before
+            taken = memory.memory_bytes("VmHWM") - before
             if what is None and taken > MOST_BYTES:
                 what = f"{taken / 2**30:.1f} GiB of memory"
             if what is not None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterable
 from typing import Final
 
-from tests.lab.chaos import folders, journal
+from tests.lab.chaos import folders, journal, memory
 from tests.lab.chaos.campaign import Campaign, Case, FaultFoundError, numbered
 
 _FLIPS: Final = 10_000
@@ -36,8 +35,7 @@ def _folders(case: Case) -> None:
     first = (case.seed * 1_000_000) + int(case.name.rpartition("-")[2]) * _CHANGES
     faults = folders.go(first, _CHANGES)
     case.counts["changes"] += _CHANGES
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    case.most("most_memory_mb", peak * 1024 / 1e6)
+    case.most("most_memory_mb", memory.memory_bytes("VmHWM") / 1e6)
     if faults:
         whole = "\n".join(f"--first {fault.number} --count 1: {fault}" for fault in faults)
         raise FaultFoundError(whole)

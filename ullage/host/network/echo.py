@@ -23,7 +23,7 @@ _HEADERS: Final = 28
 _SMALL: Final = 64
 _DATAGRAMS: Final = 20
 _ANSWER_S: Final = 0.5
-_STREAM_S: Final = 10.0
+_STREAM_S: Final = 30.0
 _LOOK_S: Final = 0.05
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
 
@@ -137,8 +137,13 @@ def _exchange(stream: socket.socket, other: tuple[str, int]) -> None:
     stream.connect(other)
     stream.sendall(data)
     stream.shutdown(socket.SHUT_WR)
-    if _whole(stream) != data:
-        _refuse(other[0], "a stream comes back damaged")
+    back = _whole(stream)
+    if back == data:
+        return
+    if data.startswith(back):
+        part = f"{len(back):,} of {len(data):,} bytes"
+        _refuse(other[0], f"of a stream {part} come back in time: the way or a machine is too busy")
+    _refuse(other[0], "a stream comes back damaged")
 
 
 def _whole(stream: socket.socket) -> bytes:
