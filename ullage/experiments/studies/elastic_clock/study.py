@@ -24,6 +24,8 @@ from ullage.experiments.studies.elastic_clock import (
 
 QUICK: Final = (
     StudyPlan(name="elastic-clock-time-quick", file="quick-clock.yaml", minutes=0.2, clock=True),
+    StudyPlan(name="elastic-clock-ocean-quick", file="quick-ocean.yaml", minutes=4, clock=True),
+    StudyPlan(name="elastic-clock-ntp-quick", file="quick-ntp.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-host-quick", file="quick-host.yaml", minutes=3.5),
     StudyPlan(name="elastic-clock-quick", file="quick.yaml", minutes=2.5, elastic=True),
 )
