@@ -32,6 +32,15 @@ QUICK: Final = (
 FULL: Final = (
     StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=25, clock=True),
     StudyPlan(name="elastic-clock-ntp-full", file="full-ntp.yaml", minutes=242, clock=True),
+    *(
+        StudyPlan(
+            name=f"elastic-clock-ocean-{ranks}-full",
+            file=f"full-ocean-{ranks}.yaml",
+            minutes=minutes,
+            clock=True,
+        )
+        for ranks, minutes in (("4-12", 120), ("16-24", 150), ("36-48", 240))
+    ),
     StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
     StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
     StudyPlan(name="elastic-clock-images-full", file="full-images.yaml", minutes=170, disk_gib=20),
@@ -112,7 +121,7 @@ class ElasticClock(Study):
             ),
             Coverage(
                 of="POP", file="clock2015_pop", columns=("rgap_s", "ntp_s", "difference_s"),
-                fresh=0, missing="POP and four nodes; `python -m benchmarks.mpi.ocean` is alike",
+                fresh=0, missing="POP and four nodes; the ocean program here is alike",
             ),
         )  # fmt: skip
 
