@@ -25,6 +25,8 @@ class _Judge(NamedTuple):
     """In true time since the first reading."""
     chrony_off_ns: int
     """The guest's CLOCK_REALTIME against the host's."""
+    bound_ns: int
+    """Of that."""
     fix: clock.Fix
     """Where our clock in the guest was to that of the host."""
 
@@ -55,9 +57,10 @@ def compare(
         learned=len(learned),
         from_ns=late[0].at_ns,
         until_ns=late[-1].at_ns,
-        judge_ns=float(np.median([fix.half_ns for fix in fixes])),
         errors=(
-            ClockErrors(clock="chrony", off=off),
+            ClockErrors(
+                clock="chrony", off=off, judge_ns=_median([judge.bound_ns for judge in late])
+            ),
             _errors("once", clock.Global.once(learned[0], drift).at, fixes),
             _errors("learned", clock.Global.fit(learned, drift).at, fixes),
             _errors("corrected", clock.Correction(learned[0], fixes[-1], drift).at, fixes[:-1]),
@@ -85,6 +88,7 @@ def _judges(
             _Judge(
                 at_ns=round(float(raw) / (1 + outcome.error_ppb / 1e9)),
                 chrony_off_ns=guest_ns - (exchange.host_ns + apart_ns),
+                bound_ns=exchange.bound_ns,
                 fix=exchange.fix,
             )
         )
@@ -101,8 +105,16 @@ def _errors(
     off = Sizes.of([reading.ns - fix.local_ns - fix.offset_ns for reading, fix in pairs])
     assert off is not None
     bounds = [reading.bound_ns for reading in readings if reading.bound_ns is not None]
-    bound_ns = float(np.median(bounds)) if len(bounds) == len(readings) else None
-    return ClockErrors(clock=name, off=off, bound_ns=bound_ns)
+    return ClockErrors(
+        clock=name,
+        off=off,
+        judge_ns=_median([fix.half_ns for fix in fixes]),
+        bound_ns=_median(bounds) if len(bounds) == len(readings) else None,
+    )
+
+
+def _median(values: Sequence[int]) -> float:
+    return float(np.median(values))
 
 
 def _first(of: np.ndarray, series: ClockReadings) -> int:

@@ -83,6 +83,8 @@ class ClockErrors(FrozenModel):
     """The clock that chrony disciplines; ours after the first exchange, after all until chrony had
     settled, and as it is corrected by one more at the end."""
     off: Sizes
+    judge_ns: float
+    """The exchanges that judged it are wrong by this much at most, median."""
     bound_ns: float | None = None
     """What the clock says of itself, in 99.9 % of all cases, median; None: it says nothing."""
 
@@ -95,8 +97,6 @@ class ClocksBeside(FrozenModel):
     from_ns: int
     """The first exchange that judged, in true time since the first reading."""
     until_ns: int
-    judge_ns: float
-    """An exchange is wrong by this much at most, median."""
     errors: tuple[ClockErrors, ...]
 
 

@@ -93,7 +93,7 @@ def _beside(intervals: Sequence[IntervalOutcome]) -> Iterator[ClockSection]:
             words.span(errors.off.p50_ns),
             words.span(errors.off.max_ns),
             "–" if errors.bound_ns is None else words.span(errors.bound_ns),
-            words.span(beside.judge_ns),
+            words.span(errors.judge_ns),
         )
         for interval, beside in held
         for errors in beside.errors

@@ -98,7 +98,7 @@ def _clock_rows(interval: IntervalOutcome) -> Iterator[DerivedRow]:
                 StudyFigure(value=None, why="chrony's own was not read")
                 if errors.bound_ns is None
                 else StudyFigure(value=errors.bound_ns / 1e3),
-                StudyFigure(value=held.judge_ns / 1e3),
+                StudyFigure(value=errors.judge_ns / 1e3),
             ),
         )
 

@@ -24,7 +24,7 @@ from ullage.experiments.studies.elastic_clock import (
 
 QUICK: Final = (
     StudyPlan(name="elastic-clock-time-quick", file="quick-clock.yaml", minutes=0.2, clock=True),
-    StudyPlan(name="elastic-clock-ocean-quick", file="quick-ocean.yaml", minutes=4, clock=True),
+    StudyPlan(name="elastic-clock-ocean-quick", file="quick-ocean.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-ntp-quick", file="quick-ntp.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-host-quick", file="quick-host.yaml", minutes=3.5),
     StudyPlan(name="elastic-clock-quick", file="quick.yaml", minutes=2.5, elastic=True),
@@ -39,7 +39,7 @@ FULL: Final = (
             minutes=minutes,
             clock=True,
         )
-        for ranks, minutes in (("4-12", 120), ("16-24", 150), ("36-48", 240))
+        for ranks, minutes in (("4-12", 60), ("16-24", 90), ("36-48", 170))
     ),
     StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
     StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
