@@ -9,7 +9,6 @@ quick: true
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,10 +22,8 @@ from ullage.common.yamlfile import read
 from ullage.experiments.clock import check as checking
 from ullage.experiments.clock import cost, scaling
 from ullage.experiments.clock.lab import Bar
-from ullage.experiments.clock.ntp import guest
 from ullage.experiments.clock.ntp import report as disciplining
 from ullage.experiments.clock.ntp.outcome import NtpOptions, PollingInterval
-from ullage.experiments.clock.ocean import experiment as ocean
 from ullage.experiments.clock.ocean import report as sailing
 from ullage.experiments.clock.ocean.outcome import Noise, OceanOptions, Ranks
 from ullage.experiments.studies.clockfile import FILE, ClockRecord, is_one
@@ -87,9 +84,9 @@ def check(file: Path) -> None:
     clock.check_distortion()
     clock.require()
     if "ntp" in plan.measure:
-        asyncio.run(guest.check())
+        disciplining.check()
     if "ocean" in plan.measure:
-        ocean.check(plan.ocean().mpi)
+        sailing.check(plan.ocean())
 
 
 def run(folder: Path) -> None:

@@ -8,12 +8,18 @@ within half its round trip. chrony goes on polling meanwhile, ours exchanges not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ullage.environments.agent.clock import WORST_PPB
-from ullage.experiments.clock.ntp.outcome import ClockErrors, ClocksBeside, IntervalOutcome, Sizes
+from ullage.experiments.clock.ntp.outcome import (
+    ClockErrors,
+    ClocksBeside,
+    HeldClock,
+    IntervalOutcome,
+    Sizes,
+)
 from ullage.experiments.clock.ntp.series import ClockExchange, ClockReadings
 from ullage.host import clock
 
@@ -96,7 +102,7 @@ def _judges(
 
 
 def _errors(
-    name: Literal["once", "learned", "corrected"],
+    name: HeldClock,
     at: Callable[[int], clock.Reading],
     fixes: Sequence[clock.Fix],
 ) -> ClockErrors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -76,12 +76,22 @@ class Sizes(FrozenModel):
         )
 
 
+HeldClock = Literal["chrony", "once", "learned", "corrected"]
+"""The clock that chrony disciplines; ours after the first exchange, after all until chrony had
+settled, and as it is corrected by one more at the end."""
+
+CLOCKS: Final[Mapping[HeldClock, str]] = {
+    "chrony": "disciplined by chrony",
+    "once": "ours, after one exchange",
+    "learned": "ours, after those until chrony had settled",
+    "corrected": "ours, corrected by one more at the end",
+}
+
+
 class ClockErrors(FrozenModel):
     """How far one clock was off, at the exchanges that judged it."""
 
-    clock: Literal["chrony", "once", "learned", "corrected"]
-    """The clock that chrony disciplines; ours after the first exchange, after all until chrony had
-    settled, and as it is corrected by one more at the end."""
+    clock: HeldClock
     off: Sizes
     judge_ns: float
     """The exchanges that judged it are wrong by this much at most, median."""

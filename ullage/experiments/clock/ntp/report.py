@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp.outcome import (
+    CLOCKS,
     IntervalOutcome,
     NtpOptions,
     NtpReport,
@@ -17,12 +18,12 @@ from ullage.experiments.clock.ntp.outcome import (
 from ullage.experiments.clock.reports import published
 from ullage.experiments.clock.view import ClockSection, View, table
 
-CLOCKS: Final = {
-    "chrony": "disciplined by chrony",
-    "once": "ours, after one exchange",
-    "learned": "ours, after those until chrony had settled",
-    "corrected": "ours, corrected by one more at the end",
-}
+
+def check() -> None:
+    """Raise what this host lacks for it. HOST_MISSING, HOST_NEEDS_ROOT."""
+    from ullage.experiments.clock.ntp import guest
+
+    asyncio.run(guest.check())
 
 
 def measure(progress: Bar, options: NtpOptions) -> NtpReport:

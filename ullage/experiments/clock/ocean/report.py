@@ -19,6 +19,13 @@ from ullage.stats.interval import TooFewError, t_interval
 _HEADS = ("run", "deviation", "÷ stock", "÷ ours", "clocks apart", "runs", "failed")
 
 
+def check(options: OceanOptions) -> None:
+    """Raise what this host lacks for it. HOST_MISSING, PROGRAM_MISSING."""
+    from ullage.experiments.clock.ocean import experiment
+
+    experiment.check(options.mpi)
+
+
 def measure(progress: Bar, options: OceanOptions) -> OceanReport:
     """Every variant in turn, with each number of ranks. HOST_MISSING, PROGRAM_MISSING."""
     # A page is written where no MPI is.

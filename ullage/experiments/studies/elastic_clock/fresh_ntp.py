@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ullage.experiments.clock.ntp.outcome import IntervalOutcome, NtpReport
-from ullage.experiments.clock.ntp.report import CLOCKS
+from ullage.experiments.clock.ntp.outcome import CLOCKS, IntervalOutcome, NtpReport
 from ullage.experiments.studies.base import (
     Column,
     DerivedCell,

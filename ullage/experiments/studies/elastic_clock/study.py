@@ -77,7 +77,15 @@ class ElasticClock(Study):
         "that turn away, and what does a clock for all of it cost?"
     )
     source = "a study of elastic environments and global physical clocks, 2015"
-    needs = ("root", "the image", "`make programs`", "ffmpeg", "2 CPUs and 2 GiB")
+    needs = (
+        "root",
+        "the image",
+        "`make programs`",
+        "ffmpeg",
+        "Open MPI",
+        "chrony",
+        "2 CPUs and 2 GiB",
+    )
 
     charts = (
         StudyChart(title="Streams of one host", published="bandwidth", columns=("clients",),
