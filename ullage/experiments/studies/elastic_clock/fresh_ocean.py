@@ -30,6 +30,7 @@ _NAMES: Final = {
     OURS: "our clock",
 }
 _FAILED: Final = "no run gave a figure"
+_LONE: Final = "fewer than two runs gave a figure"
 _FEW: Final = "fewer than two pairs of runs"
 
 
@@ -99,9 +100,8 @@ def _ratio(series: OceanSeries, name: str, base: str) -> DerivedCell:
 
 
 def _deviation(series: OceanSeries, name: str) -> StudyFigure:
-    return StudyFigure(
-        value=judging.deviation(series, name), why="fewer than two runs gave a figure"
-    )
+    value = judging.deviation(series, name)
+    return StudyFigure(value=value, why="" if value is not None else _LONE)
 
 
 def _deviation_ratio(series: OceanSeries, name: str) -> DerivedCell:
@@ -122,9 +122,11 @@ def _notes(report: OceanReport) -> Iterator[str]:
         "sees them, median."
     )
     if CHRONY not in report.left_out:
+        exchanges = sum(t.exchanges or 0 for series in report.series for t in series.trials)
         yield (
-            f"chronyd polls a server on this host every {every_s} s with `-x`: it exchanges and "
-            "filters, and leaves the one clock alone. So this is what a daemon takes from the "
+            f"chronyd polls a server on this host every {every_s} s with `-x`: it exchanges "
+            f"({exchanges:,} times in all these runs) and filters, and leaves the one clock alone. "
+            "So this is what a daemon takes from the "
             "program, and nothing of what its corrections would do to time-stamps."
         )
     yield (
