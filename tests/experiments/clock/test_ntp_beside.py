@@ -85,10 +85,8 @@ def compared() -> ClocksBeside:
 def test_both_are_judged_by_what_came_after_chrony_had_settled() -> None:
     held = compared()
     assert held.learned == 5
-    assert (held.from_ns, held.until_ns) == (
-        pytest.approx(30 * SECOND, abs=100),
-        pytest.approx(55 * SECOND, abs=100),
-    )
+    assert held.from_ns == pytest.approx(30 * SECOND, abs=100)
+    assert held.until_ns == pytest.approx(55 * SECOND, abs=100)
     assert {errors.judge_ns for errors in held.errors} == {HALF_NS}
     off = {errors.clock: errors.off for errors in held.errors}
     assert {name: sizes.count for name, sizes in off.items()} == {
@@ -102,10 +100,10 @@ def test_both_are_judged_by_what_came_after_chrony_had_settled() -> None:
 
 
 def test_ours_says_how_far_off_it_may_be() -> None:
-    bounds = {errors.clock: errors.bound_ns for errors in compared().errors}
-    assert bounds["chrony"] is None
-    for name in ("once", "learned", "corrected"):
-        assert bounds[name] is not None and bounds[name] >= HALF_NS
+    held = compared()
+    assert [errors.clock for errors in held.errors if errors.bound_ns is None] == ["chrony"]
+    bounds = {errors.clock: errors.bound_ns or 0.0 for errors in held.errors}
+    assert min(bounds["once"], bounds["learned"], bounds["corrected"]) >= HALF_NS
     assert bounds["once"] > bounds["learned"], "without a rate the bound grows by the worst one"
 
 
