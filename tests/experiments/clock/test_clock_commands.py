@@ -223,6 +223,6 @@ def test_ocean_in_words_with_and_without_figures() -> None:
     assert view.sections[0].lines == ("Left out: chrony: no chronyd",)
     (table,) = view.sections[0].tables
     rows = [[cell.text for cell in row] for row in table.rows]
-    assert rows[2][:2] == ["ullage", "2.2 s"]
+    assert rows[2][:2] == ["ullage", "2.20 s"]
     assert rows[2][4:] == ["1", "1 µs", "3", "0"]
     assert rows[3] == ["noise", "–", "–", "–", "–", "–", "0", "1"]
