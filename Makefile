@@ -15,7 +15,7 @@ ARM := aarch64-unknown-linux-gnu
 ARM_BUILT := target/wheel/aarch64
 WINDOWS := x86_64-pc-windows-gnu
 WINDOWS_AGENT := ullage/bin/ullage-agent.exe
-MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas)
+MPI_PROGRAMS := $(addprefix mpi/programs/,pingpong nqueens beffio nas ocean noise)
 NEED_CARGO := command -v cargo >/dev/null || { echo 'hint: install Rust with rustup (https://rustup.rs); rust-toolchain.toml names the version' >&2; exit 1; }
 # Rust's library for another system: not every Rust came by rustup, and it may be there already.
 NEED_TARGET = [ -d "$$(rustc --print sysroot)/lib/rustlib/$(1)/lib" ] || rustup target add $(1)
@@ -68,10 +68,7 @@ build: $(VENV)/.installed $(AGENT) $(CLOCK) $(ELASTIC) ## The Python environment
 windows: $(WINDOWS_AGENT) ## The agent and ullage-basics for Windows, and what they need under Wine
 
 .PHONY: mpi
-mpi: test-packages ## The preloaded MPI_Wtime and the MPI programs, for Open MPI and MPICH
-	$(MAKE) --quiet -C mpi
-	$(MAKE) --quiet -C mpi/programs/ocean
-	$(MAKE) --quiet -C mpi/programs/noise
+mpi: test-packages programs ## The preloaded MPI_Wtime and the MPI programs, for Open MPI and MPICH
 
 # The agent for Windows, ullage-basics, and the clock that they read: the tests that they have on Linux.
 WINE_TEST := cargo test --locked --quiet --no-fail-fast --target $(WINDOWS)
@@ -203,7 +200,8 @@ format: lint-packages $(VENV)/.installed-dev ## Format the code
 	cargo fmt
 
 .PHONY: programs
-programs: program-packages $(PROGRAMS) ## The programs of our own that workloads run, with MPI and without
+programs: program-packages $(PROGRAMS) ## The programs of our own that workloads and studies run, with MPI and without
+	+$(MAKE) --quiet -C mpi
 	$(foreach folder,$(MPI_PROGRAMS),$(MAKE) --quiet -C $(folder) &&) true
 
 .PHONY: wheel

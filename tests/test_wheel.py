@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts import wheel
+from ullage.host import binaries
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,8 @@ def test_it_holds_every_file_of_the_package(file: Path) -> None:
     assert set(wheel.sources()) - set(held) == set()
     assert {"ullage/_clock.abi3.so", "ullage/_elastic.abi3.so", "ullage/bin/build"} <= set(held)
     assert held["ullage/bin/ullage-agent"].external_attr >> 16 & 0o111
+    programs = [file for file in binaries.DIRECTORY.rglob("*") if file.is_file()]
+    assert {str(file.relative_to(wheel.ROOT)) for file in programs} <= set(held)
     assert "ullage-0.1.0.data/data/share/man/man1/ullage-elastic-run.1" in held
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.figures import Figure, main, median_interval, needs
+from ullage.host import binaries
 from ullage.stats.quantiles import Quantile
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ def run(
 ) -> str:
     """Standard output of a job; each rank runs `first`, with $rank, before the command."""
     more = ["--allow-run-as-root", "--oversubscribe"] if mpi == "openmpi" else []
-    library = BUILT / mpi / "libullage_mpi.so"
+    library = binaries.DIRECTORY / mpi / "libullage_mpi.so"
     load = f"export LD_PRELOAD={library}\n" if preload else ""
     shell = f'rank=${RANK[mpi]}\n{load}{first}\nexec "$@"'
     done = subprocess.run(

@@ -70,6 +70,13 @@ def test_corrections_of_a_guest_50_ppm_slow() -> None:
     moved = sum(correction.size_ns for correction in interval.corrections)
     assert abs(moved) < 50_000_000
     assert any("left" in line for line in lines)
+    # Ours in the same guest: after one exchange it is off by the oscillator's rate.
+    assert interval.beside is not None
+    off = {errors.clock: errors.off for errors in interval.beside.errors}
+    seconds = (interval.beside.until_ns - interval.beside.from_ns) / 1e9
+    assert off["once"].max_ns > 40e-6 * seconds * 1e9
+    assert off["learned"].max_ns < off["once"].max_ns
+    assert off["chrony"].count == off["learned"].count >= 4
     assert NtpOutcome.model_validate_json(outcome.model_dump_json()) == outcome
 
 

@@ -14,6 +14,8 @@ import pytest
 from tests.lab.traces import left_with
 from ullage.runs.records import JOURNAL
 
+LEARNED = "ours, after those until chrony had settled"
+
 # Of an idle machine's minutes, with room for a busy one's.
 pytestmark = [pytest.mark.lab, pytest.mark.root, pytest.mark.timeout(3600)]
 
@@ -87,12 +89,23 @@ def test_how_fast_the_host_grows_and_what_its_clocks_do(tmp_path: Path) -> None:
     study = quick("elastic-clock", tmp_path)
     assert list(study["runs"]) == [
         "elastic-clock-time-quick",
+        "elastic-clock-ocean-quick",
+        "elastic-clock-ntp-quick",
         "elastic-clock-host-quick",
         "elastic-clock-quick",
     ]
     for key in ("clock-cost-fresh", "clock-ecp-fresh", "allocation-fresh", "movie-fresh"):
         assert table(study, key), key
     assert all(row["cells"][3]["value"] > 0 for row in table(study, "movie-fresh")), "TaR"
+    sailed = {row["label"]: row["cells"] for row in table(study, "clock-ocean-4-8-fresh")}
+    assert len(sailed) == 10, "two numbers of processes, five variants"
+    assert all((cells[7]["value"], cells[8]["value"]) == (6, 0) for cells in sailed.values())
+    rows = table(study, "clock-beside-0-fresh")
+    off = {row["label"].partition(", ")[2]: row["cells"] for row in rows}
+    assert len(off) == 4, "chrony, and three of ours"
+    once, learned = off["ours, after one exchange"], off[LEARNED]
+    assert learned[3]["value"] < once[3]["value"], "it knows the oscillator's rate"
+    assert len({cells[1]["value"] for cells in off.values()}) == 1, "over the same seconds"
 
 
 def test_networks_pipelines_and_making_instances(tmp_path: Path) -> None:

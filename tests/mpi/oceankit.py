@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mpi.ocean_trial import MPI, Output
+from ullage.experiments.clock.ocean.trial import OceanOutput
+from ullage.host import binaries
 
 SOURCES = Path(__file__).resolve().parents[2] / "mpi/programs"
 SMALL = ("--nx", "16", "--ny", "12", "--nz", "3", "--steps", "3")
@@ -33,7 +34,7 @@ def launch(
     build("ocean")
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     more = [*root, "--oversubscribe"] if mpi == "openmpi" else []
-    path = program or MPI / mpi / "ocean"
+    path = program or binaries.DIRECTORY / mpi / "ocean"
     return subprocess.run(
         [f"mpirun.{mpi}", *more, "-n", str(ranks), str(path), *options],
         stdin=subprocess.DEVNULL,
@@ -45,7 +46,7 @@ def launch(
 
 
 @cache
-def output(mpi: str, ranks: int) -> Output:
+def output(mpi: str, ranks: int) -> OceanOutput:
     done = launch(mpi, ranks, *SMALL)
     assert done.returncode == 0, done.stderr
-    return Output.model_validate_json(done.stdout)
+    return OceanOutput.model_validate_json(done.stdout)

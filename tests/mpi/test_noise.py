@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from benchmarks.mpi.ocean_trial import MPI, NoiseDone
 from tests.mpi.oceankit import build
+from ullage.experiments.clock.ocean.outcome import NoiseDone
+from ullage.host import binaries
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -20,7 +21,11 @@ def built() -> None:
 
 def noise(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(MPI / "noise"), *options], capture_output=True, text=True, check=False, timeout=60
+        [str(binaries.program("noise")), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
@@ -42,7 +47,9 @@ def test_every_period_has_a_burst_or_is_an_overrun(period: int, length: int) -> 
 
 def test_noise_says_what_it_did_when_it_is_stopped() -> None:
     daemon = subprocess.Popen(
-        [str(MPI / "noise"), *periodic(50_000, 100, 600)], stdout=subprocess.PIPE, text=True
+        [str(binaries.program("noise")), *periodic(50_000, 100, 600)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     time.sleep(0.5)
     daemon.send_signal(signal.SIGTERM)

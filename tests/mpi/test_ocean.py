@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mpi.ocean import equal
-from benchmarks.mpi.ocean_trial import Output
 from tests.mpi.oceankit import SMALL, SOURCES, launch, needs_mpi, output
+from ullage.experiments.clock.ocean.experiment import equal
+from ullage.experiments.clock.ocean.trial import OceanOutput
 
 pytestmark = [pytest.mark.lab, needs_mpi]
 PROBES = 33
@@ -54,7 +54,7 @@ def test_ranks_that_read_one_clock_see_no_effect_before_its_cause() -> None:
 
 def test_a_result_file_gets_the_json_and_the_screen_a_line(tmp_path: Path) -> None:
     done = launch("openmpi", 2, *SMALL, "--json", str(tmp_path / "result.json"))
-    written = Output.model_validate_json((tmp_path / "result.json").read_bytes())
+    written = OceanOutput.model_validate_json((tmp_path / "result.json").read_bytes())
     assert done.returncode == 0
     assert done.stdout.startswith("ocean: 2 ranks, 3 steps, ")
     assert done.stdout.endswith(", verified\n")
@@ -62,14 +62,14 @@ def test_a_result_file_gets_the_json_and_the_screen_a_line(tmp_path: Path) -> No
 
 
 def test_the_seed_makes_another_ocean() -> None:
-    reseeded = Output.model_validate_json(launch("openmpi", 1, *SMALL, "--seed", "2").stdout)
+    reseeded = OceanOutput.model_validate_json(launch("openmpi", 1, *SMALL, "--seed", "2").stdout)
     assert reseeded.verified
     assert not equal(reseeded.checksums, output("openmpi", 1).checksums)
 
 
 def test_a_solver_that_does_not_converge_is_not_verified() -> None:
     done = launch("openmpi", 2, *SMALL, "--solver-iterations", "2")
-    diverged = Output.model_validate_json(done.stdout)
+    diverged = OceanOutput.model_validate_json(done.stdout)
     assert done.returncode == 1
     assert not diverged.verified
     assert diverged.verification.unconverged_steps == 3
@@ -79,7 +79,7 @@ def test_a_solver_that_does_not_converge_is_not_verified() -> None:
 def test_a_tolerance_of_zero_takes_all_iterations() -> None:
     done = launch("openmpi", 2, *SMALL, "--solver-iterations", "30", "--tolerance", "0")
     assert done.returncode == 0, done.stderr
-    assert Output.model_validate_json(done.stdout).iterations == 3 * 30
+    assert OceanOutput.model_validate_json(done.stdout).iterations == 3 * 30
 
 
 @pytest.mark.parametrize(
@@ -95,16 +95,18 @@ def test_a_tolerance_of_zero_takes_all_iterations() -> None:
 )
 def test_a_wrong_program_is_not_verified(tmp_path: Path, file: str, right: str, wrong: str) -> None:
     """The checks can fail: each of these mistakes is found."""
-    copy = shutil.copytree(SOURCES / "ocean", tmp_path / "ocean")
+    copy = shutil.copytree(SOURCES / "ocean", tmp_path / "programs" / "ocean")
+    for shared in ("programs.mk", "give_up.h"):
+        shutil.copy(SOURCES / shared, copy.parent)
     text = (copy / file).read_text()
     assert text.count(right) == 1
     (copy / file).write_text(text.replace(right, wrong))
     program = tmp_path / "openmpi" / "ocean"
-    target = [f"TARGET={tmp_path}", str(program)]
+    target = [f"BIN={tmp_path}", str(program)]
     subprocess.run(["make", "--quiet", "-C", str(copy), *target], check=True, capture_output=True)
     done = launch("openmpi", 4, *SMALL, program=program)
     assert done.returncode == 1
-    assert not Output.model_validate_json(done.stdout).verified
+    assert not OceanOutput.model_validate_json(done.stdout).verified
 
 
 @pytest.mark.parametrize(

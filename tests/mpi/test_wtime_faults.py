@@ -12,6 +12,7 @@ import pytest
 from tests.mpi.wtime_kit import (
     MISSING,
     MPIS,
+    ROOT,
     Job,
     job,
     library,
@@ -304,7 +305,7 @@ def test_nothing_else_is_exported() -> None:
 
 @pytest.mark.parametrize("mpi", MPIS)
 def test_the_cost_is_measured(mpi: str) -> None:
-    program = library(mpi).with_name("wtime_cost")
+    program = ROOT / "target/mpi" / mpi / "wtime_cost"
     for preload in (None, str(library(mpi))):
         done = Job(mpi, 1, preload, {}).run(program, "3", "1000")
         assert done.returncode == 0

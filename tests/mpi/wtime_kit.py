@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from ullage.host import binaries
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 SHARED = ROOT / "testing/mpi"
@@ -103,7 +105,7 @@ class Record(Part):
 
 
 def library(mpi: str) -> Path:
-    return ROOT / "target" / "mpi" / mpi / "libullage_mpi.so"
+    return binaries.DIRECTORY / mpi / "libullage_mpi.so"
 
 
 def build(folder: Path) -> None:

@@ -240,6 +240,50 @@ def ntp_command(
     _conclude(report, disciplining.view, as_json=as_json, html=html)
 
 
+@clock_app.command("ocean")
+def ocean_command(
+    ranks: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--ranks",
+            min=1,
+            max=512,
+            help="MPI processes; may be repeated.",
+            show_default="4",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            "--runs", min=2, max=1000, help="With each clock.", show_default="10, --quick 4"
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps", min=2, max=1_000_000, help="Of the model.", show_default="200, --quick 10"
+        ),
+    ] = None,
+    quick: Quick = False,
+    as_json: Json = False,
+    html: Html = None,
+) -> None:
+    """Time an ocean model under each clock: the library's, beside chronyd, and this one."""
+    _ready(html)
+    from ullage.experiments.clock import lab
+    from ullage.experiments.clock.ocean import report as sailing
+    from ullage.experiments.clock.ocean.outcome import OceanOptions
+
+    options = OceanOptions(
+        ranks=tuple(ranks or [4]),
+        runs=runs or (4 if quick else 10),
+        steps=steps or (10 if quick else 200),
+    )
+    with orderly(), lab.Bar() as bar:
+        report = sailing.measure(bar, options)
+    _conclude(report, sailing.view, as_json=as_json, html=html)
+
+
 def _ready(html: Path | None) -> None:
     """Before anything is measured: is there a clock, and can the page be written? FILE_FAILED."""
     from ullage.host import clock

@@ -26,6 +26,13 @@ from ullage.experiments.clock.ntp.outcome import (
     PublishedNtp,
     Sizes,
 )
+from ullage.experiments.clock.ocean import report as sailing
+from ullage.experiments.clock.ocean.outcome import (
+    OceanOptions,
+    OceanReport,
+    OceanSeries,
+    OceanTrial,
+)
 from ullage.experiments.clock.outcomes import Binomial, EcpOptions, Flat, KAry, TwoLevel
 from ullage.experiments.clock.reports import (
     CheckReport,
@@ -113,7 +120,9 @@ def without_the_module(*argv: str) -> Done:
     return commandkit.ullage(*argv, module="tests.experiments.clock.without_clock")
 
 
-@pytest.mark.parametrize("command", ["check", "cost", "sync localhost", "serve", "scaling", "ntp"])
+@pytest.mark.parametrize(
+    "command", ["check", "cost", "sync localhost", "serve", "scaling", "ntp", "ocean"]
+)
 def test_without_the_extension_module(command: str) -> None:
     assert_failed(without_the_module("clock", *command.split()), errors.CLOCK_NOT_BUILT)
 
@@ -188,3 +197,32 @@ def test_ntp_in_words_settled_or_not() -> None:
         report.model_dump(mode="json"),
         NtpReport.model_json_schema(mode="serialization"),
     )
+
+
+def test_ocean_in_words_with_and_without_figures() -> None:
+    trials = [
+        OceanTrial(variant=name, block=block, position=0, total_s=2 * longer, skew_after_s=1e-6)
+        for name, longer in (("stock", 1.0), ("stock~again", 1.0), ("ullage", 1.1))
+        for block in range(3)
+    ]
+    failed = OceanTrial(variant="noise", block=0, position=0, failed="no result")
+    series = OceanSeries(
+        ranks=4,
+        variants=("stock", "stock~again", "ullage", "noise"),
+        trials=(*trials, failed),
+    )
+    report = OceanReport(
+        options=OceanOptions(ranks=(4,)),
+        cpus=2,
+        left_out={"chrony": "no chronyd"},
+        versions={"mpirun.openmpi": "4.1"},
+        series=(series,),
+    )
+    view = sailing.view(report)
+    assert view.answer[0].startswith("4 ranks: with our clock the run takes 1.100 (1.100 to 1.100)")
+    assert view.sections[0].lines == ("Left out: chrony: no chronyd",)
+    (table,) = view.sections[0].tables
+    rows = [[cell.text for cell in row] for row in table.rows]
+    assert rows[2][:2] == ["ullage", "2.20 s"]
+    assert rows[2][4:] == ["1", "1 µs", "3", "0"]
+    assert rows[3] == ["noise", "–", "–", "–", "–", "–", "0", "1"]

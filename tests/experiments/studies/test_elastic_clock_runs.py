@@ -15,15 +15,19 @@ from tests.experiments.studies.planruns import figure, fresh, holds, make, print
 from ullage.cli.live.terminal import ElasticProgress, RunProgress
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.experiments.clock.ntp import guest
 from ullage.experiments.clock.ntp.experiment import poll_exponent
+from ullage.experiments.clock.ntp.logs import Tracking
+from ullage.experiments.clock.ocean.outcome import OceanReport, OceanSeries, OceanTrial
 from ullage.experiments.elastic.plan import schema as elastic_plan
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.studies import clockfile, clockrun, finding, get, running
-from ullage.experiments.studies.base import StudyPlan
+from ullage.experiments.studies.base import DerivedTable, StudyPlan
 from ullage.experiments.studies.elastic_clock.study import FULL, QUICK, ElasticClock
+from ullage.host import binaries
 
 STUDY = get("elastic-clock")
-TIME, HOST, MOVIE = QUICK
+TIME, OCEAN, NTP, HOST, MOVIE = QUICK
 FULL_PLANS = {plan.name.removeprefix("elastic-clock-"): plan for plan in FULL}
 TIME_FULL, STREAMS = FULL_PLANS["time-full"], FULL_PLANS["streams-full"]
 HOST_FULL = FULL_PLANS["host-full"]
@@ -338,6 +342,139 @@ def test_a_daemon_s_corrections_stand_beside_no_client_s(tmp_path: Path) -> None
     assert plan.intervals == (600.0,)
     assert plan.observe_s / 2 ** poll_exponent(600.0) > 20
     assert set(clockrun.load(STUDY.folder / TIME_FULL.file).intervals) == {0.0, 10.0}
+
+
+def recorded(tmp_path: Path, plan: StudyPlan, **parts: object) -> Path:
+    """A folder that a plan for the clock left, with these parts."""
+    folder = tmp_path / plan.name
+    folder.mkdir()
+    record = {"format": 1, "name": plan.name, **parts}
+    (folder / clockfile.FILE).write_text(json.dumps(record))
+    return folder
+
+
+def ocean(ranks: int, *failed: str) -> OceanSeries:
+    """Ten runs of 10 s; beside chronyd 1.02 times as long, and five times as far apart."""
+    variants = {"stock": (1.0, 1), "stock~again": (1.0, 1), "chrony": (1.02, 5), "ullage": (1, 1)}
+    trials = [
+        OceanTrial(variant=name, block=block, position=0, failed="mpirun gave up")
+        if name in failed
+        else OceanTrial(
+            variant=name,
+            block=block,
+            position=0,
+            total_s=longer * (10 + far * 0.001 * (block - 4.5)),
+            skew_after_s=2e-6 * far,
+        )
+        for name, (longer, far) in variants.items()
+        for block in range(10)
+    ]
+    return OceanSeries(ranks=ranks, variants=tuple(variants), trials=tuple(trials))
+
+
+def sailed(tmp_path: Path, plan: StudyPlan, *series: OceanSeries) -> DerivedTable:
+    """The table of a plan's run."""
+    options = clockrun.load(STUDY.folder / plan.file).ocean()
+    report = OceanReport(
+        options=options, cpus=2, left_out={"chrony": "no chronyd"}, versions={}, series=series
+    )
+    folder = recorded(tmp_path, plan, ocean=report.model_dump(mode="json"))
+    (table,) = fresh(STUDY, (plan, folder)).values()
+    return table
+
+
+def test_the_ocean_program_under_each_clock(tmp_path: Path) -> None:
+    table = sailed(tmp_path, OCEAN, ocean(4), ocean(8))
+    assert table.key == "clock-ocean-4-8-fresh"
+    assert len(table.rows) == 8
+    longer = figure(table, "8, chronyd beside it", "÷ ours")
+    assert holds(longer, 1.02)
+    ratio = figure(table, "8, chronyd beside it", "deviation ÷ ours")
+    assert ratio.value == pytest.approx(5 * 1.02)
+    assert ratio.low is not None and ratio.high is not None
+    # F with 9 and 9 degrees of freedom: 4.026 at 97.5 %.
+    assert ratio.low == pytest.approx(5 * 1.02 / 4.026**0.5, rel=1e-3)
+    assert ratio.high == pytest.approx(5 * 1.02 * 4.026**0.5, rel=1e-3)
+    assert figure(table, "4, our clock", "clocks apart").value == pytest.approx(2)
+    deviation = figure(table, "4, our clock", "deviation")
+    assert deviation.value == pytest.approx(0.0030277, rel=1e-4)
+    assert not deviation.why
+    assert not any("there" in column.title for column in table.columns), "POP is another setting"
+    assert any("the scheduler's" in note for note in table.notes), "8 on 2 processors"
+
+
+def test_runs_that_failed_are_no_figures_and_are_counted(tmp_path: Path) -> None:
+    table = sailed(tmp_path, OCEAN, ocean(4, "ullage"))
+    for column in ("run", "clocks apart", "deviation", "÷ the library's"):
+        missing = figure(table, "4, our clock", column)
+        assert missing.value is None and missing.why, column
+    assert figure(table, "4, our clock", "failed").value == 10
+    assert figure(table, "4, our clock", "runs").value == 0
+    assert figure(table, "4, chronyd beside it", "÷ ours").value is None
+    assert any("mpirun gave up" in note for note in table.notes)
+    assert any("no chronyd" in note for note in table.notes)
+
+
+def test_all_published_numbers_of_processes_are_asked() -> None:
+    plans = [plan for name, plan in FULL_PLANS.items() if name.startswith("ocean-")]
+    options = [clockrun.load(STUDY.folder / plan.file).ocean() for plan in plans]
+    ranks = [str(number) for option in options for number in option.ranks]
+    assert ranks == [row["mpi_processes"] for row in STUDY.published("clock2015_pop")]
+    assert {option.runs for option in options} == {10}
+    assert clockrun.load(STUDY.folder / OCEAN.file).ocean().ranks == (4, 8)
+
+
+def test_chrony_s_clock_and_ours_in_one_table(tmp_path: Path) -> None:
+    """The same guest, time to learn, and seconds; in units that are said."""
+    sizes = {"count": 12, "mean_ns": 1e3, "sd_ns": None, "p50_ns": 2e3, "p90_ns": 3e3,
+             "p99_ns": 4e3, "max_ns": 5e3}  # fmt: skip
+    held = {
+        "learned": 6, "from_ns": 34 * 10**9, "until_ns": 89 * 10**9,
+        "errors": [
+            {"clock": "chrony", "off": sizes, "judge_ns": 8e4},
+            {"clock": "learned", "off": sizes, "judge_ns": 8e4, "bound_ns": 9e4},
+        ],
+    }  # fmt: skip
+    interval: dict[str, object] = {
+        "asked_s": 0.0, "poll": -7, "used_s": 0.01, "observed_s": 90.0, "error_ppb": -5e4,
+        "error_bound_ppb": 10.0, "delay_ns": 1000, "settled_ns": 31 * 10**9, "decided": None,
+        "applied": None, "decided_learning": None, "applied_learning": None, "rate_max_ppb": None,
+        "unexplained_ns": 10.0, "updates": [], "corrections": [], "beside": held,
+    }  # fmt: skip
+    interval["tracking"] = {name: "s" if name == "server" else 1 for name in Tracking.model_fields}
+    measured = {"options": {}, "counter_khz": 2e6, "server": "s", "versions": {},
+                "intervals": [interval]}  # fmt: skip
+    report = {"measured": measured, "published": {"source": "s", "corrections": []}}
+    folder = recorded(tmp_path, NTP, ntp=report)
+    table = fresh(STUDY, (NTP, folder))["clock-beside-0-fresh"]
+    chrony, ours = (row.label for row in table.rows)
+    assert "chrony" in chrony and "ours" in ours
+    for row in (chrony, ours):
+        assert figure(table, row, "learned for").value == 31
+        assert figure(table, row, "then watched for").value == 55
+        assert figure(table, row, "median").value == 2
+    assert figure(table, ours, "its own bound").value == 90
+    assert figure(table, ours, "the judge's bound").value == 80
+    assert figure(table, chrony, "its own bound").why
+    interval["beside"] = None
+    (tmp_path / "early").mkdir()
+    folder = recorded(tmp_path / "early", NTP, ntp=report)
+    assert "clock-beside-0-fresh" not in fresh(STUDY, (NTP, folder))
+
+
+def test_what_a_plan_for_the_clock_lacks_is_said_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for plan, lacking in ((OCEAN, errors.PROGRAM_MISSING), (NTP, errors.HOST_MISSING)):
+        monkeypatch.setattr(binaries, "DIRECTORY", tmp_path)
+        monkeypatch.setattr(guest, "needed", missing)
+        with pytest.raises(UllageError) as raised:
+            clockrun.check(STUDY.folder / plan.file)
+        assert raised.value.kind is lacking
+
+
+def missing(program: str, package: str) -> str:
+    raise UllageError(errors.HOST_MISSING, what=program, command=package)
 
 
 def test_our_movie(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from ullage.common import sums
 from ullage.common.clock_model import FrozenModel
@@ -14,6 +14,7 @@ from ullage.common.faults import first_fault
 from ullage.common.regular import read_document
 from ullage.common.sums import BrokenSumError
 from ullage.experiments.clock.ntp.outcome import NtpReport
+from ullage.experiments.clock.ocean.outcome import OceanReport
 from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport
 
 FILE: Final = "clock.json"
@@ -30,6 +31,7 @@ class ClockRecord(FrozenModel):
     cost: CostReport | None = None
     scaling: ScalingReport | None = None
     ntp: NtpReport | None = None
+    ocean: OceanReport | None = Field(None, exclude_if=lambda given: given is None)
 
 
 def is_one(path: Path) -> bool:

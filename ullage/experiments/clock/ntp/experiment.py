@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from ullage.environments.agent.client import Command
 from ullage.environments.agent.process import Process
-from ullage.experiments.clock.ntp import logs
+from ullage.experiments.clock.ntp import beside, logs
 from ullage.experiments.clock.ntp.guest import (
     SAMPLER,
     SERVER_STRATUM,
@@ -36,6 +36,7 @@ from ullage.experiments.clock.ntp.outcome import (
     evaluate,
 )
 from ullage.experiments.clock.ntp.series import ClockExchange, ClockReadings, SeriesError
+from ullage.host.clock import ContradictionError
 
 __all__ = ["NtpOptions", "NtpOutcome", "experiment", "measure", "poll_exponent"]
 
@@ -153,12 +154,14 @@ async def _interval(
             )
         if abs(time.time_ns() - time.monotonic_ns() - apart_ns) > _STEPPED_NS:
             raise failed("the server's clock", "this host's clock was stepped meanwhile")
-        outcome = _understood(lambda: evaluate(asked_s, options, _series(guest), exchanges, output))
+        series = _understood(lambda: _series(guest))
+        outcome = _understood(lambda: evaluate(asked_s, options, series, exchanges, output))
     if abs(outcome.error_ppb / 1e3 - options.frequency_error_ppm) > _TOLERANCE_PPM:
         raise failed(
             "the frequency error", f"the guest runs off by {outcome.error_ppb / 1e3:.1f} ppm"
         )
-    return outcome
+    held = _understood(lambda: beside.compare(outcome, series, exchanges, apart_ns))
+    return outcome.model_copy(update={"beside": held})
 
 
 @asynccontextmanager
@@ -242,5 +245,5 @@ def _understood(work: Callable[[], T]) -> T:
     """The result; an error of the experiment when what came from the guest is not to be read."""
     try:
         return work()
-    except (SeriesError, LogError) as error:
+    except (SeriesError, LogError, ContradictionError) as error:
         raise failed("what came from the guest", str(error)) from error

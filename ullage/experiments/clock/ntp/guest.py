@@ -100,7 +100,8 @@ class SkewedGuest:
 
     async def exchange(self) -> ClockExchange:
         """Look at both clocks at once."""
-        return ClockExchange(*await self.monotonic())
+        instants = await self.monotonic()
+        return ClockExchange(*instants, fix=self.agent.looks[-1].mirrored())
 
     async def set_clock(self) -> None:
         """Set its clock by the host's: from its RTC it has whole seconds only."""
@@ -138,11 +139,7 @@ class Lab:
 
         HOST_MISSING, HOST_NEEDS_ROOT, and what images and guest kernels may raise.
         """
-        needed("chronyd", "chrony")
-        disk = {"size": "1GiB", "cache": "writeback"}
-        options = {"accel": "tcg", "network": "tap", "disk": disk}
-        provider = Qemu(QemuOptions.model_validate(options))
-        await provider.check()
+        provider = await check()
         built = await image.build(PACKAGES, on_progress=progress)
         tag = paths.new_tag()
         claims.claim(tag, "clock ntp")
@@ -224,6 +221,16 @@ class Lab:
             if source not in {"tsc", "tsc-early"}:  # the same counter at the same rate
                 raise failed("the frequency error", f"the guest's clock is {source}, not its TSC")
             yield SkewedGuest(agent, khz, data)
+
+
+async def check() -> Qemu:
+    """What is needed on this host, as a provider of such guests. HOST_MISSING, HOST_NEEDS_ROOT."""
+    needed("chronyd", "chrony")
+    disk = {"size": "1GiB", "cache": "writeback"}
+    options = {"accel": "tcg", "network": "tap", "disk": disk}
+    provider = Qemu(QemuOptions.model_validate(options))
+    await provider.check()
+    return provider
 
 
 def cpuinfo_khz() -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -76,6 +76,40 @@ class Sizes(FrozenModel):
         )
 
 
+HeldClock = Literal["chrony", "once", "learned", "corrected"]
+"""The clock that chrony disciplines; ours after the first exchange, after all until chrony had
+settled, and as it is corrected by one more at the end."""
+
+CLOCKS: Final[Mapping[HeldClock, str]] = {
+    "chrony": "disciplined by chrony",
+    "once": "ours, after one exchange",
+    "learned": "ours, after those until chrony had settled",
+    "corrected": "ours, corrected by one more at the end",
+}
+
+
+class ClockErrors(FrozenModel):
+    """How far one clock was off, at the exchanges that judged it."""
+
+    clock: HeldClock
+    off: Sizes
+    judge_ns: float
+    """The exchanges that judged it are wrong by this much at most, median."""
+    bound_ns: float | None = None
+    """What the clock says of itself, in 99.9 % of all cases, median; None: it says nothing."""
+
+
+class ClocksBeside(FrozenModel):
+    """chrony and our clock in the same guest, over the same time."""
+
+    learned: int
+    """Exchanges until chrony had settled."""
+    from_ns: int
+    """The first exchange that judged, in true time since the first reading."""
+    until_ns: int
+    errors: tuple[ClockErrors, ...]
+
+
 class IntervalOutcome(FrozenModel):
     """What was seen at one polling interval."""
 
@@ -110,6 +144,8 @@ class IntervalOutcome(FrozenModel):
     updates: list[Update]
     corrections: list[ClockCorrection]
     """Changes that follow each other faster than the readings (10 ms) are one."""
+    beside: ClocksBeside | None = Field(None, exclude_if=lambda given: given is None)
+    """Our clock in the same guest; None: chrony had not settled long enough before the end."""
 
 
 class NtpOutcome(FrozenModel):

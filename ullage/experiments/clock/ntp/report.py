@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Sequence
+
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.clock.ntp.outcome import (
+    CLOCKS,
     IntervalOutcome,
     NtpOptions,
     NtpReport,
@@ -13,6 +17,13 @@ from ullage.experiments.clock.ntp.outcome import (
 )
 from ullage.experiments.clock.reports import published
 from ullage.experiments.clock.view import ClockSection, View, table
+
+
+def check() -> None:
+    """Raise what this host lacks for it. HOST_MISSING, HOST_NEEDS_ROOT."""
+    from ullage.experiments.clock.ntp import guest
+
+    asyncio.run(guest.check())
 
 
 def measure(progress: Bar, options: NtpOptions) -> NtpReport:
@@ -61,12 +72,40 @@ def view(report: NtpReport) -> View:
                     ),
                 ),
             ),
+            *_beside(measured.intervals),
             ClockSection(
                 "Made with",
                 lines=tuple(f"{program}: {how}" for program, how in measured.versions.items()),
             ),
         ),
     )
+
+
+def _beside(intervals: Sequence[IntervalOutcome]) -> Iterator[ClockSection]:
+    """How far off chrony's clock and ours were, in the same guest and time."""
+    held = [(interval, interval.beside) for interval in intervals if interval.beside is not None]
+    if not held:
+        return
+    heads = ("asked, clock", "exchanges", "median", "most", "its own bound", "the judge's bound")
+    rows = [
+        (
+            f"{interval.asked_s:g} s, {CLOCKS[errors.clock]}",
+            str(errors.off.count),
+            words.span(errors.off.p50_ns),
+            words.span(errors.off.max_ns),
+            "–" if errors.bound_ns is None else words.span(errors.bound_ns),
+            words.span(errors.judge_ns),
+        )
+        for interval, beside in held
+        for errors in beside.errors
+    ]
+    lines = tuple(
+        f"Polling every {words.span(2.0**interval.poll * 1e9)}: judged from"
+        f" {words.span(beside.from_ns)} to {words.span(beside.until_ns)} after the first reading,"
+        f" once chrony had settled; ours had learned from {beside.learned} exchanges."
+        for interval, beside in held
+    )
+    yield ClockSection("Off by", lines=lines, tables=(table("In the guest", heads, rows),))
 
 
 def _answer(interval: IntervalOutcome) -> str:

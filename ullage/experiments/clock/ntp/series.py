@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from scipy import stats
 
 from ullage.common.clock_model import FrozenModel
 from ullage.stats import Floats
+
+if TYPE_CHECKING:
+    from ullage.host.clock import Fix
 
 Integers = NDArray[np.int64]
 
@@ -56,6 +59,8 @@ class ClockExchange:
     """The guest's CLOCK_MONOTONIC at that instant, which its daemon slews."""
     bound_ns: int
     """It may be wrong by this much, either way."""
+    fix: Fix | None = None
+    """Where our clock in the guest was to that of the host, found out just before."""
 
 
 @dataclass(frozen=True)

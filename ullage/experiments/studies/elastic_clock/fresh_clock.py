@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from ullage.experiments.clock import view
-from ullage.experiments.clock.ntp.outcome import NtpReport
 from ullage.experiments.clock.outcomes import ClockReader, MedianInterval, ReadCost
 from ullage.experiments.clock.reports import CheckReport, CostReport, ScalingReport, name
 from ullage.experiments.studies import clockfile
@@ -19,7 +18,7 @@ from ullage.experiments.studies.base import (
     Read,
     StudyFigure,
 )
-from ullage.experiments.studies.elastic_clock import fresh_check
+from ullage.experiments.studies.elastic_clock import fresh_check, fresh_ntp, fresh_ocean
 from ullage.experiments.studies.elastic_clock.derived_clock import cost_ratio
 
 _OVER: Final[tuple[ClockReader, ...]] = ("counter", "monotonic")
@@ -42,7 +41,9 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
         fresh_check.cores(record.check) if record.check else None,
         _scaling(record.scaling) if record.scaling else None,
         fresh_check.clients(record.scaling) if record.scaling else None,
-        _ntp(record.ntp) if record.ntp else None,
+        fresh_ntp.corrections(record.ntp) if record.ntp else None,
+        fresh_ntp.beside(record.ntp) if record.ntp else None,
+        fresh_ocean.table(record.ocean) if record.ocean else None,
     ]
 
 
@@ -167,36 +168,5 @@ def _scaling(report: ScalingReport) -> DerivedTable:
             "messages, whatever the network does: the published rule for when to stop has no cap, "
             "and its 481 messages of 44.5 µs each did not fit into the millisecond that was "
             "claimed for a node.",
-        ),
-    )
-
-
-def _ntp(report: NtpReport) -> DerivedTable:
-    """S4.12: the corrections that chrony makes while it runs."""
-
-    def cells(mean_ns: float | None) -> tuple[DerivedCell, ...]:
-        if mean_ns is None:
-            return (StudyFigure(value=None, why="chrony made no correction that counts"),)
-        return (StudyFigure(value=mean_ns / 1e3),)
-
-    intervals = report.measured.intervals
-    return DerivedTable(
-        key="-".join(["clock-ntp", *(f"{i.asked_s:g}" for i in intervals), "fresh"]),
-        caption="Corrections of an NTP daemon that has settled, by the interval between two polls",
-        of="interval, s",
-        columns=(Column(title="mean", unit="µs", decimals=2),),
-        rows=tuple(
-            DerivedRow(
-                label=f"{interval.asked_s:g}",
-                cells=cells(interval.applied.mean_ns if interval.applied else None),
-            )
-            for interval in intervals
-        ),
-        notes=(
-            "Here chrony disciplines the clock of an emulated guest whose oscillator is wrong by a "
-            "known amount, and its corrections are seen from outside. It polls each 2^n seconds.",
-            "The published figures stand in their own table and not here: there a client was "
-            "started anew for each correction, 200 times 20 of them at each interval (28 days at "
-            "600 s), which is another experiment than a daemon that goes on.",
         ),
     )

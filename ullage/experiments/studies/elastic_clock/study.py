@@ -24,12 +24,23 @@ from ullage.experiments.studies.elastic_clock import (
 
 QUICK: Final = (
     StudyPlan(name="elastic-clock-time-quick", file="quick-clock.yaml", minutes=0.2, clock=True),
+    StudyPlan(name="elastic-clock-ocean-quick", file="quick-ocean.yaml", minutes=3, clock=True),
+    StudyPlan(name="elastic-clock-ntp-quick", file="quick-ntp.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-host-quick", file="quick-host.yaml", minutes=3.5),
     StudyPlan(name="elastic-clock-quick", file="quick.yaml", minutes=2.5, elastic=True),
 )
 FULL: Final = (
     StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=25, clock=True),
     StudyPlan(name="elastic-clock-ntp-full", file="full-ntp.yaml", minutes=242, clock=True),
+    *(
+        StudyPlan(
+            name=f"elastic-clock-ocean-{ranks}-full",
+            file=f"full-ocean-{ranks}.yaml",
+            minutes=minutes,
+            clock=True,
+        )
+        for ranks, minutes in (("4-12", 60), ("16-24", 90), ("36-48", 170))
+    ),
     StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
     StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
     StudyPlan(name="elastic-clock-images-full", file="full-images.yaml", minutes=170, disk_gib=20),
@@ -66,7 +77,15 @@ class ElasticClock(Study):
         "that turn away, and what does a clock for all of it cost?"
     )
     source = "a study of elastic environments and global physical clocks, 2015"
-    needs = ("root", "the image", "`make programs`", "ffmpeg", "2 CPUs and 2 GiB")
+    needs = (
+        "root",
+        "the image",
+        "`make programs`",
+        "ffmpeg",
+        "Open MPI",
+        "chrony",
+        "2 CPUs and 2 GiB",
+    )
 
     charts = (
         StudyChart(title="Streams of one host", published="bandwidth", columns=("clients",),
@@ -110,7 +129,7 @@ class ElasticClock(Study):
             ),
             Coverage(
                 of="POP", file="clock2015_pop", columns=("rgap_s", "ntp_s", "difference_s"),
-                fresh=0, missing="POP and four nodes; `python -m benchmarks.mpi.ocean` is alike",
+                fresh=0, missing="POP and four nodes; the ocean program here is alike",
             ),
         )  # fmt: skip
 

@@ -9,25 +9,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from benchmarks.mpi.chronyd import Chronyd, ChronydError
+from ullage.common.clock_model import FrozenModel
+from ullage.common.text import printable
+from ullage.experiments.clock.ocean.chronyd import Chronyd, ChronydError
+from ullage.experiments.clock.ocean.outcome import Checksums, Noise, NoiseDone, OceanTrial
+from ullage.host import binaries
+from ullage.host.binaries import Mpi
 
-MPI = Path(__file__).resolve().parents[2] / "target/mpi"
-DEADLINE_S = 900.0
-Library = Literal["openmpi", "mpich"]
+DEADLINE_S: Final = 900.0
+LIBRARY: Final = "libullage_mpi.so"
+_SILENT_S: Final = 2.0
+"""A run that is longer than this, and than two polls, has seen an exchange of chronyd."""
+_WITH_US: Final = ("setpriv", "--pdeathsig", "TERM")
+"""Even when we are killed it ends."""
 
 
-class Strict(BaseModel):
-    """Nothing unknown, nothing missing."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Stamps(Strict):
+class Stamps(FrozenModel):
     """The time-stamps of one rank, s by its own `MPI_Wtime`."""
 
     start_s: list[float]
@@ -35,7 +37,7 @@ class Stamps(Strict):
     barotropic_end_s: list[float]
 
 
-class Skew(Strict):
+class Skew(FrozenModel):
     """The ranks' clocks as the program sees them."""
 
     before_s: list[float]
@@ -47,7 +49,7 @@ class Skew(Strict):
     backward_stamps: int
 
 
-class Verification(Strict):
+class Verification(FrozenModel):
     """How far the program was from what is known."""
 
     solver_error: float
@@ -56,15 +58,7 @@ class Verification(Strict):
     unconverged_steps: int
 
 
-class Checksums(Strict):
-    """Weighted sums of the final state."""
-
-    tracer: float
-    surface: float
-    current: float
-
-
-class Output(Strict):
+class OceanOutput(FrozenModel):
     """What the program writes."""
 
     mpi: str
@@ -91,80 +85,33 @@ class Output(Strict):
     stamps: list[Stamps]
 
 
-class NoiseDone(Strict):
-    """What the noise daemon really did."""
-
-    period_us: int
-    length_us: int
-    cpu: int
-    seconds: int
-    fifo: int
-    bursts: int
-    overruns: int
-    busy_s: float
-    ran_s: float
-    length_mean_s: float
-    length_p99_s: float
-
-
 @dataclass(frozen=True)
-class Job:
+class OceanJob:
     """How the program is called in every variant."""
 
-    mpi: Library
+    mpi: Mpi
     ranks: int
     steps: int
     seed: int = 1
+    poll: int = 0
+    """Of the chronyd beside it: every 2^poll seconds."""
     extra: tuple[str, ...] = ()
     """More options of the program."""
 
-    @property
-    def program(self) -> Path:
-        """The program for this MPI."""
-        return MPI / self.mpi / "ocean"
-
 
 @dataclass(frozen=True)
-class Variant:
+class OceanVariant:
     name: str
     preload: Path | None = None
     chrony: bool = False
-    noise: tuple[int, int] | None = None
-    """Period and length, µs."""
-
-
-class Trial(BaseModel):
-    """A run of one variant in one block; `failed` says why there are no figures."""
-
-    variant: str
-    block: int
-    position: int
-    failed: str | None = None
-    total_s: float | None = None
-    """By CLOCK_MONOTONIC_RAW: one clock judges all variants."""
-    wtime_total_s: float | None = None
-    step_median_s: float | None = None
-    """Hardly moved by what else the host does, nor by a daemon that few steps meet."""
-    step_deviation_s: float | None = None
-    step_p99_s: float | None = None
-    taken_share: float | None = None
-    """Of the worst rank's time, what others had of its core: ranks poll while they wait."""
-    skew_before_s: float | None = None
-    skew_after_s: float | None = None
-    impossible_steps: int | None = None
-    backward_stamps: int | None = None
-    wtime_is_global: bool | None = None
-    checksums: Checksums | None = None
-    exchanges: int | None = None
-    """NTP exchanges during the run."""
-    noise: NoiseDone | None = None
+    noise: Noise | None = None
 
 
 class FailedError(Exception):
     """This run has no figures."""
 
 
-def argv(job: Job, preload: Path | None, result: Path) -> list[str]:
+def argv(job: OceanJob, preload: Path | None, result: Path) -> list[str]:
     """The command line; one rank to a processor where there are enough of them."""
     bound = job.ranks <= len(os.sched_getaffinity(0))
     if job.mpi == "openmpi":
@@ -176,61 +123,67 @@ def argv(job: Job, preload: Path | None, result: Path) -> list[str]:
         line = ["mpirun.mpich", "-n", str(job.ranks)]
         line += ["-bind-to", "hwthread"] if bound else []
         line += ["-genv", "LD_PRELOAD", str(preload)] if preload else []
-    line += [str(job.program), "--steps", str(job.steps), "--seed", str(job.seed)]
+    line += [str(binaries.program("ocean", job.mpi)), "--steps", str(job.steps)]
+    line += ["--seed", str(job.seed)]
     return [*line, *job.extra, "--json", str(result)]
 
 
-def run(job: Job, variant: Variant, block: int, position: int) -> Trial:
+def run(job: OceanJob, variant: OceanVariant, block: int, position: int) -> OceanTrial:
     """One trial; a failed one says why and has no figures."""
-    trial = Trial(variant=variant.name, block=block, position=position)
+    place: dict[str, Any] = {"variant": variant.name, "block": block, "position": position}
     try:
-        output = _beside(job, variant, trial)
-    except (FailedError, ChronydError) as error:
-        return Trial(variant=variant.name, block=block, position=position, failed=str(error))
+        output, beside = _beside(job, variant)
+        return OceanTrial(**place, **beside, **_figures(output))
+    except (FailedError, ChronydError, ValidationError) as error:
+        return OceanTrial(**place, failed=printable(str(error), 600))
+
+
+def _figures(output: OceanOutput) -> dict[str, Any]:
     own = output.stamps[0]
     steps = np.subtract(own.barotropic_end_s, own.start_s)
-    trial.total_s = output.total_monotonic_raw_s
-    trial.wtime_total_s = output.total_s
-    trial.step_median_s = float(np.median(steps))
-    trial.step_deviation_s = float(np.std(steps, ddof=1))
-    trial.step_p99_s = float(np.quantile(steps, 0.99))
-    trial.taken_share = max(0.0, 1 - min(output.processor_s) / output.total_monotonic_raw_s)
-    trial.skew_before_s = output.skew.spread_before_s
-    trial.skew_after_s = output.skew.spread_after_s
-    trial.impossible_steps = output.skew.impossible_steps
-    trial.backward_stamps = output.skew.backward_stamps
-    trial.wtime_is_global = output.wtime_is_global
-    trial.checksums = output.checksums
-    return trial
+    return {
+        "total_s": output.total_monotonic_raw_s,
+        "wtime_total_s": output.total_s,
+        "step_median_s": float(np.median(steps)),
+        "step_deviation_s": float(np.std(steps, ddof=1)),
+        "step_p99_s": float(np.quantile(steps, 0.99)),
+        "taken_share": max(0.0, 1 - min(output.processor_s) / output.total_monotonic_raw_s),
+        "skew_before_s": output.skew.spread_before_s,
+        "skew_after_s": output.skew.spread_after_s,
+        "impossible_steps": output.skew.impossible_steps,
+        "backward_stamps": output.skew.backward_stamps,
+        "wtime_is_global": output.wtime_is_global,
+        "checksums": output.checksums,
+    }
 
 
-def _beside(job: Job, variant: Variant, trial: Trial) -> Output:
-    """Run the program beside the variant's daemon."""
+def _beside(job: OceanJob, variant: OceanVariant) -> tuple[OceanOutput, dict[str, Any]]:
+    """Run the program beside the variant's daemon, and what that did."""
     if variant.chrony:
-        with Chronyd() as chrony:
+        with Chronyd(job.poll) as chrony:
             before = chrony.exchanges()
             output = execute(job, variant.preload)
-            trial.exchanges = chrony.exchanges() - before
-        if trial.exchanges == 0 and output.total_monotonic_raw_s > 2:
+            exchanges = chrony.exchanges() - before
+        if exchanges == 0 and output.total_monotonic_raw_s > max(_SILENT_S, 2.0 ** (job.poll + 1)):
             raise FailedError("chronyd exchanged nothing during the run")
-        return output
+        return output, {"exchanges": exchanges}
     if variant.noise is None:
-        return execute(job, variant.preload)
+        return execute(job, variant.preload), {}
     with _noise(*variant.noise) as daemon:
         output = execute(job, variant.preload)
         daemon.terminate()
         text, _ = daemon.communicate(timeout=10)
     try:
-        trial.noise = NoiseDone.model_validate_json(text)
+        return output, {"noise": NoiseDone.model_validate_json(text)}
     except ValidationError as error:
         raise FailedError(f"noise did not say what it did: {text!r}") from error
-    return output
 
 
 @contextmanager
 def _noise(period_us: int, length_us: int) -> Iterator[subprocess.Popen[str]]:
     """The noise daemon, at the lowest real-time priority so that it gets what it asks for."""
-    line = [str(MPI / "noise"), "--period-us", str(period_us), "--length-us", str(length_us)]
+    line = [*_WITH_US, str(binaries.program("noise"))]
+    line += ["--period-us", str(period_us), "--length-us", str(length_us)]
     line += ["--cpu", str(min(os.sched_getaffinity(0))), "--seconds", "3600"]
     line += ["--priority", "fifo:1"] if os.geteuid() == 0 else []
     daemon = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
@@ -242,18 +195,18 @@ def _noise(period_us: int, length_us: int) -> Iterator[subprocess.Popen[str]]:
         daemon.wait()
 
 
-def execute(job: Job, preload: Path | None) -> Output:
+def execute(job: OceanJob, preload: Path | None) -> OceanOutput:
     """Run the program once. FailedError when there is no result, or not the library's."""
     with tempfile.TemporaryDirectory(prefix="ullage-ocean-") as home:
         result = Path(home) / "result.json"
-        status, errors = _mpirun(argv(job, preload, result))
+        status, errors = _mpirun([*_WITH_US, *argv(job, preload, result)])
         # The loader only warns, and goes on without: that run would be a stock one.
         if "cannot be preloaded" in errors:
             raise FailedError(f"{preload} cannot be preloaded")
         if status != 0:
             raise FailedError(f"ocean ended with {status}: {errors.strip()[-500:]}")
         try:
-            return Output.model_validate_json(result.read_bytes())
+            return OceanOutput.model_validate_json(result.read_bytes())
         except (OSError, ValidationError) as error:
             raise FailedError(f"no result: {error}") from error
 
@@ -265,6 +218,7 @@ def _mpirun(line: list[str]) -> tuple[int, str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
     )
     try:
         _, errors = process.communicate(timeout=DEADLINE_S)
