@@ -14,7 +14,7 @@ from testing.synthetic import CURVE_WORKLOAD, SCRIPT, WORKLOADS, make_run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs import parquet
-from ullage.runs.reader import RunFolder
+from ullage.runs.reader import RunFolder, find_runs
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_tables_with_other_columns_are_made_again(
     samples = parquet.SCHEMAS["samples"]
     monkeypatch.setitem(parquet.SCHEMAS, "samples", samples.remove(len(samples) - 1))
     monkeypatch.setattr(parquet, "_COLUMNS", "of another version")
-    for run in parquet.find_runs(runs):
+    for run in find_runs(runs):
         parquet.write(RunFolder.open(run))
     monkeypatch.undo()
     assert _row("select count(distinct run) as runs from samples where overhead_s > 0", runs) == {
