@@ -50,8 +50,6 @@ def main() -> None:
         return Connection(reader, writer)
 
     Transport.start = start  # type: ignore[method-assign]
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     sys.argv[1:] = ["run", plan, "--runs", runs]
     try:
         cli.main()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from ullage.common.regular import LARGEST, LONGEST_LINE, MOST_LINES, read_lines, read_regular
+from ullage.common.regular import (
+    LARGEST,
+    LONGEST_LINE,
+    MOST_LINES,
+    OpenFolder,
+    digest,
+    read_lines,
+    read_regular,
+)
 
 
 def test_a_file_may_be_as_large_as_it_may(tmp_path: Path) -> None:
@@ -58,3 +67,34 @@ def test_no_folder_below_the_root_is_a_link(tmp_path: Path) -> None:
 def test_a_name_that_no_file_below_the_root_has(tmp_path: Path, name: str, reason: str) -> None:
     with pytest.raises(OSError, match=reason):
         read_regular(tmp_path / name, root=tmp_path)
+
+
+def test_a_file_of_the_kernels_is_read_though_it_has_no_size() -> None:
+    file = Path("/proc/self/status")
+    assert file.stat().st_size == 0
+    assert read_regular(file).startswith(b"Name:")
+    with pytest.raises(OSError, match="larger than 9B"):
+        read_regular(file, 9)
+
+
+def test_files_of_an_open_folder(tmp_path: Path) -> None:
+    """It stays the same one when another gets its name, and has no links in it."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "file").write_bytes(b"{}")
+    (folder / "link").symlink_to("file")
+    with OpenFolder(folder) as opened:
+        folder.rename(tmp_path / "moved")
+        folder.mkdir()
+        assert opened.document("file") == b"{}"
+        assert opened.digest("file") == digest(tmp_path / "moved" / "file", tmp_path / "moved")
+        with pytest.raises(OSError, match="it is a symbolic link"):
+            opened.digest("link")
+        with pytest.raises(FileNotFoundError):
+            opened.document("absent")
+
+
+def test_a_digest_of_several_pieces(tmp_path: Path) -> None:
+    file, content = tmp_path / "file", bytes(range(251)) * 5_000
+    file.write_bytes(content)
+    assert digest(file, tmp_path) == f"sha256:{hashlib.sha256(content).hexdigest()}"

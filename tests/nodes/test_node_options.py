@@ -166,6 +166,8 @@ def test_a_dry_run_says_where_all_is(tmp_path: Path) -> None:
     assert done.code == 0
     assert "far on here and a (2 instances)" in done.stdout
     assert "nodes: here (this machine), a (root@a), which nobody has asked yet" in done.stdout
+    needed = Needs(resolved(PLAN % "")).descriptors.needed
+    assert f"open files: at most {needed:,}; this process may have" in done.stdout
 
 
 def test_a_duet_shares_one_machine() -> None:

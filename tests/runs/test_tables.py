@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from testing.synthetic import CURVE_WORKLOAD, SCRIPT, WORKLOADS, make_run
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.runs import parquet
-from ullage.runs.reader import RunFolder
+from ullage.runs.reader import RunFolder, find_runs
 
 
 @pytest.fixture
@@ -175,6 +176,34 @@ def test_a_damaged_table_is_made_again(runs: Path) -> None:
     parquet.query("select 1 as one", runs)
     (runs / "20261120T000000-a" / "samples.parquet").write_bytes(b"PAR1 no more")
     assert _row("select count(distinct run) as runs from samples", runs) == {"runs": 2}
+
+
+def test_tables_with_other_columns_are_made_again(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a version that had one less, with checksums that hold."""
+    samples = parquet.SCHEMAS["samples"]
+    monkeypatch.setitem(parquet.SCHEMAS, "samples", samples.remove(len(samples) - 1))
+    monkeypatch.setattr(parquet, "_COLUMNS", "of another version")
+    for run in find_runs(runs):
+        parquet.write(RunFolder.open(run))
+    monkeypatch.undo()
+    assert _row("select count(distinct run) as runs from samples where overhead_s > 0", runs) == {
+        "runs": 2
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["*", "[ab]", "a?", "a\\b", "s3:", "day=1", "it's", "{a,b}", os.fsdecode(b"\xff")]
+)
+def test_a_folder_whose_name_is_a_pattern(runs: Path, name: str) -> None:
+    """One run and its tables are read, once, and no column comes of the name."""
+    (runs / name).mkdir()
+    moved = (runs / "20261121T000000-b").rename(runs / name / "20261121T000000-b")
+    assert _row("select count(distinct trial) as trials from samples", moved) == {"trials": 40}
+    assert _row("select count(*) as n from samples", runs / name) == {"n": 70}
+    columns = parquet.query("select * from samples limit 1", runs / name).column_names
+    assert columns == parquet.SCHEMAS["samples"].names
 
 
 @pytest.mark.parametrize("sql", ["select nope from samples", "selec", "select * from nowhere"])

@@ -174,7 +174,8 @@ def sweep_command(
         str | None,
         typer.Option(
             "--dask",
-            help="Address of a Dask scheduler, whose workers then simulate: tcp://host:8786.",
+            help="Where workers simulate: at a Dask scheduler, tcp://host:8786; or slurm:4, in so"
+            " many jobs of Slurm.",
             show_default=False,
         ),
     ] = None,
@@ -183,7 +184,10 @@ def sweep_command(
     """Simulate over seeds and parameters, with intervals."""
     from ullage.common.packages import need_library
 
-    need_library("dask", *(["distributed"] if cluster is not None else []))
+    need_library("dask")
     from ullage.experiments.elastic.simulator import sweep
+    from ullage.experiments.elastic.simulator.cluster import need_libraries
 
+    if cluster is not None:
+        need_libraries(cluster)
     sweep.command(file, as_json=as_json, cluster=cluster)

@@ -29,7 +29,7 @@ BUSY: Final = 0.1
 def faults(plan: Plan, cells: Matrix) -> list[UllageError]:
     """What would refuse the run on this host; nothing is made, fetched or booted."""
     errors: list[UllageError] = []
-    for check in (_check_room, check_parity, _check_disks, _check_root):
+    for check in (_check_room, _check_descriptors, check_parity, _check_disks, _check_root):
         try:
             check(plan, cells)
         except UllageError as error:
@@ -41,6 +41,10 @@ def _check_room(_plan: Plan, cells: Matrix) -> None:
     Needs(cells).check()
 
 
+def _check_descriptors(_plan: Plan, cells: Matrix) -> None:
+    Needs(cells).descriptors.check()
+
+
 def _check_disks(_plan: Plan, cells: Matrix) -> None:
     """DISK_UNUSABLE, SWAP_UNUSABLE; DISK_SHARED where what differs in its disk does not."""
     here = [cell for cell in cells.environments if not cell.away]
@@ -49,10 +53,14 @@ def _check_disks(_plan: Plan, cells: Matrix) -> None:
 
 
 def refuse(plan: Plan, cells: Matrix) -> None:
-    """Raise what is certain to refuse the run, before anything is built for it."""
+    """Raise what is certain to refuse the run, before anything is built for it.
+
+    This process is allowed as many open files as the run takes.
+    """
     _check_room(plan, cells)
     check_parity(plan, cells)
     _check_disks(plan, cells)
+    Needs(cells).descriptors.provide()
 
 
 def check_parity(plan: Plan, cells: Matrix) -> None:

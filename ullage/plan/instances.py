@@ -14,6 +14,7 @@ from ullage.environments import Options, placement
 from ullage.environments.base import DataDisk, DataOptions
 from ullage.environments.native import Native
 from ullage.environments.placement import Placed
+from ullage.nodes.descriptors import Descriptors
 from ullage.nodes.provider import on_nodes
 from ullage.plan.matrix import Environment, Matrix
 from ullage.plan.neighbours import NEIGHBOUR
@@ -149,6 +150,23 @@ class Needs:
             if self._tested_apart(environment):
                 self.place(environment, 0)  # where one finds a place, all do
         return placement.check(list(self.here()), self.matrix.design)
+
+    @property
+    def descriptors(self) -> Descriptors:
+        """What all of it takes of this process."""
+        everybody = [(self.environment(key), self.count(self.environment(key))) for key in self.all]
+        groups = sorted((count for _, count in everybody), reverse=True)
+        here = sum(
+            count - self._away(environment, count)
+            for environment, count in everybody
+            if not environment.provider.elsewhere
+        )
+        return Descriptors(
+            nodes=sum(not node.local for node in self.matrix.nodes.values()),
+            instances=sum(groups),
+            here=here,
+            working=sum(groups[: 2 if self.duet else 1]),
+        )
 
     def kind(self, environment: Environment, index: int) -> InstanceKind:
         """What the instance with that number is for."""

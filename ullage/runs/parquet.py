@@ -8,11 +8,14 @@ wall clock, with the error bound of each instant. `meters`: what was sampled dur
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -22,7 +25,7 @@ from ullage.common import sums
 from ullage.common.errors import QUERY_FAILED, RUN_NOT_FOUND, TABLES_NOT_WRITTEN, UllageError
 from ullage.common.files import put
 from ullage.common.packages import need_library
-from ullage.common.regular import digest, read_document
+from ullage.common.regular import OpenFolder, digest
 from ullage.runs import derived
 from ullage.runs.events import (
     BlockDone,
@@ -141,6 +144,18 @@ SCHEMAS: Final[dict[str, Any]] = {
     ),
 }
 """Columns of each file. SQL's own words (`order`, `primary`) are avoided."""
+_FILES: Final = {name: f"{name}.parquet" for name in SCHEMAS}
+_COLUMNS: Final = hashlib.sha256(
+    " ".join(
+        f"{name} {field.name} {field.type}" for name, fields in SCHEMAS.items() for field in fields
+    ).encode()
+).hexdigest()[:16]
+"""What tells tables with these columns from those of another version."""
+_VIEW: Final = (
+    "create view {name} as from"
+    " read_parquet(getvariable('{name}_files'), hive_partitioning = false)"
+)
+_PATTERN: Final = re.compile(r"[*?\[\\\ud800-\udfff]")
 
 
 def samples(folder: RunFolder) -> Iterator[Row]:
@@ -365,6 +380,8 @@ class TablesRecord(Record):
     run: str
     stamp: str
     """Of the folder; see `runs.reader.stamp`."""
+    columns: str = ""
+    """Which ones the tables have; see `SCHEMAS`."""
     files: Digests
 
 
@@ -378,7 +395,9 @@ def write(folder: RunFolder, place: Path | None = None) -> dict[str, Path]:
     try:
         files = {name: _put(folder, name, place) for name in ROWS}
         digests = {file.name: digest(file, place) for file in files.values()}
-        tables = TablesRecord(run=folder.path.name, stamp=folder.stamp, files=digests)
+        tables = TablesRecord(
+            run=folder.path.name, stamp=folder.stamp, columns=_COLUMNS, files=digests
+        )
         put(place / _TABLES, sums.sealed(tables.model_dump_json(indent=1).encode()))
     except OSError as error:
         raise UllageError(
@@ -404,23 +423,27 @@ def query(
     need_library("duckdb")
     # Only queries need them; to load them takes as long as to write the tables of many runs.
     import duckdb  # noqa: PLC0415
-    from pyarrow import dataset  # noqa: PLC0415
 
-    files: dict[str, list[str]] = {name: [] for name in SCHEMAS}
+    places = []
     for path in find_runs(root):
         try:
-            for name, file in _fresh(path, read_only=read_only).items():
-                files[name].append(str(file))
+            places.append(_fresh(path, read_only=read_only))
         except UllageError as error:
             if on_bad_run is None:
                 raise
             on_bad_run(path, error)
-    if not files["samples"]:
+    if not places:
         raise UllageError(RUN_NOT_FOUND, path=root)
-    with duckdb.connect(":memory:", config=dict(_OFFLINE)) as connection:
-        for name, schema in SCHEMAS.items():
-            connection.register(name, dataset.dataset(files[name], schema=schema, format="parquet"))
+    with (
+        TemporaryDirectory(prefix="ullage-query-") as aside,
+        duckdb.connect(":memory:", config=dict(_OFFLINE)) as connection,
+    ):
+        folders = _without_patterns(places, Path(aside))
         try:
+            for name, file in _FILES.items():
+                files = [f"{folder}/{file}" for folder in folders]
+                connection.execute(f"set variable {name}_files = ?", [files])
+                connection.execute(_VIEW.format(name=name))
             result = connection.sql(sql)
             return pa.table({}) if result is None else result.to_arrow_table()
         except duckdb.Error as error:
@@ -428,24 +451,39 @@ def query(
             raise UllageError(QUERY_FAILED, reason=reason) from error
 
 
-def _fresh(path: Path, *, read_only: bool) -> dict[str, Path]:
-    """The tables of a run, made now unless they are of the journal as it stands."""
+def _fresh(path: Path, *, read_only: bool) -> Path:
+    """Where the tables of a run lie, made now unless they are of the journal as it stands."""
     place = derived.place(path, read_only=read_only)
-    files = {name: place / f"{name}.parquet" for name in SCHEMAS}
-    return files if _are_current(path, place) else write(RunFolder.open(path), place)
+    if not _are_current(path, place):
+        write(RunFolder.open(path), place)
+    return place
+
+
+def _without_patterns(places: Sequence[Path], aside: Path) -> list[str]:
+    """The same folders by names in which DuckDB sees no pattern of several files.
+
+    aside: a folder for links to those that have none.
+    """
+    names = []
+    for number, place in enumerate(map(Path.absolute, places)):
+        named = place
+        if _PATTERN.search(str(place)):
+            named = aside / str(number)
+            named.symlink_to(place)
+        names.append(str(named))
+    return names
 
 
 def _are_current(path: Path, place: Path) -> bool:
     """Are they of this folder, of what stands in it now, and as they were written?"""
     try:
-        record = sums.opened(read_document(place / _TABLES, root=place))
-        tables = TablesRecord.model_validate_json(record)
-        if (tables.run, tables.stamp) != (path.name, stamp(path)):
-            return False
-        files = {f"{name}.parquet": digest(place / f"{name}.parquet", place) for name in SCHEMAS}
+        with OpenFolder(place) as folder:
+            tables = TablesRecord.model_validate_json(sums.opened(folder.document(_TABLES)))
+            if (tables.run, tables.columns, tables.stamp) != (path.name, _COLUMNS, stamp(path)):
+                return False
+            return tables.files == {file: folder.digest(file) for file in _FILES.values()}
     except (OSError, ValueError):  # Pydantic's own is one, and that of a checksum
         return False
-    return tables.files == files
 
 
 def table(folder: RunFolder, name: str) -> Any:

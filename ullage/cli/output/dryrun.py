@@ -19,6 +19,8 @@ from ullage.engine import pilot as pilots
 from ullage.engine.estimate import TimeEstimate
 from ullage.engine.forecast import Forecast, foresee
 from ullage.engine.pilot import Pilot, PlannedComparison
+from ullage.nodes import descriptors
+from ullage.plan.instances import Needs
 from ullage.plan.matrix import Matrix
 from ullage.plan.meters import idle_s
 from ullage.plan.schema import Plan
@@ -71,6 +73,10 @@ def _show_cells(forecast: Forecast) -> None:
         nodes = (f"{name} ({node.where})" for name, node in matrix.nodes.items())
         stdout.print(
             f"  nodes: {escape(', '.join(nodes))}, which nobody has asked yet", soft_wrap=True
+        )
+        needed = Needs(matrix).descriptors.needed
+        stdout.print(
+            f"  open files: at most {needed:,}; this process may have {descriptors.most():,}"
         )
     if matrix.link:
         stdout.print(f"  each instance's link: {matrix.link} each way")
@@ -286,6 +292,11 @@ def _lengths(forecast: Forecast) -> list[str]:
     return lines
 
 
+def _open_files(matrix: Matrix) -> dict[str, int]:
+    """Where there are other machines."""
+    return {"open_files": Needs(matrix).descriptors.needed} if matrix.nodes else {}
+
+
 def as_dict(forecast: Forecast) -> dict[str, Any]:
     time, rule, pilot = forecast.time, forecast.aim.rule, forecast.pilot
     return {
@@ -311,6 +322,7 @@ def as_dict(forecast: Forecast) -> dict[str, Any]:
         "unseen_most": unseen(time.blocks_reached),
         "rare": forecast.plan.rare,
         "learned": time.learned,
+        **_open_files(forecast.matrix),
         "family": forecast.aim.family,
         "level": forecast.aim.level(forecast.counts[0]),
         "power": POWER,

@@ -145,7 +145,8 @@ SIMULATION_NO_LATENCIES: Final = ErrorKind(
 SIMULATION_NO_CLUSTER: Final = ErrorKind(
     "simulation-no-cluster",
     "the Dask cluster at {address} cannot simulate: {reason}",
-    "start a scheduler and workers that have ullage, or leave `--dask` out",
+    "start a scheduler and workers that have ullage, see that `sbatch` works, or leave "
+    "`--dask` out",
     ExitCode.SOME_CELLS_FAILED,
 )
 

@@ -169,6 +169,13 @@ HOST_TOO_SMALL: Final = ErrorKind(
     "lower `resources:`, use a larger host, or leave out what needs CPUs of its own: "
     "`design: duet`, a neighbour on `cpus: other`",
 )
+HOST_DESCRIPTORS: Final = ErrorKind(
+    "host-descriptors",
+    "{instances} instances, {nodes} other machines: {needed} open files; "
+    "this process may have {limit}",
+    "raise its hard limit: `ulimit -n {needed}` as root, `nofile` in /etc/security/limits.conf, "
+    "`LimitNOFILE=` of a service; or fewer instances",
+)
 PARITY_UNEQUAL: Final = ErrorKind(
     "parity-unequal",
     "the environments are not equal in {nuisance}: {values}",

@@ -2,8 +2,9 @@
 
 import json
 import sys
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from ullage.cli.main import app
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.yamlfile import read
-from ullage.experiments.elastic.simulator import sweep
+from ullage.experiments.elastic.simulator import cluster, sweep
 
 PLAIN: dict[str, Any] = {
     "room": 20,
@@ -136,13 +137,19 @@ def test_a_cluster_finds_what_threads_find(tmp_path: Path) -> None:
         protocol="tcp",
         dashboard_address=":0",
         worker_dashboard_address=":0",
-    ) as cluster:
-        far = sweep.run(points, 12, cluster.scheduler_address)
+    ) as workers:
+        far = sweep.run(points, 12, workers.scheduler_address)
     assert far == sweep.run(points, 12, None)
 
 
 @pytest.mark.parametrize(
-    ("library", "words"), [("dask", ()), ("distributed", ("--dask", "tcp://127.0.0.1:1"))]
+    ("library", "words"),
+    [
+        ("dask", ()),
+        ("distributed", ("--dask", "tcp://127.0.0.1:1")),
+        ("dask_jobqueue", ("--dask", "slurm:2")),
+        ("cryptography", ("--dask", "slurm:2")),
+    ],
 )
 def test_a_library_that_a_wheel_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, words: tuple[str, ...]
@@ -154,11 +161,81 @@ def test_a_library_that_a_wheel_leaves_out(
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "_CLUSTER_S", 1.0)
+    monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
     _, points = sweep.load(read(written(tmp_path, vary={})))
     with pytest.raises(UllageError) as error:
         sweep.run(points, 2, "tcp://127.0.0.1:1")
     assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+
+
+def waiting(text: str) -> str:
+    """The second of two tasks ends when the test has."""
+    if text == "1":
+        OVER.wait(60)
+    return text
+
+
+OVER: Final = threading.Event()
+
+
+def test_workers_that_go_for_good_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited for ever."""
+    monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
+    with (
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            host="127.0.0.1",
+            protocol="tcp",
+            dashboard_address=":0",
+            worker_dashboard_address=":0",
+        ) as workers,
+        pytest.raises(UllageError, match="its workers are gone") as error,
+    ):
+        try:
+            cluster.on_cluster(
+                workers.scheduler_address, waiting, ["0", "1"], lambda *_: workers.scale(0)
+            )
+        finally:
+            OVER.set()
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("echo 'sbatch: error: invalid partition specified: x' >&2; exit 1", "invalid partition"),
+        ("exit 1", "sbatch says nothing"),
+    ],
+)
+def test_jobs_that_slurm_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, reason: str
+) -> None:
+    """Told at once, in its own words; nothing is left in the working directory."""
+    (tmp_path / "bin").mkdir()
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\n{words}\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(sbatch.parent), prepend=":")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(UllageError, match=reason) as error:
+        cluster.on_cluster("slurm:2", str, ["0"], lambda *_: None)
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+    assert not list((tmp_path / "here").iterdir())
+
+
+def test_no_job_and_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\nexit 0\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for number in (0, 1001):
+        with pytest.raises(UllageError, match=f"{number} jobs; it takes 1 to 1000"):
+            cluster.on_cluster(f"slurm:{number}", str, ["0"], lambda *_: None)
+    with pytest.raises(UllageError, match="cannot simulate"):
+        cluster.on_cluster("slurm:many", str, ["0"], lambda *_: None)
 
 
 @pytest.mark.parametrize(

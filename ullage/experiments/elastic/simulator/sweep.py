@@ -5,7 +5,6 @@ Every point meets the same seeds, so two points differ by their parameters and n
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import itertools
 import json
@@ -25,12 +24,13 @@ from scipy.stats import bootstrap
 
 from ullage import _elastic
 from ullage.common.console import LineTable, escape, print_json, stdout
-from ullage.common.errors import PLAN_BAD_FIELD, SIMULATION_NO_CLUSTER, UllageError
+from ullage.common.errors import PLAN_BAD_FIELD, UllageError
 from ullage.common.fields import checked, shown
 from ullage.common.quantities import Fraction
 from ullage.common.yamlfile import YamlFile, read
 from ullage.experiments.clock.lab import Bar
 from ullage.experiments.elastic.simulator import spec
+from ullage.experiments.elastic.simulator.cluster import on_cluster
 from ullage.experiments.elastic.simulator.fields import FIGURES, SimulatedFigure, figures, in_words
 from ullage.stats.interval import moments, t_quantile
 
@@ -38,8 +38,6 @@ MOST_POINTS: Final = 10_000
 LEAST_BOOTSTRAPPED: Final = 10
 """With fewer seeds a bootstrap's interval is too short."""
 _RESAMPLES: Final = 2000
-_CLUSTER_S: Final = 30.0
-"""Until the scheduler answers, and until it has a worker."""
 _SHOWN: Final = ("PcBl", "waited_mean", "nodes_most", "node_seconds")
 """What the table has; `--json` has all."""
 _AWAY: Final = "turned_away_viewers"
@@ -180,7 +178,11 @@ def run(
     texts = [text for point in points for text in point.texts(seeds)]
     with Bar() as bar:
         tell = bar.stage(f"simulating {len(points)} points × {seeds} seeds")
-        every = in_threads(texts, tell) if cluster is None else on_cluster(cluster, texts, tell)
+        every = (
+            in_threads(texts, tell)
+            if cluster is None
+            else on_cluster(cluster, figures_of, texts, tell)
+        )
     return [every[i : i + seeds] for i in range(0, len(every), seeds)]
 
 
@@ -205,41 +207,6 @@ def in_threads(texts: Sequence[str], tell: ReportProgress) -> list[dict[str, flo
             return list(compute(*tasks, scheduler="threads"))
     finally:
         stop.set()
-
-
-def on_cluster(address: str, texts: Sequence[str], tell: ReportProgress) -> list[dict[str, float]]:
-    """On somebody's workers, which have ullage."""
-    from distributed import Client, as_completed  # noqa: PLC0415 - half a second
-
-    try:
-        asyncio.run(_reach(address))
-        with (
-            Client(address, timeout=_CLUSTER_S, set_as_default=False) as client,
-            client.as_current(),
-        ):
-            client.wait_for_workers(1, timeout=_CLUSTER_S)
-            futures = client.map(figures_of, texts, pure=False)
-            for done, _ in enumerate(as_completed(futures), start=1):
-                tell(done, len(texts))
-            return list(client.gather(futures))
-    except (OSError, TimeoutError, ImportError, ValueError) as error:
-        reason = " ".join(str(error).split()) or "it does not answer, or has no worker"
-        raise UllageError(SIMULATION_NO_CLUSTER, address=address or "''", reason=reason) from error
-
-
-async def _reach(address: str) -> None:
-    """OSError or ValueError unless a scheduler answers there.
-
-    A client that has not found one tries on in a thread of its own, and cannot be closed.
-    """
-    from distributed.comm.addressing import parse_address, parse_host_port  # noqa: PLC0415
-    from distributed.core import rpc  # noqa: PLC0415
-
-    _, place = parse_address(address)
-    host, port = parse_host_port(place)
-    await asyncio.get_running_loop().getaddrinfo(host or None, port)
-    async with rpc(address, timeout=_CLUSTER_S) as scheduler:
-        await scheduler.identity()
 
 
 def figures_of(
