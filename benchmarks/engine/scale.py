@@ -39,7 +39,7 @@ CACHE: Final = "cache"
 LISTS: Final = "lists"
 """What `list` keeps, in the cache."""
 REMEMBERED: Final = "list of remembered runs"
-DISTINCT: Final = 100
+DISTINCT: Final = 30
 """Runs of a store that are made up one by one; the others are copies of them."""
 LIMITS_S: Final = {REMEMBERED: 2.0, "query": 10.0}
 """Of 10,000 runs."""
