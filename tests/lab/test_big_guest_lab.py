@@ -77,7 +77,7 @@ resources: {cpus: 1, memory: 512MiB}
 network: {rate: 10Mbit, links: 2, bond: balance-rr}
 environments:
   native: {provider: native}
-  vm: {provider: qemu, accel: kvm}
+  crun: {provider: oci}
 workloads:
   - {name: iperf3, time_s: 2, streams: 2}
 blocks: {min: 2, max: 2}

@@ -56,7 +56,7 @@ class Qemu(Provider):
     name: ClassVar[str] = "qemu"
     options_model: ClassVar[type[Options]] = QemuOptions
     last_seen: ClassVar[str] = (
-        "2026-11-28: QEMU 7.2, emulated; with KVM on the emulated AMD-V of the big guest"
+        "2026-11-29: QEMU 7.2, emulated; with KVM on the emulated AMD-V of the big guest"
     )
     keeps_memory: ClassVar[bool] = True
     stands_on: ClassVar[Literal["root", "disk"]] = "disk"
