@@ -23,7 +23,7 @@ from ullage.experiments.studies.base import StudyPlan
 from ullage.experiments.studies.elastic_clock.study import FULL, QUICK, ElasticClock
 
 STUDY = get("elastic-clock")
-TIME, HOST, MOVIE = QUICK
+TIME, HOST, ROOM, MOVIE = QUICK
 FULL_PLANS = {plan.name.removeprefix("elastic-clock-"): plan for plan in FULL}
 TIME_FULL, STREAMS = FULL_PLANS["time-full"], FULL_PLANS["streams-full"]
 HOST_FULL = FULL_PLANS["host-full"]
@@ -401,6 +401,37 @@ def test_hosts_that_are_on_are_counted_with_their_boot(tmp_path: Path) -> None:
         assert seconds is not None
         assert hosts.value(row.label, "hosts on") == pytest.approx(60 * seconds / 3600)
         assert hosts.value(row.label, "idle energy") == pytest.approx(0.123375 * 60 * seconds)
+
+
+def test_the_room_of_step_1_stands_with_where_it_comes_from(tmp_path: Path) -> None:
+    """And the published figures stand beside where an environment's own room is theirs."""
+    lxc, openstack = SyntheticEnvironment(), "lxc-as-openstack-kvm"
+    run = movie(tmp_path, {"lxc": lxc, openstack: SyntheticEnvironment()})
+    assert "rooms-fresh" not in fresh(STUDY, (MOVIE_FULL, run)), "the plan said it"
+    resolved = json.loads((run / "resolved.json").read_text())
+    resolved.pop("sum", None)
+    capacity = {"run": "step-1", "environment": "lxc", "trials": 6, "lowest": 98, "highest": 103}
+    resolved["settings"][openstack] |= {"room": 101, "capacity": {**capacity, "viewers": 101}}
+    (run / "resolved.json").write_text(json.dumps(resolved))
+    tables = fresh(STUDY, (MOVIE_FULL, run))
+    (row,) = tables["rooms-fresh"].rows
+    assert figure(tables["rooms-fresh"], row.label, "viewers").value == 101
+    assert row.cells[2] == "lxc of step-1"
+    there = [f for _, of, f in tables["movie-fresh"].figures() if of.title == "PcBl there"]
+    assert [f.value for f in there] == [None, None], "100 were taken there"
+
+
+def test_the_limit_of_a_room_is_named(tmp_path: Path) -> None:
+    run = make(tmp_path, STUDY, ROOM, blocks=3)
+    journal = run / "journal.jsonl"
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    for event in events:
+        if "environment" in event and "block" in event:
+            event["facts"] = {"limit": "the link: 93% used"}
+    journal.write_text("".join(json.dumps(event) + "\n" for event in events))
+    tables = fresh(STUDY, (ROOM, run))
+    assert list(tables) == ["room-limits-fresh"]
+    assert {row.cells for row in tables["room-limits-fresh"].rows} == {("the link (3)",)}
 
 
 def test_all_quick_runs_together(tmp_path: Path) -> None:

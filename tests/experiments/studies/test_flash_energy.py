@@ -19,7 +19,7 @@ from testing.synthetic import make_run
 from tests.analysis.energykit import metered
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
-from ullage.experiments.studies import get, measured, page, running, showing
+from ullage.experiments.studies import get, measured, page, plantexts, showing
 from ullage.experiments.studies.base import DerivedTable, StudyFigure
 from ullage.experiments.studies.flash_energy import derived
 from ullage.host.storage import HostDisk
@@ -349,7 +349,7 @@ def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:
     for plan in (plan for plan in STUDY.plans(quick=False) if plan.disks):
         text = (STUDY.folder / plan.file).read_text(encoding="utf-8")
         file = tmp_path / plan.file
-        file.write_text(running.with_disks(text, [Path("/"), Path("/")]))
+        file.write_text(plantexts.with_disks(text, [Path("/"), Path("/")]))
         cells = matrix.resolve(*schema.load(file))
         for case in cells.cases:
             parameters = case.parameters.model_dump()
