@@ -126,7 +126,7 @@ def test_the_clock_s_other_tables(tmp_path: Path) -> None:
     file = Path(__file__).parent / "clock-measured.json"
     (tmp_path / clockfile.FILE).write_bytes(file.read_bytes())
     tables = fresh(STUDY, (TIME_FULL, tmp_path))
-    of = ("cost", "ecp", "loops", "order-cores", "scaling")
+    of = ("cost", "ecp", "loops", "loop-means", "order-cores", "scaling")
     assert list(tables) == [f"clock-{name}-fresh" for name in of]
     precision = tables["clock-ecp-fresh"]
     assert all(value == "0" for value in printed(precision, "zero", 0).values())
@@ -149,6 +149,20 @@ def test_the_loops_by_each_clock(tmp_path: Path) -> None:
     assert figure(loops, raw, "fullest bin").value == pytest.approx(100 * 235 / 300)
     assert figure(loops, raw, "fullest 3 in a row").value == pytest.approx(100 * 297 / 300)
     assert any("same counter, not independent" in note for note in loops.notes)
+
+
+def test_the_means_of_loops_stand_beside_the_counter_s_and_not_the_card_s(tmp_path: Path) -> None:
+    record = json.loads((Path(__file__).parent / "clock-measured.json").read_bytes())
+    record.pop("sum", None)
+    (tmp_path / clockfile.FILE).write_text(json.dumps(record))
+    means = fresh(STUDY, (TIME_FULL, tmp_path))["clock-loop-means-fresh"]
+    assert printed(means, "TSC there", 3) == {
+        "10,000": "86.163", "100,000": "829.454", "1,000,000": "7855.891"
+    }  # fmt: skip
+    loop = next(x for x in record["check"]["loops"]["loops"] if x["instructions"] == 10_000)
+    ours = loop["rvec"]["durations"]["mean_ns"] / 1e3
+    assert figure(means, "10,000", "ours (now)").value == pytest.approx(ours)
+    assert not any("GPS" in column.title for column in means.columns)
 
 
 def test_the_order_of_two_cores_and_of_two_clients(tmp_path: Path) -> None:
@@ -443,5 +457,5 @@ def test_all_quick_runs_together(tmp_path: Path) -> None:
     path = elastic_made.make(tmp_path, SyntheticRun(name=MOVIE.name, repetitions=2))
     tables = fresh(STUDY, (TIME, clock), (HOST, host), (MOVIE, path))
     keys = list(tables)
-    assert len(keys) == len(set(keys)) == 12
+    assert len(keys) == len(set(keys)) == 13
     assert keys[0] == "streams-fresh", "steps come in their order, the clock last"

@@ -174,6 +174,7 @@ def test_the_plans_of_the_full_form_stand_with_their_hours(study: Study, tmp_pat
         _, _, short, wants, run = row.cells
         assert (short == "yes") == (plan.minutes <= 180)
         assert ("--disk" in str(wants)) == plan.disks
+        assert ("--plan" in str(wants)) == plan.by_name
         assert (run == "yes") == (plan is plans[-1])
     assert showing.dumped(showing.recompute(study, {}))["plans"]["key"] == "plans"
 

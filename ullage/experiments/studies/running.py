@@ -72,7 +72,9 @@ class StudyRequest:
             if name not in names:
                 suggestion = nearest(name, names)
                 raise UllageError(STUDY_UNKNOWN_PLAN, found=repr(name), suggestion=suggestion)
-        chosen = tuple(plan for plan in plans if not self.only or plan.name in self.only)
+        chosen = tuple(
+            plan for plan in plans if plan.name in self.only or not (self.only or plan.by_name)
+        )
         if self.disks and not any(plan.disks for plan in chosen):
             raise UllageError(STUDY_NO_DISKS, study=study.name)
         if any(plan.disks and plan.name in self.only for plan in chosen) and not self.disks:
@@ -220,6 +222,10 @@ def _say_length(study: Study, request: StudyRequest, plans: Sequence[StudyPlan])
     length = f"{many(len(plans), 'plan')}, about {format_seconds(seconds)} on two quiet CPUs"
     stderr.print(escape(f"{study.name}, {form}: {length}"), soft_wrap=True)
     left_out = [p.name for p in study.plans(request.quick) if p.disks and not request.disks]
+    by_name = [plan.name for plan in study.plans(request.quick) if plan.by_name]
+    for name in by_name if not request.only else ():
+        line = f"left out: {name}; `--plan {name}` runs it"
+        stderr.print(escape(line), soft_wrap=True)
     for name in left_out if not request.only else ():
         line = f"left out: {name}; `--disk DIRECTORY`, once for each disk, has it compare them"
         stderr.print(escape(line), soft_wrap=True)

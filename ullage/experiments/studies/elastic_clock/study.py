@@ -121,6 +121,10 @@ class ElasticClock(Study):
                 missing="a kernel whose clock is HPET",
             ),
             Coverage(
+                of="means of loops", file="clock2015_loops",
+                columns=("tsc_mean_us", "gps_mean_us"), fresh=3, missing="a GPS card on PCIe",
+            ),
+            Coverage(
                 of="NTP's corrections", file="clock2015_ntp", columns=("mean_adjustment_us",),
                 fresh=0, missing="clients started anew: 28 days at 600 s",
             ),
