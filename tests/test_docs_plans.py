@@ -13,7 +13,8 @@ from typing import Final
 import pytest
 
 from tests.support.commandkit import ullage
-from ullage.experiments.studies.running import with_disks
+from ullage.experiments.studies import STUDIES
+from ullage.experiments.studies.plantexts import with_disks, with_room
 
 ROOT: Final = Path(__file__).parent.parent
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "ullage/**/*.md")
@@ -46,6 +47,15 @@ PLANS: Final = {
 }
 
 
+STEPS: Final = {
+    plan.room_of
+    for study in STUDIES
+    for quick in (True, False)
+    for plan in study().plans(quick)
+    if plan.room_of
+}
+
+
 def test_plans_of_either_kind_are_found() -> None:
     assert any(has(text, "arrivals") for text in PLANS.values())
     assert any(where.startswith("docs/guide/plan.md:") for where in PLANS)
@@ -56,6 +66,8 @@ def test_a_plan_of_the_docs_can_be_run(where: str, tmp_path: Path) -> None:
     text = PLANS[where]
     if "PATH" in text:  # of each disk that `--disk` names
         text = with_disks(text, [tmp_path, Path("/dev/shm")])
+    for step in STEPS:  # a run of which says a room
+        text = with_room(text, step, None)
     (tmp_path / "plan.yaml").write_text(text, encoding="utf-8")
     command = ("elastic", "run") if has(text, "arrivals") else ("run",)
     done = ullage(*command, "plan.yaml", "--dry-run", cwd=tmp_path)

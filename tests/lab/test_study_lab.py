@@ -92,8 +92,13 @@ def test_how_fast_the_host_grows_and_what_its_clocks_do(tmp_path: Path) -> None:
         "elastic-clock-ocean-quick",
         "elastic-clock-ntp-quick",
         "elastic-clock-host-quick",
+        "elastic-clock-room-quick",
         "elastic-clock-quick",
     ]
+    rooms = [row["cells"] for row in table(study, "rooms-fresh")]
+    first = Path(study["runs"]["elastic-clock-room-quick"]).name
+    assert len(rooms) == 2
+    assert all(viewers["value"] >= 1 and run == f"lxc of {first}" for viewers, _, run in rooms)
     for key in ("clock-cost-fresh", "clock-ecp-fresh", "allocation-fresh", "movie-fresh"):
         assert table(study, key), key
     assert all(row["cells"][3]["value"] > 0 for row in table(study, "movie-fresh")), "TaR"

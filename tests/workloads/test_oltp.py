@@ -109,6 +109,18 @@ def test_deadlocks_are_told_beside_the_throughput() -> None:
     assert OLTP.facts(*sample("mariadb_deadlocks"))["restarts_by_sqlstate"] == "40001: 3540"
 
 
+def test_statements_of_each_kind_for_a_transaction() -> None:
+    """Those begun in vain among them; together they are all that were done."""
+    values, (report, *_) = figures("mariadb_deadlocks"), reports("mariadb_deadlocks")
+    counts = report["counts"]
+    for kind in ("reads", "writes", "other"):
+        assert values[f"{kind}_per_transaction"] == counts[kind] / counts["events"] > 0
+    done = values["transactions_per_second"] * sum(
+        values[f"{kind}_per_transaction"] for kind in ("reads", "writes", "other")
+    )
+    assert done == pytest.approx(values["queries_per_second"])
+
+
 def test_a_row_that_another_inserted_is_no_deadlock() -> None:
     values = figures("postgresql_read_write")
     assert values["deadlocks"] == 0 and values["restarts"] == 4 / 2681

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testing.synthetic import make_run
 from ullage.engine import resolved
-from ullage.experiments.studies import running
+from ullage.experiments.studies import plantexts
 from ullage.experiments.studies.base import DerivedTable, Study, StudyFigure, StudyPlan
 from ullage.plan import matrix
 from ullage.plan import schema as plan
@@ -32,7 +32,7 @@ def make(
     worse. The second copy of an environment has the truth of the first.
     """
     text = (study.folder / wanted.file).read_text(encoding="utf-8")
-    planned, document = plan.loads(running.with_disks(text, DISKS), wanted.file)
+    planned, document = plan.loads(plantexts.with_disks(text, DISKS), wanted.file)
     cells = matrix.resolve(planned, document)
     truths = dict(truth or {})
     environments = []

@@ -27,7 +27,7 @@ from ullage.experiments.studies.elastic_clock.study import FULL, QUICK, ElasticC
 from ullage.host import binaries
 
 STUDY = get("elastic-clock")
-TIME, OCEAN, NTP, HOST, MOVIE = QUICK
+TIME, OCEAN, NTP, HOST, ROOM, MOVIE = QUICK
 FULL_PLANS = {plan.name.removeprefix("elastic-clock-"): plan for plan in FULL}
 TIME_FULL, STREAMS = FULL_PLANS["time-full"], FULL_PLANS["streams-full"]
 HOST_FULL = FULL_PLANS["host-full"]
@@ -130,7 +130,7 @@ def test_the_clock_s_other_tables(tmp_path: Path) -> None:
     file = Path(__file__).parent / "clock-measured.json"
     (tmp_path / clockfile.FILE).write_bytes(file.read_bytes())
     tables = fresh(STUDY, (TIME_FULL, tmp_path))
-    of = ("cost", "ecp", "loops", "order-cores", "scaling")
+    of = ("cost", "ecp", "loops", "loop-means", "order-cores", "scaling")
     assert list(tables) == [f"clock-{name}-fresh" for name in of]
     precision = tables["clock-ecp-fresh"]
     assert all(value == "0" for value in printed(precision, "zero", 0).values())
@@ -153,6 +153,20 @@ def test_the_loops_by_each_clock(tmp_path: Path) -> None:
     assert figure(loops, raw, "fullest bin").value == pytest.approx(100 * 235 / 300)
     assert figure(loops, raw, "fullest 3 in a row").value == pytest.approx(100 * 297 / 300)
     assert any("same counter, not independent" in note for note in loops.notes)
+
+
+def test_the_means_of_loops_stand_beside_the_counter_s_and_not_the_card_s(tmp_path: Path) -> None:
+    record = json.loads((Path(__file__).parent / "clock-measured.json").read_bytes())
+    record.pop("sum", None)
+    (tmp_path / clockfile.FILE).write_text(json.dumps(record))
+    means = fresh(STUDY, (TIME_FULL, tmp_path))["clock-loop-means-fresh"]
+    assert printed(means, "TSC there", 3) == {
+        "10,000": "86.163", "100,000": "829.454", "1,000,000": "7855.891"
+    }  # fmt: skip
+    loop = next(x for x in record["check"]["loops"]["loops"] if x["instructions"] == 10_000)
+    ours = loop["rvec"]["durations"]["mean_ns"] / 1e3
+    assert figure(means, "10,000", "ours (now)").value == pytest.approx(ours)
+    assert not any("GPS" in column.title for column in means.columns)
 
 
 def test_the_order_of_two_cores_and_of_two_clients(tmp_path: Path) -> None:
@@ -540,6 +554,37 @@ def test_hosts_that_are_on_are_counted_with_their_boot(tmp_path: Path) -> None:
         assert hosts.value(row.label, "idle energy") == pytest.approx(0.123375 * 60 * seconds)
 
 
+def test_the_room_of_step_1_stands_with_where_it_comes_from(tmp_path: Path) -> None:
+    """And the published figures stand beside where an environment's own room is theirs."""
+    lxc, openstack = SyntheticEnvironment(), "lxc-as-openstack-kvm"
+    run = movie(tmp_path, {"lxc": lxc, openstack: SyntheticEnvironment()})
+    assert "rooms-fresh" not in fresh(STUDY, (MOVIE_FULL, run)), "the plan said it"
+    resolved = json.loads((run / "resolved.json").read_text())
+    resolved.pop("sum", None)
+    capacity = {"run": "step-1", "environment": "lxc", "trials": 6, "lowest": 98, "highest": 103}
+    resolved["settings"][openstack] |= {"room": 101, "capacity": {**capacity, "viewers": 101}}
+    (run / "resolved.json").write_text(json.dumps(resolved))
+    tables = fresh(STUDY, (MOVIE_FULL, run))
+    (row,) = tables["rooms-fresh"].rows
+    assert figure(tables["rooms-fresh"], row.label, "viewers").value == 101
+    assert row.cells[2] == "lxc of step-1"
+    there = [f for _, of, f in tables["movie-fresh"].figures() if of.title == "PcBl there"]
+    assert [f.value for f in there] == [None, None], "100 were taken there"
+
+
+def test_the_limit_of_a_room_is_named(tmp_path: Path) -> None:
+    run = make(tmp_path, STUDY, ROOM, blocks=3)
+    journal = run / "journal.jsonl"
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    for event in events:
+        if "environment" in event and "block" in event:
+            event["facts"] = {"limit": "the link: 93% used"}
+    journal.write_text("".join(json.dumps(event) + "\n" for event in events))
+    tables = fresh(STUDY, (ROOM, run))
+    assert list(tables) == ["room-limits-fresh"]
+    assert {row.cells for row in tables["room-limits-fresh"].rows} == {("the link (3)",)}
+
+
 def test_all_quick_runs_together(tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     clock.mkdir()
@@ -549,5 +594,5 @@ def test_all_quick_runs_together(tmp_path: Path) -> None:
     path = elastic_made.make(tmp_path, SyntheticRun(name=MOVIE.name, repetitions=2))
     tables = fresh(STUDY, (TIME, clock), (HOST, host), (MOVIE, path))
     keys = list(tables)
-    assert len(keys) == len(set(keys)) == 12
+    assert len(keys) == len(set(keys)) == 13
     assert keys[0] == "streams-fresh", "steps come in their order, the clock last"

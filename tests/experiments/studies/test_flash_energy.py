@@ -19,7 +19,7 @@ from testing.synthetic import make_run
 from tests.analysis.energykit import metered
 from ullage.analysis.comparison.energy_model import Energy, EnergyFigure
 from ullage.analysis.comparison.estimates import Absolute, Budget, Interval
-from ullage.experiments.studies import get, measured, page, running, showing
+from ullage.experiments.studies import get, measured, page, plantexts, showing
 from ullage.experiments.studies.base import DerivedTable, StudyFigure
 from ullage.experiments.studies.flash_energy import derived
 from ullage.host.storage import HostDisk
@@ -265,7 +265,11 @@ def disks_run(path: Path, *environments: EnvironmentRecord) -> Path:
     first = environments[0]
     again = first.model_copy(update={"key": f"{first.key}~again", "again_of": first.key})
     rates = (("b_eff_io", "B/s", True), ("write", "B/s", False))
-    done = (("transactions_per_second", "1/s", True), ("deadlocks", "1", False))
+    done = (
+        ("transactions_per_second", "1/s", True),
+        *((f"{m}_per_transaction", "1", False) for m in ("reads", "writes", "other")),
+        ("deadlocks", "1", False),
+    )
     return make_run(
         path / "20260101T000000-flash-energy-disks-full",
         environments=(first, again, *environments[1:]),
@@ -287,7 +291,7 @@ def disks_run(path: Path, *environments: EnvironmentRecord) -> Path:
 
 def beside(path: Path) -> dict[str, float]:
     """Row → the published figure beside it, where there is one."""
-    table, _ = STUDY.fresh({"flash-energy-disks-full": path})
+    table = STUDY.fresh({"flash-energy-disks-full": path})[0]
     rows = [(row.label, cell) for row, of, cell in table.figures() if of.title == THERE]
     assert rows
     return {label: round(cell.value, 4) for label, cell in rows if cell.value is not None}
@@ -332,7 +336,7 @@ def test_other_disks_stand_beside_nothing(
 
 def test_deadlocks_stand_beside_the_throughput(tmp_path: Path) -> None:
     run = disks_run(tmp_path, environment("hdd", "rotational"), environment("ssd", "not"))
-    _, table = STUDY.fresh({"flash-energy-disks-full": run})
+    table = STUDY.fresh({"flash-energy-disks-full": run})[1]
     assert [row.label for row in table.rows] == [
         "VM, hdd, database", "VM, ssd, database", "VM, hdd, database-8", "VM, ssd, database-8",
         *(f"{disks} there" for disks in (*POINTS, "flash, swap on SSD")),
@@ -343,13 +347,27 @@ def test_deadlocks_stand_beside_the_throughput(tmp_path: Path) -> None:
     assert table.value("VM, ssd, database", "deadlocks for each") is not None
 
 
+def test_statements_stand_beside_the_published_ones(tmp_path: Path) -> None:
+    """For each of a thousand transactions; and reads with writes are the requests printed."""
+    run = disks_run(tmp_path, environment("hdd", "rotational"), environment("ssd", "not"))
+    tables = {table.key: table for table in STUDY.fresh({"flash-energy-disks-full": run})}
+    table = tables["statements-fresh"]
+    assert [row.label for row in table.rows][:2] == ["VM, hdd, database", "VM, ssd, database"]
+    assert table.value("SSD, swap on SSD there", "reads") == pytest.approx(1197.778)
+    assert table.value("hard disk, swap on hard disk there", "writes") == pytest.approx(121.389)
+    assert table.value("VM, ssd, database", "other") is not None
+    published = {table.key: table for table in STUDY.tables()}["statements"]
+    requests = [f for _, of, f in published.figures() if of.title == "reads and writes, all"]
+    assert [f.agrees for f in requests] == [True] * 4
+
+
 def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:
     """Four VMs; N processes on N VMs; else nothing published could stand beside them."""
     settings: dict[str, list[tuple[str, int]]] = {}
     for plan in (plan for plan in STUDY.plans(quick=False) if plan.disks):
         text = (STUDY.folder / plan.file).read_text(encoding="utf-8")
         file = tmp_path / plan.file
-        file.write_text(running.with_disks(text, [Path("/"), Path("/")]))
+        file.write_text(plantexts.with_disks(text, [Path("/"), Path("/")]))
         cells = matrix.resolve(*schema.load(file))
         for case in cells.cases:
             parameters = case.parameters.model_dump()

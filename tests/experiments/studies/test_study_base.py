@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as elastic_plan
-from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, running, showing
+from ullage.experiments.studies import STUDIES, Study, base, clockrun, get, plantexts, showing
 from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure, StudyPlan
 from ullage.experiments.studies.registry import REGISTRY
 from ullage.plan import matrix, schema
@@ -77,10 +78,8 @@ def test_its_plans_can_be_run_and_bear_its_name(
     assert plans
     for plan in plans:
         file = study.folder / plan.file
-        if plan.disks:
-            text = running.with_disks(file.read_text(encoding="utf-8"), [Path("/a"), Path("/b")])
-            file = tmp_path / plan.file
-            file.write_text(text, encoding="utf-8")
+        file = tmp_path / plan.file
+        file.write_bytes(plantexts.text(study, plan, [Path("/a"), Path("/b")]))
         assert plan.name.startswith(f"{study.name}-")
         assert plan.name.endswith("-quick" if quick else "-full")
         assert plan.minutes > 0
@@ -94,6 +93,31 @@ def test_its_plans_can_be_run_and_bear_its_name(
             ordinary, document = schema.load(file)
             assert ordinary.name == plan.name
             assert matrix.resolve(ordinary, document).cells > 0
+
+
+@ALL
+@pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
+def test_a_room_is_measured_by_a_plan_that_comes_before(study: Study, quick: bool) -> None:
+    """And the path of its run stands in the text, in each place, when it is run."""
+    names: list[str] = []
+    for plan in study.plans(quick):
+        written = (study.folder / plan.file).read_text(encoding="utf-8")
+        assert (
+            (f"capacity: {plan.room_of}" in written) if plan.room_of else "capacity:" not in written
+        )
+        if plan.room_of:
+            assert plan.elastic and plan.room_of in names
+            text = plantexts.text(study, plan, [], Path('/my runs/of a "study"')).decode()
+            rooms = [entry for entry in _rooms(yaml.safe_load(text)) if isinstance(entry, dict)]
+            assert rooms
+            assert {room["capacity"] for room in rooms} == {'/my runs/of a "study"'}
+        names.append(plan.name)
+
+
+def _rooms(plan: dict[str, Any]) -> list[Any]:
+    """Of the plan and of its environments."""
+    entries = [plan, *plan["environments"].values()]
+    return [entry["room"] for entry in entries if "room" in entry]
 
 
 @ALL
@@ -150,6 +174,7 @@ def test_the_plans_of_the_full_form_stand_with_their_hours(study: Study, tmp_pat
         _, _, short, wants, run = row.cells
         assert (short == "yes") == (plan.minutes <= 180)
         assert ("--disk" in str(wants)) == plan.disks
+        assert ("--plan" in str(wants)) == plan.by_name
         assert (run == "yes") == (plan is plans[-1])
     assert showing.dumped(showing.recompute(study, {}))["plans"]["key"] == "plans"
 

@@ -151,7 +151,7 @@ def test_what_a_study_draws_is_there(study: Study) -> None:
 
 def test_a_page_has_the_published_chart_beside_ours_and_an_answer(tmp_path: Path) -> None:
     study = get("cmu-overhead")
-    (plan,) = study.plans(True)
+    plan, *_ = study.plans(True)
     run = make(tmp_path, study, plan, {("vm", "cpu"): 2.0})
     report = showing.recompute(study, {plan.name: run})
     drawn = {chart.title: chart for chart in page.charts(report)}

@@ -51,14 +51,15 @@ def test_list_says_what_each_asks_and_needs(ullage: Ullage) -> None:
     for study in STUDIES:
         assert study.name in done.stdout
         assert study.question in done.stdout
-    assert "9 min" in done.stdout
+    assert "11 min" in done.stdout
     assert "needs root; the image" in done.stdout
 
 
 def test_list_in_json(ullage: Ullage) -> None:
     studies = {row["name"]: row for row in json.loads(ullage("list", "--json").stdout)}
     assert set(studies) == {study.name for study in STUDIES}
-    (plan,) = studies["cmu-overhead"]["quick"]
+    plan, windows = studies["cmu-overhead"]["quick"]
+    assert windows["by_name"] is True and "by_name" not in plan
     assert plan["name"] == "cmu-overhead-quick"
     assert plan["minutes"] > 0
 

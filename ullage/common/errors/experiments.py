@@ -185,6 +185,11 @@ STUDY_WANTS_DISKS: Final = ErrorKind(
     "the plan compares disks of {study}, and none is named",
     "`--disk DIRECTORY`, once for each disk: `--disk /mnt/hdd --disk /mnt/ssd`",
 )
+STUDY_NO_ROOM: Final = ErrorKind(
+    "study-no-room",
+    "{plan} takes its nodes' room from {step}, of which no run that has ended is in {runs}",
+    "`{command}` measures it first; `--runs` says where else a run of it may be",
+)
 STUDY_CHANGED: Final = ErrorKind(
     "study-changed",
     "{path} is not as it was transcribed: its SHA-256 is not the one in {sums}",

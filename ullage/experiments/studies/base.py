@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
+from pydantic import Field
+
 from ullage.common.errors import STUDY_CHANGED, UllageError
 from ullage.runs.records import Record
 
@@ -113,6 +115,11 @@ class StudyPlan(Record):
     """It is for `ullage elastic run`."""
     clock: bool = False
     """It says what `ullage clock` is to measure (`studies.clockrun`)."""
+    by_name: bool = Field(False, exclude_if=lambda flag: not flag)
+    """It is run where `--plan` names it, and else left out: it needs what few hosts have."""
+    room_of: str = Field("", exclude_if=lambda name: not name)
+    """It is elastic, and a node's room is what a run of this plan has measured: where `room:` of
+    its text names that plan, the path of the run stands when it is run."""
 
 
 Along = Literal["rows", "columns"]

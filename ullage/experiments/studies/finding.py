@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, STUDY_OTHER_RUN, UllageError
 from ullage.common.regular import read_document, read_regular
-from ullage.experiments.studies import clockfile
+from ullage.experiments.studies import clockfile, plantexts
 from ullage.experiments.studies.base import Study, StudyPlan
 from ullage.runs.records import FORMAT, PLAN, RESOLVED
 
@@ -78,10 +78,13 @@ def newest(plans: Iterable[StudyPlan], root: Path) -> Runs:
     return runs
 
 
-def begun(study: Study, plans: Iterable[StudyPlan], root: Path) -> Runs:
+def begun(study: Study, plans: Sequence[StudyPlan], root: Path, disks: Sequence[Path] = ()) -> Runs:
     """The newest run of each plan, also one that was killed before it said what it is a run of."""
-    written = {plan.name: (study.folder / plan.file).read_bytes() for plan in plans}
     runs = dict(newest(plans, root))
+    rooms = newest((*study.plans(True), *study.plans(False)), root)
+    written = {
+        plan.name: plantexts.text(study, plan, disks, rooms.get(plan.room_of)) for plan in plans
+    }
     for path in sorted(root.iterdir() if root.is_dir() else (), reverse=True):
         with suppress(OSError):
             plan = read_regular(path / PLAN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import shlex
 import shutil
 import sys
@@ -13,12 +12,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 from ullage.common.console import escape, stderr
 from ullage.common.errors import (
     HOST_TOO_SMALL,
     STUDY_NO_DISKS,
+    STUDY_NO_ROOM,
     STUDY_NOT_BEGUN,
     STUDY_TOO_LARGE,
     STUDY_UNKNOWN_PLAN,
@@ -33,18 +32,15 @@ from ullage.engine.progress import Progress
 from ullage.experiments import preflight
 from ullage.experiments import run as ordinary
 from ullage.experiments.elastic.run import run as elastic
-from ullage.experiments.studies import clockrun, finding
+from ullage.experiments.studies import clockrun, finding, plantexts
 from ullage.experiments.studies.base import Study, StudyPlan
 from ullage.experiments.studies.finding import Runs
 from ullage.host.paths import data_root
 from ullage.plan import matrix, schema
 from ullage.plan.instances import Needs
 from ullage.runs import RUNS, writer
+from ullage.runs.reader import RunFolder
 from ullage.runs.records import PLAN
-
-DISK_NUMBER: Final = "NUMBER"
-DISK_PATH: Final = "PATH"
-"""In a plan with `disks`: a line with both stands once for each of them, counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,9 @@ class StudyRequest:
             if name not in names:
                 suggestion = nearest(name, names)
                 raise UllageError(STUDY_UNKNOWN_PLAN, found=repr(name), suggestion=suggestion)
-        chosen = tuple(plan for plan in plans if not self.only or plan.name in self.only)
+        chosen = tuple(
+            plan for plan in plans if plan.name in self.only or not (self.only or plan.by_name)
+        )
         if self.disks and not any(plan.disks for plan in chosen):
             raise UllageError(STUDY_NO_DISKS, study=study.name)
         if any(plan.disks and plan.name in self.only for plan in chosen) and not self.disks:
@@ -105,12 +103,16 @@ def run(study: Study, views: Views, request: StudyRequest) -> tuple[Runs, ExitCo
     """
     plans = request.plans(study)
     command = request.command(study)
-    earlier = finding.begun(study, plans, request.runs) if request.resume else {}
+    earlier = _earlier(study, plans, request) if request.resume else {}
     if request.resume and not earlier:
         allowed = ", ".join(plan.name for plan in plans)
         again = shlex.join(command)
         raise UllageError(STUDY_NOT_BEGUN, allowed=allowed, runs=request.runs, command=again)
-    texts = {plan.name: _text(study, plan, request.disks) for plan in plans}
+    rooms = _rooms(study, request, plans)
+    texts = {
+        plan.name: plantexts.text(study, plan, request.disks, rooms.get(plan.room_of))
+        for plan in plans
+    }
     _check(study, request, plans, texts)
     _say_length(study, request, plans)
     folders: dict[str, Path] = {}
@@ -119,39 +121,40 @@ def run(study: Study, views: Views, request: StudyRequest) -> tuple[Runs, ExitCo
     with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
         for number, plan in enumerate(plans, 1):
             _say(study, plan, number, plans)
-            folder = earlier.get(plan.name) or _begun(plan, request.runs, texts[plan.name])
+            rooms |= folders
+            written = plantexts.text(study, plan, request.disks, rooms.get(plan.room_of))
+            folder = earlier.get(plan.name) or _begun(plan, request.runs, written)
             folders[plan.name] = folder
             try:
                 code = max(code, _run_one(plan, folder, views))
             except KeyboardInterrupt:
                 code = ExitCode.INTERRUPTED
             if code == ExitCode.INTERRUPTED:
-                begun = finding.begun(study, plans, request.runs)
-                _say_how_to_go_on(command, resumes=bool(begun))
+                _say_how_to_go_on(command, resumes=bool(_earlier(study, plans, request)))
                 break
     return folders, code
 
 
-def _text(study: Study, plan: StudyPlan, disks: Sequence[Path]) -> bytes:
-    """A plan as it is run here: with the disks that it is to compare."""
-    text = (study.folder / plan.file).read_text(encoding="utf-8")
-    return (with_disks(text, disks) if plan.disks else text).encode()
+def _earlier(study: Study, plans: Sequence[StudyPlan], request: StudyRequest) -> Runs:
+    return finding.begun(study, plans, request.runs, request.disks)
 
 
-def with_disks(text: str, disks: Sequence[Path]) -> str:
-    """The text of a plan with `disks`, for these."""
-    lines = (own for line in text.splitlines() for own in _for_each_disk(line, disks))
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _for_each_disk(line: str, disks: Sequence[Path]) -> list[str]:
-    """A line of a plan, as often as there are disks where it is of one."""
-    if DISK_PATH not in line:
-        return [line]
-    return [
-        line.replace(DISK_NUMBER, str(number)).replace(DISK_PATH, json.dumps(str(disk)))
-        for number, disk in enumerate(disks, 1)
-    ]
+def _rooms(study: Study, request: StudyRequest, plans: Sequence[StudyPlan]) -> dict[str, Path]:
+    """Runs that ended before, of plans that say a room and are not run now. STUDY_NO_ROOM."""
+    names = {plan.name for plan in plans}
+    rooms: dict[str, Path] = {}
+    for plan in plans:
+        if not plan.room_of or plan.room_of in names:
+            continue
+        steps = [step for step in study.plans(request.quick) if step.name == plan.room_of]
+        run = finding.newest(steps, request.runs).get(plan.room_of)
+        if run is None or RunFolder.open(run).finished is None:
+            both = shlex.join(request.command(study, [plan.room_of, *request.only]))
+            raise UllageError(
+                STUDY_NO_ROOM, plan=plan.name, step=plan.room_of, runs=request.runs, command=both
+            )
+        rooms[plan.room_of] = run
+    return rooms
 
 
 def _check(
@@ -175,7 +178,7 @@ def _check(
     first, error = next(iter(lacking.items()))
     if len(plans) == 1:
         raise error
-    fitting = [plan.name for plan in plans if plan.name not in lacking]
+    fitting = [plan.name for plan in plans if not {plan.name, plan.room_of} & set(lacking)]
     more = shlex.join(request.command(study, fitting)) if fitting else ""
     raise UllageError(
         STUDY_TOO_LARGE,
@@ -219,6 +222,10 @@ def _say_length(study: Study, request: StudyRequest, plans: Sequence[StudyPlan])
     length = f"{many(len(plans), 'plan')}, about {format_seconds(seconds)} on two quiet CPUs"
     stderr.print(escape(f"{study.name}, {form}: {length}"), soft_wrap=True)
     left_out = [p.name for p in study.plans(request.quick) if p.disks and not request.disks]
+    by_name = [plan.name for plan in study.plans(request.quick) if plan.by_name]
+    for name in by_name if not request.only else ():
+        line = f"left out: {name}; `--plan {name}` runs it"
+        stderr.print(escape(line), soft_wrap=True)
     for name in left_out if not request.only else ():
         line = f"left out: {name}; `--disk DIRECTORY`, once for each disk, has it compare them"
         stderr.print(escape(line), soft_wrap=True)

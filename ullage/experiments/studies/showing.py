@@ -19,6 +19,7 @@ from ullage.experiments.studies.base import (
     DerivedTable,
     Study,
     StudyFigure,
+    StudyPlan,
 )
 from ullage.experiments.studies.finding import Runs
 from ullage.report import views
@@ -108,7 +109,7 @@ def plans_table(study: Study, runs: Runs) -> DerivedTable:
                     StudyFigure(value=plan.minutes / 60),
                     StudyFigure(value=plan.disk_gib),
                     "yes" if plan.minutes <= SHORT_MINUTES else "no",
-                    "`--disk`, once for each disk" if plan.disks else "–",
+                    _wants(plan),
                     "yes" if plan.name in runs else "–",
                 ),
             )
@@ -121,6 +122,12 @@ def plans_table(study: Study, runs: Runs) -> DerivedTable:
             "anything starts.",
         ),
     )
+
+
+def _wants(plan: StudyPlan) -> str:
+    if plan.disks:
+        return "`--disk`, once for each disk"
+    return "`--plan` with its name" if plan.by_name else "–"
 
 
 def dumped(report: StudyReport) -> dict[str, Any]:

@@ -36,6 +36,14 @@ the run folder, and what follows from it would not be secret."""
 _FATAL: Final = re.compile(r"^FATAL: ([^\n]+)", re.MULTILINE)
 
 
+STATEMENTS: Final = {
+    "reads": "read",
+    "writes": "changed rows",
+    "other": "did neither (BEGIN, COMMIT, an update of nothing)",
+}
+"""As sysbench counts them: kind → what they do."""
+
+
 class Oltp(Workload[OltpParameters]):
     """Transactions on MariaDB or PostgreSQL (`sysbench oltp_*`).
 
@@ -144,6 +152,16 @@ class Oltp(Workload[OltpParameters]):
             description="Transactions begun anew for each that was done: for a deadlock, a lock "
             "that was waited for too long (MariaDB: 50 s) or, with PostgreSQL, a row that another "
             "had just inserted. The facts tell them apart by SQLSTATE.",
+        ),
+        *(
+            Metric(
+                name=f"{kind}_per_transaction",
+                unit="1",
+                better="lower",
+                description=f"Statements that {do} for each transaction done, those of "
+                "transactions that were begun anew included.",
+            )
+            for kind, do in STATEMENTS.items()
         ),
         Metric(
             name="server_cpu_per_transaction",
@@ -302,6 +320,9 @@ class Oltp(Workload[OltpParameters]):
             "latency_max_s": seconds.latency_max,
             "deadlocks": deadlocks / result.transactions,
             "restarts": counts.errors / counts.events,
+            "reads_per_transaction": counts.reads / counts.events,
+            "writes_per_transaction": counts.writes / counts.events,
+            "other_per_transaction": counts.other / counts.events,
         }
         if latency := oltp_report.curve(result):
             figures["latency"] = latency

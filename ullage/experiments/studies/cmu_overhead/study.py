@@ -23,13 +23,23 @@ from ullage.experiments.studies.base import (
     StudyFigure,
     StudyPlan,
 )
-from ullage.experiments.studies.cmu_overhead import derived
+from ullage.experiments.studies.cmu_overhead import derived, windows
 from ullage.experiments.studies.cmu_overhead.derived import GUESTS, WEIGHTS
 from ullage.runs.reader import typed
 from ullage.runs.records import Resource
 
 QUICK: Final = StudyPlan(name="cmu-overhead-quick", file="quick.yaml", minutes=9)
 FULL: Final = StudyPlan(name="cmu-overhead-full", file="full.yaml", minutes=1700, disk_gib=600)
+WINDOWS: Final = tuple(
+    StudyPlan(
+        name=f"cmu-overhead-windows-{form}",
+        file=f"windows-{form}.yaml",
+        minutes=minutes,
+        by_name=True,
+    )
+    for form, minutes in (("quick", 2), ("full", 150))
+)
+"""Two systems: not among the others, as they need programs for Windows, and Wine or a Windows."""
 MORE: Final = tuple(
     StudyPlan(name=f"cmu-overhead-x{x}-full", file=f"full-x{x}.yaml", minutes=m, disk_gib=disk)
     for x, m, disk in (
@@ -103,7 +113,7 @@ class CmuOverhead(Study):
 
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
         """One; in full one for each number of threads, which is that of a VM's CPUs."""
-        return (QUICK,) if quick else (FULL, *MORE)
+        return (QUICK, WINDOWS[0]) if quick else (FULL, *MORE, WINDOWS[1])
 
     def coverage(self) -> tuple[Coverage, ...]:
         """Of the physical machine and of Debian x64; a guest's ratio is made of both."""
@@ -129,9 +139,15 @@ class CmuOverhead(Study):
     def fresh(self, runs: Mapping[str, Path]) -> tuple[DerivedTable, ...]:
         """A table for each resource, then machines and nodes with the study's weights."""
         tables: list[DerivedTable] = []
+        two_systems = {plan.name for plan in WINDOWS}
+        alike = {name: path for name, path in runs.items() if name not in two_systems}
         for name, path in runs.items():
             run = measured.opened(path)
-            part = measured.part(self, runs, name)
+            if name in two_systems:
+                of_windows = windows.table(run, derived.Published(self.published))
+                tables += [of_windows] if of_windows else []
+                continue
+            part = measured.part(self, alike, name)
             tables += _of_run(run, derived.Published(self.published), part)
         return tuple(tables)
 

@@ -8,7 +8,7 @@ from typing import Final
 from ullage.experiments.clock import view
 from ullage.experiments.clock.outcomes import Loop, Timed
 from ullage.experiments.clock.reports import CheckReport, ClientOrder, ScalingReport
-from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure
+from ullage.experiments.studies.base import Column, CsvRows, DerivedRow, DerivedTable, StudyFigure
 
 _BINS: Final = 3
 """Of a histogram, whose first ones hold nearly all: as many as were told there."""
@@ -40,6 +40,41 @@ def loops(report: CheckReport) -> DerivedTable:
             _witness(report),
             "Nothing stands beside: there the other clock was a card on PCIe whose read takes "
             "6.5 µs, and the width of a bin was not said.",
+        ),
+    )
+
+
+def loop_means(report: CheckReport, published: CsvRows) -> DerivedTable | None:
+    """The means that were printed there, of the same loops by the counter of the processor."""
+    there = {int(row["instructions"]): row for row in published}
+    loops_there = [loop for loop in report.loops.loops if loop.instructions in there]
+    if not loops_there:
+        return None
+    return DerivedTable(
+        key="clock-loop-means-fresh",
+        caption="Loops of known length: means, by the processor's counter",
+        of="instructions",
+        columns=(
+            Column(title="ours (now)", unit="µs", decimals=3),
+            Column(title="deviation", unit="µs", decimals=3),
+            Column(title="TSC there", unit="µs", decimals=3),
+            Column(title="deviation there", unit="µs", decimals=3),
+        ),
+        rows=tuple(
+            DerivedRow(
+                label=f"{loop.instructions:,}",
+                cells=(
+                    StudyFigure(value=loop.rvec.durations.mean_ns / 1e3),
+                    StudyFigure(value=loop.rvec.durations.sd_ns / 1e3),
+                    StudyFigure(value=float(there[loop.instructions]["tsc_mean_us"])),
+                    StudyFigure(value=float(there[loop.instructions]["tsc_stddev_us"])),
+                ),
+            )
+            for loop in loops_there
+        ),
+        notes=(
+            "A processor of 2.33 GHz there, this one here. Beside the card's means stands nothing: "
+            "a clock of its own on PCIe is not here.",
         ),
     )
 

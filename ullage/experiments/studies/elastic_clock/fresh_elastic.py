@@ -11,6 +11,7 @@ from ullage.experiments.elastic.analysis.contrasts import Contrast, sides
 from ullage.experiments.elastic.analysis.definitions import BY_NAME
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary, summarise
+from ullage.experiments.elastic.folder import ElasticResolved
 from ullage.experiments.elastic.report.answer import undecided
 from ullage.experiments.elastic.simulator.prediction import HeldOutPrediction, predictions
 from ullage.experiments.studies.base import (
@@ -46,6 +47,7 @@ def tables(
     summary = summarise(run, sides(run))
     return [
         _metrics(run, summary, _published_blocked(run, read("elastic2015_blocking")), part),
+        _rooms(run, part),
         _contrasts(summary, part),
         _predicted(run, [ElasticRun.open(other) for other in others], part),
         _hosts(run, summary, part),
@@ -88,6 +90,41 @@ def _prediction_row(run: ElasticRun, predicted: HeldOutPrediction) -> DerivedRow
     shown = (StudyFigure(value=100 * share_) for share_ in (predicted.real, predicted.predicted))
     return DerivedRow(
         label=f"{run.label(predicted.environment)}, {predicted.held_out}", cells=(*shown, error)
+    )
+
+
+def _rooms(run: ElasticRun, part: str) -> DerivedTable | None:
+    """Step 1 in step 3: what a node took, where a run measured it; None where the plan says it."""
+    resolved = run.resolved
+    rows = tuple(
+        DerivedRow(
+            label=run.label(key),
+            cells=(
+                StudyFigure(value=room.viewers, low=room.lowest, high=room.highest),
+                StudyFigure(value=room.trials),
+                f"{room.environment} of {room.run}",
+            ),
+        )
+        for key, setting in resolved.settings.items()
+        if (room := setting.capacity) is not None
+    )
+    if not rows:
+        return None
+    return DerivedTable(
+        key=f"rooms{part}-fresh",
+        caption="Room of a node, as step 1 has measured it",
+        of="environment",
+        columns=(
+            Column(title="viewers", decimals=0),
+            Column(title="trials", decimals=0),
+            Column(title="measured of"),
+        ),
+        rows=rows,
+        notes=(
+            "The median of the trials, rounded down, with the least and the largest of them: no "
+            "interval. It was measured behind the link of that plan; the nodes of the elastic run "
+            "have no such link, and take no more viewers than that.",
+        ),
     )
 
 
@@ -151,8 +188,13 @@ def _published_blocked(run: ElasticRun, rows: CsvRows) -> dict[str, float]:
         and ours.get("rate") == 1 / float(row["interarrival_s"])
         and of_users.get("patience_s") == float(row["patience_s"])
         and of_users.get("length_s") == FILM_S
-        and resolved.room == int(row["clients_per_vm"])
+        and _room(resolved, f"{STANDS_FOR}{row['platform']}-{row['hypervisor']}")
+        == int(row["clients_per_vm"])
     }
+
+
+def _room(resolved: ElasticResolved, environment: str) -> int | None:
+    return resolved.room_of(environment) if environment in resolved.settings else None
 
 
 def _metrics(

@@ -57,7 +57,17 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
         f"{_allocation_key(run)}-ratios-fresh",
         "Making an instance, and taking it away",
     )
-    return [streams, _limits_of_streams(run), _parts(run, of["provisioning"]), allocations]
+    return [
+        streams,
+        _limits_of_streams(run, "limits-fresh"),
+        _parts(run, of["provisioning"]),
+        allocations,
+    ]
+
+
+def room_limits(path: Path) -> DerivedTable | None:
+    """Of a run that says the room of step 3, which has a table of the rooms themselves."""
+    return _limits_of_streams(measured.opened(path), "room-limits-fresh")
 
 
 def _telling_metrics(run: measured.StudiedRun, c: Comparison) -> tuple[str, ...]:
@@ -155,7 +165,7 @@ def _row(
     return DerivedRow(label=label, cells=tuple(cells))
 
 
-def _limits_of_streams(run: measured.StudiedRun) -> DerivedTable | None:
+def _limits_of_streams(run: measured.StudiedRun, key: str) -> DerivedTable | None:
     """A row an environment and number: its limits, with the trials that had each; None of none."""
     rows = [
         DerivedRow(label=_label(run, environment, record), cells=(_limits(limits),))
@@ -166,7 +176,7 @@ def _limits_of_streams(run: measured.StudiedRun) -> DerivedTable | None:
     if not rows:
         return None
     return DerivedTable(
-        key="limits-fresh",
+        key=key,
         caption="What was the limit of the streams",
         of="environment and work",
         columns=(Column(title="limit, and trials that had it"),),

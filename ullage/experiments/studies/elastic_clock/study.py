@@ -27,7 +27,14 @@ QUICK: Final = (
     StudyPlan(name="elastic-clock-ocean-quick", file="quick-ocean.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-ntp-quick", file="quick-ntp.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-host-quick", file="quick-host.yaml", minutes=3.5),
-    StudyPlan(name="elastic-clock-quick", file="quick.yaml", minutes=2.5, elastic=True),
+    StudyPlan(name="elastic-clock-room-quick", file="quick-room.yaml", minutes=2),
+    StudyPlan(
+        name="elastic-clock-quick",
+        file="quick.yaml",
+        minutes=2.5,
+        elastic=True,
+        room_of="elastic-clock-room-quick",
+    ),
 )
 FULL: Final = (
     StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=25, clock=True),
@@ -60,11 +67,20 @@ FULL: Final = (
             ("p120-v400-r40", 75),
         )
     ),
+    StudyPlan(name="elastic-clock-room-full", file="full-room.yaml", minutes=40),
+    StudyPlan(
+        name="elastic-clock-own-room-full",
+        file="full-own-room.yaml",
+        minutes=100,
+        elastic=True,
+        room_of="elastic-clock-room-full",
+    ),
     StudyPlan(name="elastic-clock-real-full", file="full-real.yaml", minutes=160, elastic=True),
 )
 
 
 _ELASTIC: Final = frozenset(plan.name for plan in (*QUICK, *FULL) if plan.elastic)
+_OF_ROOM: Final = frozenset(plan.room_of for plan in (*QUICK, *FULL) if plan.room_of)
 
 
 class ElasticClock(Study):
@@ -101,7 +117,7 @@ class ElasticClock(Study):
         return (*derived_elastic.tables(self.published), *derived_clock.tables(self.published))
 
     def plans(self, quick: bool) -> tuple[StudyPlan, ...]:
-        """The clock, the host's own two steps, the elastic run."""
+        """The clock, the host's own two steps, the elastic run with the room that step 1 says."""
         return QUICK if quick else FULL
 
     def coverage(self) -> tuple[Coverage, ...]:
@@ -122,6 +138,10 @@ class ElasticClock(Study):
             Coverage(
                 of="cost of a read", file="clock2015_cost", columns=("mean_ns",), fresh=2,
                 missing="a kernel whose clock is HPET",
+            ),
+            Coverage(
+                of="means of loops", file="clock2015_loops",
+                columns=("tsc_mean_us", "gps_mean_us"), fresh=3, missing="a GPS card on PCIe",
             ),
             Coverage(
                 of="NTP's corrections", file="clock2015_ntp", columns=("mean_adjustment_us",),
@@ -147,6 +167,8 @@ class ElasticClock(Study):
                 part = measured.part(self, of_its_kind, plan.name)
                 others = [other for other in of_its_kind.values() if other != path]
                 tables += fresh_elastic.tables(path, self.published, part, others)
+            elif plan.name in _OF_ROOM:
+                tables.append(fresh_host.room_limits(path))
             else:
                 tables += fresh_host.tables(path, self.published)
         return tuple(table for table in tables if table is not None)

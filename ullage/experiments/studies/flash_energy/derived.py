@@ -22,6 +22,8 @@ METER: Final = 0.015
 SESSIONS, CALLS, THINK_S = 4, 15, 10.0
 """`httperf --wsess=4,15,10`: one session after another, a pause between two calls."""
 TESTS: Final = {"httperf": "web", "sysbench_oltp": "database", "b_eff_io": "MPI-IO"}
+STATEMENTS: Final = ("reads", "writes", "other")
+"""Kinds that sysbench counts; other: BEGIN, COMMIT, and what changed no row."""
 _DISKS: Final = {"hdd": "hard disk", "ssd": "SSD", "iodrive": "flash"}
 _PRINTED_W: Final = {("httperf", "hdd", "hdd"): "165.7", ("httperf", "iodrive", "ssd"): "172.8"}
 
@@ -93,6 +95,7 @@ def tables(read: Read) -> tuple[DerivedTable, ...]:
         _bounds(readings),
         _web(read("flash2012_httperf")),
         _oltp(read("flash2012_oltp")),
+        _statements(read("flash2012_statements"), read("flash2012_oltp")),
         _beffio(read("flash2012_beffio")),
     )
 
@@ -298,6 +301,39 @@ def _oltp(rows: CsvRows) -> DerivedTable:
             "18 of 19 attempts end in a deadlock: 400 threads wait for the same rows. What is "
             "measured is contention for locks; in it the disks differ by 6.5 % at most, once each.",
         ),
+    )
+
+
+def per_transaction(row: dict[str, str], done: float) -> tuple[float, ...]:
+    """Statements of each kind for a transaction that was done."""
+    return tuple(float(row[kind]) / done for kind in STATEMENTS)
+
+
+def _statements(rows: CsvRows, times: CsvRows) -> DerivedTable:
+    done = {(row["image_disk"], row["swap_disk"]): row for row in times}
+    table_rows = []
+    for row in rows:
+        of = done[row["image_disk"], row["swap_disk"]]
+        both = float(row["reads"]) + float(row["writes"])
+        figures = (
+            *(
+                StudyFigure(value=value)
+                for value in per_transaction(row, float(of["transactions"]))
+            ),
+            StudyFigure(value=both, printed=of["read_write_requests"]),
+        )
+        label = disks(row["image_disk"], row["swap_disk"])
+        table_rows.append(DerivedRow(label=label, cells=figures))
+    return DerivedTable(
+        key="statements",
+        caption="Database: statements for each transaction",
+        of="disks",
+        columns=(
+            *(Column(title=kind, decimals=2) for kind in STATEMENTS),
+            Column(title="reads and writes, all", decimals=0),
+        ),
+        rows=tuple(table_rows),
+        notes=("They go with the deadlocks: what was begun in vain has read and written too.",),
     )
 
 

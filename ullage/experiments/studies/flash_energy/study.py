@@ -84,6 +84,10 @@ class FlashEnergy(Study):
                 columns=("total_time_s", "deadlocks"), fresh=4, missing=_DISKS,
             ),
             Coverage(
+                of="database, statements", file="flash2012_statements",
+                columns=derived.STATEMENTS, fresh=6, missing=_DISKS,
+            ),
+            Coverage(
                 of="web, times of a reply", file="flash2012_httperf",
                 columns=("reply_response_ms",), fresh=8, missing=_DISKS,
             ),
@@ -108,6 +112,7 @@ class FlashEnergy(Study):
                     _published_columns(run, self.published),
                 ),
                 _deadlocks(run, f"deadlocks{part}-fresh", self.published("flash2012_oltp")),
+                _statements(run, f"statements{part}-fresh", self.published),
                 measured.energies(
                     run, f"energy{part}-fresh", "Energy and power over exactly each trial's window"
                 ),
@@ -216,6 +221,48 @@ def _by_disks(rows: CsvRows, processes: str | None = None) -> dict[tuple[str, st
     return {_of(row): row for row in rows if row.get("processes") == processes}
 
 
+def _statements(run: measured.StudiedRun, key: str, read: Read) -> DerivedTable | None:
+    """Of each kind for a transaction; rows of there where the test is the published one."""
+    of = {
+        (c.environment, c.workload, c.metric): c
+        for c in run.analysis.comparisons
+        if run.kind(c) == "oltp" and not c.again
+    }
+    names = [f"{kind}_per_transaction" for kind in derived.STATEMENTS]
+    rows: list[DerivedRow] = []
+    for workload in dict.fromkeys(w for _, w, metric in of if metric == names[0]):
+        places = [e for e, own, metric in of if (own, metric) == (workload, names[0])]
+        for number, environment in enumerate([places[0], *places]):
+            kinds = [of.get((environment, workload, name)) for name in names]
+            rows.append(_comparisons_row(kinds, baseline=number == 0))
+    if not rows:
+        return None
+    done = {_of(row): float(row["transactions"]) for row in read("flash2012_oltp")}
+    rows += [
+        DerivedRow(
+            label=f"{derived.disks(*_of(row))} there",
+            cells=tuple(StudyFigure(value=v) for v in derived.per_transaction(row, done[_of(row)])),
+        )
+        for row in read("flash2012_statements")
+        if _as_published(run)
+    ]
+    return DerivedTable(
+        key=key,
+        caption="Database: statements for each transaction",
+        of="environment and work",
+        columns=tuple(Column(title=kind, decimals=2) for kind in derived.STATEMENTS),
+        rows=tuple(rows),
+        notes=(
+            "What was begun in vain has read and written too, so they go with the deadlocks. Rows "
+            "of there only where the test is the published one.",
+        ),
+    )
+
+
+def _as_published(run: measured.StudiedRun) -> bool:
+    return any(_OLTP.items() <= w.parameters.items() for w in run.folder.resolved.workloads)
+
+
 def _deadlocks(run: measured.StudiedRun, key: str, published: CsvRows) -> DerivedTable | None:
     """Transactions, and what each cost in vain: a throughput alone hides who waits for whom."""
     of = {
@@ -228,7 +275,7 @@ def _deadlocks(run: measured.StudiedRun, key: str, published: CsvRows) -> Derive
         places = [key for key, own, _ in of if own == workload]
         for number, environment in enumerate([places[0], *dict.fromkeys(places)]):
             pair = [of.get((environment, workload, m)) for m in (_DONE, "deadlocks")]
-            rows.append(_deadlock_row(run, pair, baseline=number == 0))
+            rows.append(_comparisons_row(pair, baseline=number == 0))
     if not rows:
         return None
     rows += [
@@ -237,7 +284,7 @@ def _deadlocks(run: measured.StudiedRun, key: str, published: CsvRows) -> Derive
             cells=tuple(StudyFigure(value=value) for value in _in_vain(row)),
         )
         for row in published
-        if any(_OLTP.items() <= w.parameters.items() for w in run.folder.resolved.workloads)
+        if _as_published(run)
     ]
     return DerivedTable(
         key=key,
@@ -259,9 +306,8 @@ def _deadlocks(run: measured.StudiedRun, key: str, published: CsvRows) -> Derive
 _DONE: Final = "transactions_per_second"
 
 
-def _deadlock_row(
-    run: measured.StudiedRun, pair: list[Comparison | None], *, baseline: bool
-) -> DerivedRow:
+def _comparisons_row(pair: list[Comparison | None], *, baseline: bool) -> DerivedRow:
+    """Of one environment and its work: a cell for each metric."""
     shown = measured.baseline if baseline else measured.environment
     first = next(c for c in pair if c is not None)
     label = first.baseline_label if baseline else measured.name(first)

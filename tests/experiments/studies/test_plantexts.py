@@ -1,0 +1,124 @@
+"""A plan of a study as it is run here: with the run of an earlier step, that says a node's room."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testing.synthetic import make_run
+from ullage.cli.live.terminal import ElasticProgress, RunProgress
+from ullage.common import errors
+from ullage.common.errors import ExitCode, UllageError
+from ullage.experiments.studies import finding, get, plantexts, running
+from ullage.experiments.studies.base import StudyPlan
+from ullage.experiments.studies.elastic_clock.study import QUICK
+from ullage.runs.writer import new_folder
+
+STUDY = get("elastic-clock")
+_, _, ROOM, MOVIE = QUICK
+VIEWS = running.Views(RunProgress, ElasticProgress)
+BOTH = (ROOM.name, MOVIE.name)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
+    """What the study runs, plan by plan, in place of running it: step 1 ends, with trials."""
+    folders: list[tuple[str, Path]] = []
+
+    def run_one(plan: StudyPlan, folder: Path, _: running.Views) -> ExitCode:
+        folders.append((plan.name, folder))
+        if plan.name == ROOM.name:
+            measured(folder.parent, folder.name)
+        return ExitCode.DONE
+
+    monkeypatch.setattr(running, "_run_one", run_one)
+    monkeypatch.setattr(running, "_check_one", lambda *_: None)
+    return folders
+
+
+def measured(runs: Path, name: str = "20260101T000000-elastic-clock-room-quick") -> Path:
+    return make_run(runs / name, blocks=3, failures=(), raw=False, name=ROOM.name)
+
+
+def request(runs: Path, *only: str, resume: bool = False) -> running.StudyRequest:
+    return running.StudyRequest(quick=True, runs=runs, only=only, resume=resume)
+
+
+def room_of(folder: Path) -> object:
+    return yaml.safe_load((folder / "plan.yaml").read_text(encoding="utf-8"))["room"]
+
+
+def test_the_run_of_step_1_is_handed_to_step_2(
+    tmp_path: Path, begun: list[tuple[str, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its whole path, as --resume may be typed elsewhere; and it is the one just made."""
+    monkeypatch.chdir(tmp_path)
+    measured(Path("runs"))
+    folders, code = running.run(STUDY, VIEWS, request(Path("runs"), *BOTH))
+    assert code == ExitCode.DONE
+    assert [name for name, _ in begun] == [ROOM.name, MOVIE.name]
+    here = str(tmp_path / folders[ROOM.name])
+    assert room_of(folders[MOVIE.name]) == {"capacity": here, "environment": "lxc"}
+    assert "20260101T000000" not in here
+
+
+def test_step_2_alone_takes_the_newest_run_of_step_1(
+    tmp_path: Path, begun: list[tuple[str, Path]]
+) -> None:
+    measured(tmp_path)
+    newest = measured(tmp_path, "20260102T000000-elastic-clock-room-quick")
+    folders, _ = running.run(STUDY, VIEWS, request(tmp_path, MOVIE.name))
+    assert [name for name, _ in begun] == [MOVIE.name]
+    assert room_of(folders[MOVIE.name]) == {"capacity": str(newest), "environment": "lxc"}
+
+
+def _without_its_end(run: Path) -> None:
+    journal = run / "journal.jsonl"
+    lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["event"] != "finished"]
+    assert len(kept) < len(lines)
+    journal.write_text("".join(kept), encoding="utf-8")
+
+
+@pytest.mark.parametrize("step", ["never run", "not ended"])
+def test_step_2_alone_says_what_it_lacks_and_begins_nothing(
+    tmp_path: Path, begun: list[tuple[str, Path]], step: str
+) -> None:
+    runs = tmp_path / "my runs"
+    if step == "not ended":
+        _without_its_end(measured(runs))
+    with pytest.raises(UllageError) as caught:
+        running.run(STUDY, VIEWS, request(runs, MOVIE.name))
+    assert caught.value.kind is errors.STUDY_NO_ROOM
+    assert f"{MOVIE.name} takes its nodes' room from {ROOM.name}" in caught.value.message
+    again = f"--quick --plan {ROOM.name} --plan {MOVIE.name} --runs '{runs}'"
+    assert f"`ullage study run elastic-clock {again}` measures it first" in caught.value.hint
+    assert begun == []
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_what_was_killed_before_it_said_what_it_is_goes_on(tmp_path: Path, room: bool) -> None:
+    """Its plan is told by its text, in which the path of step 1's run stands."""
+    run = measured(tmp_path)
+    folder = new_folder(tmp_path, MOVIE.name)
+    (folder / "plan.yaml").write_bytes(plantexts.text(STUDY, MOVIE, [], run if room else None))
+    assert finding.begun(STUDY, [MOVIE], tmp_path) == ({MOVIE.name: folder} if room else {})
+
+
+def test_disks_are_in_the_text_of_what_was_killed_early(tmp_path: Path) -> None:
+    """It was begun anew: its text was held against the one without disks."""
+    study = get("flash-energy")
+    plan = next(plan for plan in study.plans(quick=True) if plan.disks)
+    disks = [tmp_path / "a", tmp_path / "b"]
+    folder = new_folder(tmp_path / "runs", plan.name)
+    (folder / "plan.yaml").write_bytes(plantexts.text(study, plan, disks))
+    assert finding.begun(study, [plan], tmp_path / "runs", disks) == {plan.name: folder}
+    assert finding.begun(study, [plan], tmp_path / "runs", disks[:1]) == {}
+
+
+def test_a_number_stands_for_the_room_until_step_1_has_run() -> None:
+    """So that the rest of the plan is checked before anything starts."""
+    assert yaml.safe_load(plantexts.text(STUDY, MOVIE, []))["room"] == 1
