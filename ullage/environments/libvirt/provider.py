@@ -37,7 +37,9 @@ class Libvirt(Qemu):
 
     name: ClassVar[str] = "libvirt"
     options_model: ClassVar[type[Options]] = LibvirtOptions
-    last_seen: ClassVar[str] = "2026-11-29: libvirt 9.0 with QEMU 7.2, emulated; never with KVM"
+    last_seen: ClassVar[str] = (
+        "2026-11-29: libvirt 9.0 with QEMU 7.2, emulated; with KVM in the big guest, one block"
+    )
     optional: ClassVar[bool] = True
     provision_s: ClassVar[float] = 8.0
 
