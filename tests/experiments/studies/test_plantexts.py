@@ -18,7 +18,7 @@ from ullage.experiments.studies.elastic_clock.study import QUICK
 from ullage.runs.writer import new_folder
 
 STUDY = get("elastic-clock")
-_, _, ROOM, MOVIE = QUICK
+*_, ROOM, MOVIE = QUICK
 VIEWS = running.Views(RunProgress, ElasticProgress)
 BOTH = (ROOM.name, MOVIE.name)
 
