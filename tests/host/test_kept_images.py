@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.common import errors
+from ullage.common import errors, files
 from ullage.common.errors import UllageError
 from ullage.host import disks, image, kept_images
 
@@ -90,7 +91,7 @@ def test_another_user_s_cache_is_read_all_the_same(monkeypatch: pytest.MonkeyPat
     released(keep(0))
 
     def refused(_: Path) -> int:
-        raise PermissionError
+        raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(image, "hold", refused)
     assert image.received(DIGESTS[0]) is not None
@@ -105,6 +106,44 @@ def test_what_is_mounted_in_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         kept_images.remove(one)
     assert caught.value.kind is errors.IMAGE_IN_USE
     assert image.received(DIGESTS[0]) is not None
+
+
+def test_a_cache_behind_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    """The kernel names mount points by where they really are."""
+    (tmp_path / "link").symlink_to(cache)
+    monkeypatch.setenv("ULLAGE_CACHE_DIR", str(tmp_path / "link"))
+    place = keep(0)
+    released(place)
+    (one,) = kept_images.kept()
+    monkeypatch.setattr(disks, "points", lambda: [place.resolve() / "root" / "dev"])
+    with pytest.raises(UllageError) as caught:
+        kept_images.remove(one)
+    assert caught.value.kind is errors.IMAGE_IN_USE
+    assert place.exists()
+
+
+def test_one_of_which_a_disk_is_made_stays() -> None:
+    place = keep(0)
+    released(place)
+    (one,) = kept_images.kept()
+    held = files.hold(image.lock_of(place))
+    with pytest.raises(UllageError, match="in use"):
+        kept_images.remove(one)
+    os.close(held)
+    kept_images.remove(one)
+
+
+def test_a_lock_that_cannot_be_had_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    released(keep(0))
+
+    def broken(_: Path) -> int:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(image, "hold", broken)
+    with pytest.raises(OSError, match="Bad file"):
+        image.received(DIGESTS[0])
 
 
 def test_an_image_by_the_beginning_of_its_digest() -> None:

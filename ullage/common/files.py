@@ -86,8 +86,12 @@ async def file_lock(path: Path, waiting: Callable[[], None] = lambda: None) -> A
 def hold(path: Path) -> int:
     """Hold its lock together with others who do; its time is now. It goes with the descriptor."""
     held = _own(path)
-    fcntl.flock(held, fcntl.LOCK_SH)
-    os.utime(held)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        os.utime(held)
+    except BaseException:
+        os.close(held)
+        raise
     return held
 
 
@@ -105,7 +109,8 @@ def unheld(path: Path) -> Iterator[bool]:
 
 
 def _own(path: Path) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    # Also to be read: on NFS a lock that others may share needs that.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     with contextlib.suppress(PermissionError):  # another user's, in a cache that is shared
         os.fchmod(descriptor, 0o600)

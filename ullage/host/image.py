@@ -104,7 +104,7 @@ class Image:
         path = self.disk_path(format)
         if path.exists():
             return path
-        async with file_lock(self.dir.with_suffix(".lock")):
+        async with file_lock(lock_of(self.dir)):
             if not path.exists():
                 with tempfile.TemporaryDirectory(dir=self.dir, prefix=f"{_UNFINISHED}-") as name:
                     unfinished = Path(name) / path.name
@@ -250,7 +250,7 @@ async def build(
     place = await asyncio.to_thread(_place, recipe)
     if (place / _FACTS).exists():
         return _load(place)
-    async with file_lock(place.with_suffix(".lock"), lambda: progress("waiting for another build")):
+    async with file_lock(lock_of(place), lambda: progress("waiting for another build")):
         if not (place / _FACTS).exists():
             await asyncio.to_thread(_remove_unfinished, place)
             await _build_new(names, artifacts, additions, place, progress, snapshot=snapshot)
@@ -269,7 +269,7 @@ async def from_container(
         there = await source.find(reference)
         recipe = f"container {_CONTAINER_RECIPE} {there.key}"
         place = await asyncio.to_thread(_place, recipe)
-        lock = place.with_suffix(".lock")
+        lock = lock_of(place)
         async with file_lock(lock, lambda: progress("waiting for another build")):
             if not (place / _FACTS).exists():
                 await asyncio.to_thread(_remove_unfinished, place)
@@ -304,7 +304,7 @@ async def receive(digest: str, inflow: Inflow, config: ImageConfig | None = None
     CutError; OSError, IMAGE_BUILD_FAILED when the disk is full.
     """
     place = await asyncio.to_thread(_place, f"received {digest}")
-    async with file_lock(place.with_suffix(".lock")):
+    async with file_lock(lock_of(place)):
         if (place / _FACTS).exists():  # another session has received it, and may run from it
             await _taking(inflow, inflow.drain)
             return _load(place)
@@ -366,11 +366,15 @@ def _place(recipe: str) -> Path:
     place = images_dir() / hashlib.sha256(recipe.encode()).hexdigest()[:24]
     place.parent.mkdir(parents=True, exist_ok=True)
     if place not in _USED:
-        with contextlib.suppress(OSError):  # another user's cache, who does not know of us then
+        try:
             _USED[place] = hold(use_of(place))
+        except OSError as error:  # another user's cache, who does not know of us then
+            if error.errno not in _NOT_OURS:
+                raise
     return place
 
 
+_NOT_OURS: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _USED: Final[dict[Path, int]] = {}
 """The images that this process has used, each with the lock that says so."""
 
@@ -382,6 +386,11 @@ def work_dir(place: Path) -> Path:
 
 def images_dir() -> Path:
     return cache_dir() / "images"
+
+
+def lock_of(place: Path) -> Path:
+    """Whose lock is held by who builds that image, makes a disk of it or removes it."""
+    return place.with_suffix(".lock")
 
 
 def use_of(place: Path) -> Path:

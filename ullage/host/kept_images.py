@@ -26,7 +26,7 @@ class KeptImage:
     size: int
     """Bytes on the disk."""
     used_epoch_s: float
-    """When a run began to use it last."""
+    """When a process began to use it last, or when it was made, where an older ullage did."""
     in_use: bool
     place: Path
 
@@ -62,8 +62,11 @@ def _kept(place: Path) -> KeptImage:
 def _in_use(use: Path) -> bool:
     if not use.exists():  # an older ullage made the image
         return False
-    with unheld(use) as nobody:
-        return not nobody
+    try:
+        with unheld(use) as nobody:
+            return not nobody
+    except PermissionError:  # another user's cache: who knows
+        return True
 
 
 def _time(path: Path) -> float | None:
@@ -105,9 +108,10 @@ def _matches(one: KeptImage, beginning: str) -> bool:
 
 def remove(one: KeptImage) -> None:
     """Remove it with its disks; IMAGE_IN_USE, and nothing is touched, while somebody uses it."""
-    with unheld(image.use_of(one.place)) as nobody:
+    with unheld(image.use_of(one.place)) as unused, unheld(image.lock_of(one.place)) as idle:
         # What a killed run has left may still be mounted there.
-        if not nobody or any(path.is_relative_to(one.place) for path in disks.points()):
+        place = one.place.resolve()
+        if not (unused and idle) or any(path.is_relative_to(place) for path in disks.points()):
             raise UllageError(IMAGE_IN_USE, image=one.name)
         gone = image.work_dir(one.place)
         if one.place.exists():

@@ -24,6 +24,7 @@ _SMALL: Final = 64
 _DATAGRAMS: Final = 20
 _ANSWER_S: Final = 0.5
 _STREAM_S: Final = 30.0
+_SPOILT: Final = "checksums that a NIC leaves out (`ethtool -K`), or a packet filter"
 _LOOK_S: Final = 0.05
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
 
@@ -80,7 +81,7 @@ class Echo:
                 with contextlib.suppress(OSError):
                     taken, _ = ours.accept()
                     with taken:
-                        taken.settimeout(_STREAM_S)
+                        taken.settimeout(_STREAM_S / 2)
                         taken.sendall(_whole(taken))
 
 
@@ -111,10 +112,8 @@ def _speak(endpoint: NamespaceEndpoint, other: tuple[str, int], size: int) -> No
         try:
             _exchange(stream, other)
         except OSError as error:
-            why = "checksums that a NIC leaves out (`ethtool -K`), or a packet filter"
-            _refuse(
-                other[0], f"a stream breaks ({error.strerror or error}) and datagrams pass: {why}"
-            )
+            broken = f"a stream breaks ({error.strerror or error}) and datagrams pass"
+            _refuse(other[0], f"{broken}: {_SPOILT}")
 
 
 def _answered(ours: socket.socket, other: tuple[str, int], length: int) -> bool:
@@ -142,7 +141,9 @@ def _exchange(stream: socket.socket, other: tuple[str, int]) -> None:
         return
     if data.startswith(back):
         part = f"{len(back):,} of {len(data):,} bytes"
-        _refuse(other[0], f"of a stream {part} come back in time: the way or a machine is too busy")
+        _refuse(
+            other[0], f"of a stream {part} come back in time: a busy way or machine, or {_SPOILT}"
+        )
     _refuse(other[0], "a stream comes back damaged")
 
 
