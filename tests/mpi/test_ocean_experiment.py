@@ -88,6 +88,14 @@ def test_a_library_that_cannot_be_loaded_is_no_stock_run(tmp_path: Path) -> None
     assert outcome.total_s is None
 
 
+@pytest.mark.parametrize(("mpi", "other"), [("openmpi", "mpich"), ("mpich", "openmpi")])
+def test_a_library_that_goes_on_by_another_clock_is_no_run_of_ours(mpi: Mpi, other: Mpi) -> None:
+    job = OceanJob(mpi, 2, 3, extra=QUICK.extra)
+    outcome = trial.run(job, OceanVariant("ullage", preload=experiment.preload(other)), 0, 0)
+    assert "built for another MPI" in str(outcome.failed)
+    assert outcome.total_s is None
+
+
 SHIFTED = """\
 #include <time.h>
 double MPI_Wtime(void) {
@@ -165,6 +173,7 @@ def test_every_clock_with_every_number_of_ranks(monkeypatch: pytest.MonkeyPatch)
         assert [t.failed for t in series.trials if t.failed] == []
         ours = series.values("ullage", "wtime_is_global")
         assert set(series.values("stock", "total_s")) == set(ours) == {0, 1}
+        assert set(ours.values()) == {1.0}
     assert steps[-1] == (4, 2 * len(report.series[1].variants), 2 * len(report.series[1].variants))
     assert OceanReport.model_validate_json(report.model_dump_json()) == report
 

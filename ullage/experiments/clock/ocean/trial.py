@@ -23,6 +23,8 @@ from ullage.host.binaries import Mpi
 
 DEADLINE_S: Final = 900.0
 LIBRARY: Final = "libullage_mpi.so"
+_FELL_BACK: Final = "MPI_Wtime is MPI's own, not global"
+"""What our library says (`mpi/shim/init.c`) when it goes on by another clock."""
 _SILENT_S: Final = 2.0
 """A run that is longer than this, and than two polls, has seen an exchange of chronyd."""
 _WITH_US: Final = ("setpriv", "--pdeathsig", "TERM")
@@ -196,13 +198,16 @@ def _noise(period_us: int, length_us: int) -> Iterator[subprocess.Popen[str]]:
 
 
 def execute(job: OceanJob, preload: Path | None) -> OceanOutput:
-    """Run the program once. FailedError when there is no result, or not the library's."""
+    """Run the program once. FailedError when there is no result, or by another clock."""
     with tempfile.TemporaryDirectory(prefix="ullage-ocean-") as home:
         result = Path(home) / "result.json"
         status, errors = _mpirun([*_WITH_US, *argv(job, preload, result)])
         # The loader only warns, and goes on without: that run would be a stock one.
         if "cannot be preloaded" in errors:
             raise FailedError(f"{preload} cannot be preloaded")
+        # So does our library, in a rank where it has no global time.
+        if preload is not None and _FELL_BACK in errors:
+            raise FailedError(next(line for line in errors.splitlines() if _FELL_BACK in line))
         if status != 0:
             raise FailedError(f"ocean ended with {status}: {errors.strip()[-500:]}")
         try:
