@@ -27,6 +27,8 @@ _FELL_BACK: Final = "MPI_Wtime is MPI's own, not global"
 """What our library says (`mpi/shim/init.c`) when it goes on by another clock."""
 _SILENT_S: Final = 2.0
 """A run that is longer than this, and than two polls, has seen an exchange of chronyd."""
+_NOISE_ENDS_S: Final = 10.0
+"""After SIGTERM; it sorts its bursts first."""
 _WITH_US: Final = ("setpriv", "--pdeathsig", "TERM")
 """Even when we are killed it ends."""
 
@@ -174,7 +176,10 @@ def _beside(job: OceanJob, variant: OceanVariant) -> tuple[OceanOutput, dict[str
     with _noise(*variant.noise) as daemon:
         output = execute(job, variant.preload)
         daemon.terminate()
-        text, _ = daemon.communicate(timeout=10)
+        try:
+            text, _ = daemon.communicate(timeout=_NOISE_ENDS_S)
+        except subprocess.TimeoutExpired as error:
+            raise FailedError(f"noise did not end within {_NOISE_ENDS_S} s") from error
     try:
         return output, {"noise": NoiseDone.model_validate_json(text)}
     except ValidationError as error:
@@ -188,13 +193,12 @@ def _noise(period_us: int, length_us: int) -> Iterator[subprocess.Popen[str]]:
     line += ["--period-us", str(period_us), "--length-us", str(length_us)]
     line += ["--cpu", str(min(os.sched_getaffinity(0))), "--seconds", "3600"]
     line += ["--priority", "fifo:1"] if os.geteuid() == 0 else []
-    daemon = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
-    try:
-        yield daemon
-    finally:
-        if daemon.poll() is None:
-            daemon.kill()
-        daemon.wait()
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, errors="replace") as daemon:
+        try:
+            yield daemon
+        finally:
+            if daemon.poll() is None:
+                daemon.kill()
 
 
 def execute(job: OceanJob, preload: Path | None) -> OceanOutput:
