@@ -533,6 +533,11 @@ def test_chrony_s_clock_and_ours_in_one_table(tmp_path: Path) -> None:
     (tmp_path / "early").mkdir()
     folder = recorded(tmp_path / "early", NTP, ntp=report)
     assert "clock-beside-0-fresh" not in fresh(STUDY, (NTP, folder))
+    interval["beside_why"] = "chrony had not settled"
+    (tmp_path / "why").mkdir()
+    folder = recorded(tmp_path / "why", NTP, ntp=report)
+    table = fresh(STUDY, (NTP, folder))["clock-beside-0-fresh"]
+    assert {cell.why for _, _, cell in table.figures()} == {"chrony had not settled"}
 
 
 def test_what_a_plan_for_the_clock_lacks_is_said_before_it_starts(
