@@ -17,6 +17,7 @@ from ullage.experiments.clock.ocean import chronyd, experiment, trial
 from ullage.experiments.clock.ocean.chronyd import Chronyd, ChronydError
 from ullage.experiments.clock.ocean.outcome import OceanOptions, OceanReport, OceanTrial
 from ullage.experiments.clock.ocean.trial import OceanJob, OceanVariant
+from ullage.host import binaries
 from ullage.host.binaries import Mpi
 
 pytestmark = needs_mpi
@@ -101,8 +102,8 @@ def test_a_client_that_polls_seldom_is_given_its_polls(
         return f"^,{'*' if now[0] > 2.1 * 2**poll else '?'},127.0.0.1"
 
     monkeypatch.setattr(chronyd, "needed", lambda program, package: program)
-    monkeypatch.setattr(chronyd.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(chronyd.time, "sleep", slept)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", slept)
     monkeypatch.setattr(Chronyd, "_start", start)
     monkeypatch.setattr(Chronyd, "_ask", ask)
     with Chronyd(poll):
@@ -115,12 +116,12 @@ def test_noise_that_does_not_end_fails_its_trial_alone(
     deaf = tmp_path / "noise"
     deaf.write_text("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 0.1; done\n")
     deaf.chmod(0o755)
-    real = trial.binaries.program
+    real = binaries.program
 
     def program(name: str, mpi: Mpi | None = None) -> Path:
         return deaf if name == "noise" else real(name, mpi)
 
-    monkeypatch.setattr(trial.binaries, "program", program)
+    monkeypatch.setattr(binaries, "program", program)
     monkeypatch.setattr(trial, "_NOISE_ENDS_S", 0.5)
     outcome = trial.run(QUICK, OceanVariant("noise", noise=(1_000, 14)), 0, 0)
     assert outcome.failed == "noise did not end within 0.5 s"
