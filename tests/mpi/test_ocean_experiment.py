@@ -13,10 +13,11 @@ import pytest
 
 from tests.mpi.oceankit import SOURCES, build, needs_mpi, output
 from ullage.common.errors import PROGRAM_MISSING, UllageError
-from ullage.experiments.clock.ocean import experiment, trial
-from ullage.experiments.clock.ocean.chronyd import Chronyd
+from ullage.experiments.clock.ocean import chronyd, experiment, trial
+from ullage.experiments.clock.ocean.chronyd import Chronyd, ChronydError
 from ullage.experiments.clock.ocean.outcome import OceanOptions, OceanReport, OceanTrial
 from ullage.experiments.clock.ocean.trial import OceanJob, OceanVariant
+from ullage.host import binaries
 from ullage.host.binaries import Mpi
 
 pytestmark = needs_mpi
@@ -42,6 +43,88 @@ def test_the_real_chronyd_exchanges_with_ours_and_leaves_nothing() -> None:
         assert chrony.exchanges() >= 1
     assert [daemon.returncode for daemon in daemons] == [0, 0]
     assert not home.exists()
+
+
+@needs_chrony
+def test_a_chronyd_that_died_fails_its_trial_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = trial.execute
+
+    def deadly(job: OceanJob, preload: Path | None) -> trial.OceanOutput:
+        began.pop().kill()
+        return real(job, preload)
+
+    began: list[subprocess.Popen[bytes]] = []
+    start = Chronyd._start
+
+    def noted(self: Chronyd, name: str, config: str) -> None:
+        start(self, name, config)
+        began[:] = self._daemons
+
+    monkeypatch.setattr(Chronyd, "_start", noted)
+    monkeypatch.setattr(trial, "execute", deadly)
+    outcome = trial.run(QUICK, OceanVariant("chrony", chrony=True), 0, 0)
+    assert str(outcome.failed).startswith("chronyc ntpdata ended with 1: ")
+    assert outcome.total_s is None and outcome.exchanges is None
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("echo 127.0.0.1,x", "unreadable"), ("exec sleep 60", "no answer within")],
+)
+def test_a_chronyc_that_says_nothing_of_use_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    (tmp_path / "chronyc").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "chronyc").chmod(0o755)
+    (tmp_path / "chronyd").symlink_to(tmp_path / "chronyc")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(chronyd, "ANSWER_S", 0.5)
+    chrony = Chronyd()
+    chrony._home = tmp_path
+    with pytest.raises(ChronydError, match=why):
+        chrony.exchanges()
+
+
+@pytest.mark.parametrize("poll", [0, 4, 10])
+def test_a_client_that_polls_seldom_is_given_its_polls(
+    monkeypatch: pytest.MonkeyPatch, poll: int
+) -> None:
+    """It chooses its server with the third answer; the seconds are a made-up clock's."""
+    now = [0.0]
+
+    def slept(seconds: float) -> None:
+        now[0] += seconds
+
+    def start(self: Chronyd, name: str, config: str) -> None:
+        (self._home / "client.sock").touch()
+
+    def ask(self: Chronyd, command: str) -> str:
+        return f"^,{'*' if now[0] > 2.1 * 2**poll else '?'},127.0.0.1"
+
+    monkeypatch.setattr(chronyd, "needed", lambda program, package: program)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", slept)
+    monkeypatch.setattr(Chronyd, "_start", start)
+    monkeypatch.setattr(Chronyd, "_ask", ask)
+    with Chronyd(poll):
+        assert now[0] > 2.1 * 2**poll
+
+
+def test_noise_that_does_not_end_fails_its_trial_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = tmp_path / "noise"
+    deaf.write_text("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 0.1; done\n")
+    deaf.chmod(0o755)
+    real = binaries.program
+
+    def program(name: str, mpi: Mpi | None = None) -> Path:
+        return deaf if name == "noise" else real(name, mpi)
+
+    monkeypatch.setattr(binaries, "program", program)
+    monkeypatch.setattr(trial, "_NOISE_ENDS_S", 0.5)
+    outcome = trial.run(QUICK, OceanVariant("noise", noise=(1_000, 14)), 0, 0)
+    assert outcome.failed == "noise did not end within 0.5 s"
 
 
 @needs_chrony
@@ -85,6 +168,14 @@ def test_a_library_that_cannot_be_loaded_is_no_stock_run(tmp_path: Path) -> None
     library.write_text("no library")
     outcome = trial.run(QUICK, OceanVariant("ullage", preload=library), 0, 0)
     assert outcome.failed == f"{library} cannot be preloaded"
+    assert outcome.total_s is None
+
+
+@pytest.mark.parametrize(("mpi", "other"), [("openmpi", "mpich"), ("mpich", "openmpi")])
+def test_a_library_that_goes_on_by_another_clock_is_no_run_of_ours(mpi: Mpi, other: Mpi) -> None:
+    job = OceanJob(mpi, 2, 3, extra=QUICK.extra)
+    outcome = trial.run(job, OceanVariant("ullage", preload=experiment.preload(other)), 0, 0)
+    assert "built for another MPI" in str(outcome.failed)
     assert outcome.total_s is None
 
 
@@ -165,6 +256,7 @@ def test_every_clock_with_every_number_of_ranks(monkeypatch: pytest.MonkeyPatch)
         assert [t.failed for t in series.trials if t.failed] == []
         ours = series.values("ullage", "wtime_is_global")
         assert set(series.values("stock", "total_s")) == set(ours) == {0, 1}
+        assert set(ours.values()) == {1.0}
     assert steps[-1] == (4, 2 * len(report.series[1].variants), 2 * len(report.series[1].variants))
     assert OceanReport.model_validate_json(report.model_dump_json()) == report
 

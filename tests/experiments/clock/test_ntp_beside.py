@@ -119,6 +119,35 @@ def test_exchanges_that_cannot_all_be_true_are_refused() -> None:
         beside.compare(outcome_of(SETTLED_NS), readings(), wrong, APART_NS)
 
 
+def test_exchanges_that_cannot_be_true_cost_no_figure_of_chrony() -> None:
+    wrong = [*exchanges()[:1], *exchanges(wrong_ns=60 * WORST_PPB)[1:]]
+    outcome = outcome_of(SETTLED_NS)
+    joined = beside.joined(outcome, readings(), wrong, APART_NS)
+    assert joined.beside is None and joined.beside_why
+    assert joined.model_copy(update={"beside_why": None}) == outcome
+    assert IntervalOutcome.model_validate_json(joined.model_dump_json()) == joined
+    unsettled = beside.joined(outcome_of(None), readings(), exchanges(), APART_NS)
+    assert unsettled.beside_why == beside.UNSETTLED
+    right = beside.joined(outcome, readings(), exchanges(), APART_NS)
+    assert right.beside == compared()
+    assert "beside_why" not in right.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_why_they_are_not_compared_is_shown(others: int) -> None:
+    """Alone, and with an interval that is."""
+    unsettled = beside.joined(outcome_of(None), readings(), exchanges(), APART_NS)
+    right = beside.joined(outcome_of(SETTLED_NS), readings(), exchanges(), APART_NS)
+    measured = NtpOutcome(
+        options=NtpOptions(), counter_khz=2e6, server="s", versions={},
+        intervals=[unsettled, *[right] * others],
+    )  # fmt: skip
+    kept = NtpReport(measured=measured, published=published("ntp", PublishedNtp))
+    section = report.view(kept).sections[1]
+    assert section.lines[-1].endswith(f"not compared: {beside.UNSETTLED}.")
+    assert len(section.lines) == 1 + others
+
+
 def test_it_is_kept_and_shown() -> None:
     outcome = outcome_of(SETTLED_NS)
     assert "beside" not in outcome.model_dump(mode="json"), "as records were before"

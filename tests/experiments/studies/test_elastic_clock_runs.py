@@ -18,7 +18,13 @@ from ullage.common.errors import UllageError
 from ullage.experiments.clock.ntp import guest
 from ullage.experiments.clock.ntp.experiment import poll_exponent
 from ullage.experiments.clock.ntp.logs import Tracking
-from ullage.experiments.clock.ocean.outcome import OceanReport, OceanSeries, OceanTrial
+from ullage.experiments.clock.ocean.outcome import (
+    NoiseDone,
+    OceanReport,
+    OceanSeries,
+    OceanTrial,
+    noise_name,
+)
 from ullage.experiments.elastic.plan import schema as elastic_plan
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.studies import clockfile, clockrun, finding, get, running
@@ -429,6 +435,59 @@ def test_runs_that_failed_are_no_figures_and_are_counted(tmp_path: Path) -> None
     assert any("no chronyd" in note for note in table.notes)
 
 
+def changed(series: OceanSeries, name: str, **fields: object) -> OceanSeries:
+    """The same, but for these fields of a variant's trials in odd blocks."""
+    trials = (
+        t.model_copy(update=fields) if t.variant == name and t.block % 2 else t
+        for t in series.trials
+    )
+    return series.model_copy(update={"trials": tuple(trials)})
+
+
+def test_exchanges_are_said_for_each_number_of_processes(tmp_path: Path) -> None:
+    busy, idle = changed(ocean(4), "chrony", exchanges=7), changed(ocean(8), "chrony", exchanges=0)
+    table = sailed(tmp_path, OCEAN, busy, idle)
+    assert (
+        "Exchanges of chronyd during the runs: with 4 processes 35 in 5 runs, 0 of them without "
+        "any; with 8 processes 0 in 5 runs, 5 of them without any."
+    ) in table.notes
+
+
+def test_a_clock_of_ours_that_does_not_call_itself_global_is_counted(tmp_path: Path) -> None:
+    sure = changed(ocean(4), "ullage", wtime_is_global=True)
+    assert not any("global" in note for note in sailed(tmp_path, OCEAN, sure).notes)
+    (tmp_path / "doubtful").mkdir()
+    doubtful = changed(ocean(8), "ullage", wtime_is_global=False)
+    notes = sailed(tmp_path / "doubtful", OCEAN, sure, doubtful).notes
+    assert "Our clock did not call itself global: with 8 processes in 5 of 5 runs." in notes
+
+
+@pytest.mark.parametrize(
+    ("fifo", "ending"),
+    [(1, "before all usual processes."), (0, "it waits for its turn.")],
+)
+def test_a_daemon_of_noise_says_what_it_did(tmp_path: Path, fifo: int, ending: str) -> None:
+    options = clockrun.load(STUDY.folder / FULL_PLANS["ocean-4-12-full"].file).ocean()
+    name = noise_name(options.noise[0])
+    done = NoiseDone(
+        period_us=1000, length_us=14, cpu=0, seconds=3600, fifo=fifo, bursts=1000, overruns=2,
+        busy_s=0.014, ran_s=1.0, length_mean_s=15e-6, length_p99_s=20e-6,
+    )  # fmt: skip
+    trials = [
+        OceanTrial(variant=name, block=block, position=4, total_s=10.0, noise=done)
+        for block in range(2)
+    ]
+    four = ocean(4)
+    series = four.model_copy(
+        update={"variants": (*four.variants, name), "trials": (*four.trials, *trials)}
+    )
+    table = sailed(tmp_path, FULL_PLANS["ocean-4-12-full"], series)
+    (note,) = (note for note in table.notes if "bursts" in note)
+    assert note.startswith(f"N{name[1:]}: with 4 processes 2,000 bursts of 15 µs on average in 2 ")
+    assert ", 4 left out" in note
+    assert note.endswith(ending)
+
+
 def test_all_published_numbers_of_processes_are_asked() -> None:
     plans = [plan for name, plan in FULL_PLANS.items() if name.startswith("ocean-")]
     options = [clockrun.load(STUDY.folder / plan.file).ocean() for plan in plans]
@@ -474,6 +533,11 @@ def test_chrony_s_clock_and_ours_in_one_table(tmp_path: Path) -> None:
     (tmp_path / "early").mkdir()
     folder = recorded(tmp_path / "early", NTP, ntp=report)
     assert "clock-beside-0-fresh" not in fresh(STUDY, (NTP, folder))
+    interval["beside_why"] = "chrony had not settled"
+    (tmp_path / "why").mkdir()
+    folder = recorded(tmp_path / "why", NTP, ntp=report)
+    table = fresh(STUDY, (NTP, folder))["clock-beside-0-fresh"]
+    assert {cell.why for _, _, cell in table.figures()} == {"chrony had not settled"}
 
 
 def test_what_a_plan_for_the_clock_lacks_is_said_before_it_starts(

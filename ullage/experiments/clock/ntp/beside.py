@@ -8,10 +8,11 @@ within half its round trip. chrony goes on polling meanwhile, ours exchanges not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from ullage.common.text import printable
 from ullage.environments.agent.clock import WORST_PPB
 from ullage.experiments.clock.ntp.outcome import (
     ClockErrors,
@@ -35,6 +36,25 @@ class _Judge(NamedTuple):
     """Of that."""
     fix: clock.Fix
     """Where our clock in the guest was to that of the host."""
+
+
+UNSETTLED: Final = "chrony had not settled long enough before the end"
+
+
+def joined(
+    outcome: IntervalOutcome,
+    series: ClockReadings,
+    exchanges: Sequence[ClockExchange],
+    apart_ns: int,
+) -> IntervalOutcome:
+    """The outcome with the comparison, or with why there is none: chrony's figures stay."""
+    try:
+        held = compare(outcome, series, exchanges, apart_ns)
+    except clock.ContradictionError as error:
+        return outcome.model_copy(update={"beside_why": printable(str(error), 300)})
+    return outcome.model_copy(
+        update={"beside": held, "beside_why": UNSETTLED if held is None else None}
+    )
 
 
 def compare(

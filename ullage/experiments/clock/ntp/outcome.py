@@ -145,7 +145,9 @@ class IntervalOutcome(FrozenModel):
     corrections: list[ClockCorrection]
     """Changes that follow each other faster than the readings (10 ms) are one."""
     beside: ClocksBeside | None = Field(None, exclude_if=lambda given: given is None)
-    """Our clock in the same guest; None: chrony had not settled long enough before the end."""
+    """Our clock in the same guest; None: `beside_why` says why not."""
+    beside_why: str | None = Field(None, exclude_if=lambda given: given is None)
+    """None where there is a comparison, and in a record of an ullage that did not say."""
 
 
 class NtpOutcome(FrozenModel):

@@ -84,7 +84,15 @@ def view(report: NtpReport) -> View:
 def _beside(intervals: Sequence[IntervalOutcome]) -> Iterator[ClockSection]:
     """How far off chrony's clock and ours were, in the same guest and time."""
     held = [(interval, interval.beside) for interval in intervals if interval.beside is not None]
+    missing = tuple(
+        f"Polling every {words.span(2.0**interval.poll * 1e9)}: not compared: "
+        f"{interval.beside_why}."
+        for interval in intervals
+        if interval.beside_why is not None
+    )
     if not held:
+        if missing:
+            yield ClockSection("Off by", lines=missing)
         return
     heads = ("asked, clock", "exchanges", "median", "most", "its own bound", "the judge's bound")
     rows = [
@@ -105,7 +113,9 @@ def _beside(intervals: Sequence[IntervalOutcome]) -> Iterator[ClockSection]:
         f" once chrony had settled; ours had learned from {beside.learned} exchanges."
         for interval, beside in held
     )
-    yield ClockSection("Off by", lines=lines, tables=(table("In the guest", heads, rows),))
+    yield ClockSection(
+        "Off by", lines=(*lines, *missing), tables=(table("In the guest", heads, rows),)
+    )
 
 
 def _answer(interval: IntervalOutcome) -> str:

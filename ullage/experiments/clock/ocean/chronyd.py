@@ -13,12 +13,18 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from ullage.common.commands import needed
+from ullage.common.text import printable
 
 DEADLINE_S = 30.0
+"""Until the client follows its server, besides what it waits between the polls."""
+ANSWER_S = 10.0
+POLLS = 4
+"""It chooses a server after three answers: two polls, and as many again to be sure."""
 SERVER = """\
 local stratum 1
 allow 127.0.0.1
@@ -38,7 +44,7 @@ pidfile {home}/client.pid
 
 
 class ChronydError(RuntimeError):
-    """A daemon did not start, or never chose its server."""
+    """A daemon did not start, never chose its server, or no longer says what it does."""
 
 
 class Chronyd:
@@ -73,7 +79,11 @@ class Chronyd:
 
     def exchanges(self) -> int:
         """Answers of the server that the client found good, so far."""
-        return int(self._ask("ntpdata").rstrip().rpartition(",")[2])
+        answer = self._ask("ntpdata")
+        count = answer.rstrip().rpartition(",")[2]
+        if not (count.isascii() and count.isdigit()):
+            raise ChronydError(f"chronyc ntpdata: unreadable: {printable(answer, 200)}")
+        return int(count)
 
     def _start(self, name: str, config: str) -> None:
         path = self._home / f"{name}.conf"
@@ -85,18 +95,34 @@ class Chronyd:
             self._daemons.append(subprocess.Popen(argv, stdout=log, stderr=log))
 
     def _await_source(self) -> None:
-        end = time.monotonic() + DEADLINE_S
+        patience_s = DEADLINE_S + POLLS * 2.0**self._poll
+        end = time.monotonic() + patience_s
         while time.monotonic() < end:
             if any(daemon.poll() is not None for daemon in self._daemons):
                 raise ChronydError(f"chronyd ended: {self._logs()}")
-            if (self._home / "client.sock").exists() and "^,*," in self._ask("sources"):
-                return
+            # Its socket may be there before it answers.
+            with suppress(ChronydError):
+                if (self._home / "client.sock").exists() and "^,*," in self._ask("sources"):
+                    return
             time.sleep(0.1)
-        raise ChronydError(f"chronyd chose no source in {DEADLINE_S} s: {self._logs()}")
+        raise ChronydError(f"chronyd chose no source in {patience_s} s: {self._logs()}")
 
     def _ask(self, command: str) -> str:
         argv = [self._chronyc, "-c", "-h", str(self._home / "client.sock"), command]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10)
+        try:
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=ANSWER_S,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ChronydError(f"chronyc {command}: no answer within {ANSWER_S} s") from error
+        if done.returncode != 0:
+            why = printable(done.stdout + done.stderr, 200)
+            raise ChronydError(f"chronyc {command} ended with {done.returncode}: {why}")
         return done.stdout
 
     def _logs(self) -> str:

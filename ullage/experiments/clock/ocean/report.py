@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.experiments.clock import view as words
 from ullage.experiments.clock.lab import Advance, Bar
-from ullage.experiments.clock.ocean import judging
+from ullage.experiments.clock.ocean import conditions, judging
 from ullage.experiments.clock.ocean.outcome import (
     OURS,
     STOCK,
@@ -50,7 +50,10 @@ def view(report: OceanReport) -> View:
         (
             ClockSection(
                 "Run times of the program",
-                lines=tuple(f"Left out: {name}: {why}" for name, why in report.left_out.items()),
+                lines=(
+                    *(f"Left out: {name}: {why}" for name, why in report.left_out.items()),
+                    *conditions.lines(report),
+                ),
                 tables=tuple(_table(series) for series in report.series),
             ),
             ClockSection(

@@ -23,8 +23,12 @@ from ullage.host.binaries import Mpi
 
 DEADLINE_S: Final = 900.0
 LIBRARY: Final = "libullage_mpi.so"
+_FELL_BACK: Final = "MPI_Wtime is MPI's own, not global"
+"""What our library says (`mpi/shim/init.c`) when it goes on by another clock."""
 _SILENT_S: Final = 2.0
 """A run that is longer than this, and than two polls, has seen an exchange of chronyd."""
+_NOISE_ENDS_S: Final = 10.0
+"""After SIGTERM; it sorts its bursts first."""
 _WITH_US: Final = ("setpriv", "--pdeathsig", "TERM")
 """Even when we are killed it ends."""
 
@@ -172,7 +176,10 @@ def _beside(job: OceanJob, variant: OceanVariant) -> tuple[OceanOutput, dict[str
     with _noise(*variant.noise) as daemon:
         output = execute(job, variant.preload)
         daemon.terminate()
-        text, _ = daemon.communicate(timeout=10)
+        try:
+            text, _ = daemon.communicate(timeout=_NOISE_ENDS_S)
+        except subprocess.TimeoutExpired as error:
+            raise FailedError(f"noise did not end within {_NOISE_ENDS_S} s") from error
     try:
         return output, {"noise": NoiseDone.model_validate_json(text)}
     except ValidationError as error:
@@ -186,23 +193,25 @@ def _noise(period_us: int, length_us: int) -> Iterator[subprocess.Popen[str]]:
     line += ["--period-us", str(period_us), "--length-us", str(length_us)]
     line += ["--cpu", str(min(os.sched_getaffinity(0))), "--seconds", "3600"]
     line += ["--priority", "fifo:1"] if os.geteuid() == 0 else []
-    daemon = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
-    try:
-        yield daemon
-    finally:
-        if daemon.poll() is None:
-            daemon.kill()
-        daemon.wait()
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, errors="replace") as daemon:
+        try:
+            yield daemon
+        finally:
+            if daemon.poll() is None:
+                daemon.kill()
 
 
 def execute(job: OceanJob, preload: Path | None) -> OceanOutput:
-    """Run the program once. FailedError when there is no result, or not the library's."""
+    """Run the program once. FailedError when there is no result, or by another clock."""
     with tempfile.TemporaryDirectory(prefix="ullage-ocean-") as home:
         result = Path(home) / "result.json"
         status, errors = _mpirun([*_WITH_US, *argv(job, preload, result)])
         # The loader only warns, and goes on without: that run would be a stock one.
         if "cannot be preloaded" in errors:
             raise FailedError(f"{preload} cannot be preloaded")
+        # So does our library, in a rank where it has no global time.
+        if preload is not None and _FELL_BACK in errors:
+            raise FailedError(next(line for line in errors.splitlines() if _FELL_BACK in line))
         if status != 0:
             raise FailedError(f"ocean ended with {status}: {errors.strip()[-500:]}")
         try:

@@ -84,6 +84,9 @@ def beside(report: NtpReport) -> DerivedTable | None:
 
 def _clock_rows(interval: IntervalOutcome) -> Iterator[DerivedRow]:
     held = interval.beside
+    if interval.beside_why is not None:
+        missing = StudyFigure(value=None, why=interval.beside_why)
+        yield DerivedRow(label=f"{interval.asked_s:g}, not compared", cells=(missing,) * 8)
     for errors in held.errors if held is not None else ():
         assert held is not None
         off = errors.off

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ullage.experiments.clock.ocean import judging
+from ullage.experiments.clock.ocean import conditions, judging
 from ullage.experiments.clock.ocean.outcome import (
     AGAIN,
     CHRONY,
@@ -122,13 +122,13 @@ def _notes(report: OceanReport) -> Iterator[str]:
         "sees them, median."
     )
     if CHRONY not in report.left_out:
-        exchanges = sum(t.exchanges or 0 for series in report.series for t in series.trials)
         yield (
-            f"chronyd polls a server on this host every {every_s} s with `-x`: it exchanges "
-            f"({exchanges:,} times in all these runs) and filters, and leaves the one clock alone. "
-            "So this is what a daemon takes from the "
-            "program, and nothing of what its corrections would do to time-stamps."
+            f"chronyd polls a server on this host every {every_s} s with `-x`: it exchanges and "
+            "filters, and leaves the one clock alone. So this is what a daemon takes from the "
+            "program, and nothing of what its corrections would do to time-stamps; a run in which "
+            "it exchanged nothing has only the daemon asleep beside it."
         )
+    yield from conditions.lines(report)
     yield (
         "Nothing published stands beside: there POP ran 36,000 steps on four nodes, whose clocks "
         "NTP set every 10 s: 1.008 to 1.020 times as long as with RGAP, and a deviation 8.8 times "
