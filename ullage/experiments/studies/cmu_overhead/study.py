@@ -144,7 +144,7 @@ class CmuOverhead(Study):
         for name, path in runs.items():
             run = measured.opened(path)
             if name in two_systems:
-                of_windows = windows.table(run, derived.Published(self.published))
+                of_windows = windows.table(run)
                 tables += [of_windows] if of_windows else []
                 continue
             part = measured.part(self, alike, name)
