@@ -44,6 +44,14 @@ def test_nothing_published_stands_beside_and_it_says_why(
     assert any("over a physical Windows" in note for note in table.notes)
 
 
+def test_the_windows_rows_are_counted_as_without_a_counterpart() -> None:
+    for kind in STUDY.coverage():
+        rows = STUDY.published(kind.file)
+        of_windows = sum(row["machine"].startswith("win81") for row in rows)
+        assert of_windows <= len(rows) - kind.fresh
+        assert ("a physical Windows" in kind.missing) == (kind.fresh > 0)
+
+
 def test_its_rows_count_for_nothing_else(tmp_path: Path) -> None:
     """`basics` calls all its tests CPU: they are in no table of a resource, and in no O."""
     quick, windows = (make(tmp_path, STUDY, plan, blocks=6) for plan in (QUICK, QUICK_WINDOWS))
