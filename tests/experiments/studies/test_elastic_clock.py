@@ -57,6 +57,13 @@ def test_clients_make_the_bandwidth_of_the_ceiling() -> None:
     assert "no" in TABLES["bandwidth"].notes[0] and "ceiling" in TABLES["bandwidth"].notes[0]
 
 
+def test_of_the_loops_growth_nothing_is_claimed() -> None:
+    """Deviations are of single values: of a mean they say nothing without the number of values."""
+    (note,) = TABLES["clock-loops"].notes
+    assert "deviations" not in note
+    assert "How many values the longer loops had was not said" in note
+
+
 def test_allocation_has_intervals_and_ratios() -> None:
     table = TABLES["allocation"]
     expected = {

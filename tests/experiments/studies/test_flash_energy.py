@@ -358,9 +358,30 @@ def test_statements_stand_beside_the_published_ones(tmp_path: Path) -> None:
     assert table.value("hard disk, swap on hard disk there", "writes") == pytest.approx(121.389)
     ours = [table.value("VM, ssd, database", kind) for kind in ("reads", "writes", "other")]
     assert ours == pytest.approx([1000] * 3, rel=0.1)
+    for _, of, cell in table.figures():
+        assert of.title == "other" or cell.value is not None
+    there = [row for row in table.rows if row.label.endswith(" there")]
+    assert len(there) == 4
+    for row in there:
+        other = row.cells[2]
+        assert isinstance(other, StudyFigure)
+        assert other.value is None
+        assert "BEGIN and COMMIT alone" in other.why
     published = {table.key: table for table in STUDY.tables()}["statements"]
     requests = [f for _, of, f in published.figures() if of.title == "reads and writes, all"]
     assert [f.agrees for f in requests] == [True] * 4
+
+
+def test_other_statements_there_are_each_begin_and_each_commit() -> None:
+    """So they stand beside none of ours, which has those that changed no row among them."""
+    rows = zip(
+        STUDY.published("flash2012_statements"), STUDY.published("flash2012_oltp"), strict=True
+    )
+    for statements, times in rows:
+        done, vain = int(times["transactions"]), int(times["deadlocks"])
+        assert int(statements["other"]) == (done + vain) + done
+    (kind,) = (kind for kind in STUDY.coverage() if kind.file == "flash2012_statements")
+    assert kind.fresh == 4
 
 
 def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:

@@ -99,6 +99,24 @@ def test_step_2_alone_says_what_it_lacks_and_begins_nothing(
     assert begun == []
 
 
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_later_run_of_step_1_that_did_not_end_is_passed_over(
+    tmp_path: Path, begun: list[tuple[str, Path]], damaged: bool
+) -> None:
+    """By who asks for a room, and by who looks for what was killed with that room in its text."""
+    run = measured(tmp_path)
+    later = measured(tmp_path, "20260102T000000-elastic-clock-room-quick")
+    if damaged:
+        (later / "journal.jsonl").write_text("{", encoding="utf-8")
+    else:
+        _without_its_end(later)
+    folders, _ = running.run(STUDY, VIEWS, request(tmp_path, MOVIE.name))
+    killed = folders[MOVIE.name]
+    assert room_of(killed) == {"capacity": str(run), "environment": "lxc"}
+    again, _ = running.run(STUDY, VIEWS, request(tmp_path, MOVIE.name, resume=True))
+    assert again == {MOVIE.name: killed}
+
+
 @pytest.mark.parametrize("room", [True, False])
 def test_what_was_killed_before_it_said_what_it_is_goes_on(tmp_path: Path, room: bool) -> None:
     """Its plan is told by its text, in which the path of step 1's run stands."""

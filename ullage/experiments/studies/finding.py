@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from ullage.common.errors import RUN_BAD_FORMAT, RUN_NOT_FOUND, STUDY_OTHER_RUN,
 from ullage.common.regular import read_document, read_regular
 from ullage.experiments.studies import clockfile, plantexts
 from ullage.experiments.studies.base import Study, StudyPlan
+from ullage.runs.reader import RunFolder
 from ullage.runs.records import FORMAT, PLAN, RESOLVED
 
 Runs = Mapping[str, Path]
@@ -66,22 +67,26 @@ def named_by_user(study: Study, paths: Sequence[Path]) -> Runs:
 
 def newest(plans: Iterable[StudyPlan], root: Path) -> Runs:
     """The newest run of each plan under `root`; none of a plan that was never run."""
-    names = {plan.name for plan in plans}
     runs: dict[str, Path] = {}
-    for path in _folders(root):
-        try:
-            name = plan_of(path)
-        except UllageError:
-            continue  # `ullage list` says what is wrong with it
-        if name in names:
-            runs.setdefault(name, path)
+    for name, path in _runs_of({plan.name for plan in plans}, root):
+        runs.setdefault(name, path)
+    return runs
+
+
+def newest_ended(names: Collection[str], root: Path) -> Runs:
+    """Of plans of these names, none of them elastic or of the clock: the newest run that ended."""
+    runs: dict[str, Path] = {}
+    for name, path in _runs_of(names, root):
+        with suppress(UllageError):
+            if name not in runs and RunFolder.open(path).finished is not None:
+                runs[name] = path
     return runs
 
 
 def begun(study: Study, plans: Sequence[StudyPlan], root: Path, disks: Sequence[Path] = ()) -> Runs:
     """The newest run of each plan, also one that was killed before it said what it is a run of."""
     runs = dict(newest(plans, root))
-    rooms = newest((*study.plans(True), *study.plans(False)), root)
+    rooms = newest_ended({plan.room_of for plan in plans if plan.room_of}, root)
     written = {
         plan.name: plantexts.text(study, plan, disks, rooms.get(plan.room_of)) for plan in plans
     }
@@ -97,6 +102,17 @@ def latest(study: Study, root: Path) -> Runs:
     """Of the form, quick or full, that was run last; empty when the study was never run."""
     forms = [newest(study.plans(quick), root) for quick in (True, False)]
     return max(forms, key=lambda runs: max((path.name for path in runs.values()), default=""))
+
+
+def _runs_of(names: Collection[str], root: Path) -> Iterator[tuple[str, Path]]:
+    """Each run of one of these plans, newest first."""
+    for path in _folders(root):
+        try:
+            name = plan_of(path)
+        except UllageError:
+            continue  # `ullage list` says what is wrong with it
+        if name in names:
+            yield name, path
 
 
 def _folders(root: Path) -> list[Path]:

@@ -39,7 +39,6 @@ from ullage.host.paths import data_root
 from ullage.plan import matrix, schema
 from ullage.plan.instances import Needs
 from ullage.runs import RUNS, writer
-from ullage.runs.reader import RunFolder
 from ullage.runs.records import PLAN
 
 
@@ -141,19 +140,14 @@ def _earlier(study: Study, plans: Sequence[StudyPlan], request: StudyRequest) ->
 
 def _rooms(study: Study, request: StudyRequest, plans: Sequence[StudyPlan]) -> dict[str, Path]:
     """Runs that ended before, of plans that say a room and are not run now. STUDY_NO_ROOM."""
-    names = {plan.name for plan in plans}
-    rooms: dict[str, Path] = {}
+    wanted = {plan.room_of for plan in plans if plan.room_of} - {plan.name for plan in plans}
+    rooms = dict(finding.newest_ended(wanted, request.runs))
     for plan in plans:
-        if not plan.room_of or plan.room_of in names:
-            continue
-        steps = [step for step in study.plans(request.quick) if step.name == plan.room_of]
-        run = finding.newest(steps, request.runs).get(plan.room_of)
-        if run is None or RunFolder.open(run).finished is None:
+        if plan.room_of in wanted - set(rooms):
             both = shlex.join(request.command(study, [plan.room_of, *request.only]))
             raise UllageError(
                 STUDY_NO_ROOM, plan=plan.name, step=plan.room_of, runs=request.runs, command=both
             )
-        rooms[plan.room_of] = run
     return rooms
 
 

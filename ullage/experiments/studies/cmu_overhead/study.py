@@ -54,7 +54,7 @@ MORE: Final = tuple(
 """With more CPUs: x threads in VMs of x CPUs, as many at once as fit."""
 THERE: Final = ("debian7_x64",)
 """The published guests that stand beside ours: those with an operating system like ours."""
-_OTHERS: Final = "an agent for Windows (half of the rows), an i386 image (Debian x86)"
+_OTHERS: Final = "a physical Windows under Windows' guests, an i386 image (Debian x86)"
 VIRTUAL: Final = ("qemu",)
 """Providers of VMs: what was published is of those, and not of containers."""
 _CAPTIONS: Final[Mapping[Resource, str]] = {
@@ -144,7 +144,7 @@ class CmuOverhead(Study):
         for name, path in runs.items():
             run = measured.opened(path)
             if name in two_systems:
-                of_windows = windows.table(run, derived.Published(self.published))
+                of_windows = windows.table(run)
                 tables += [of_windows] if of_windows else []
                 continue
             part = measured.part(self, alike, name)

@@ -38,7 +38,7 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
         _cost(record.cost, read("clock2015_cost")) if record.cost else None,
         _precision(record.check) if record.check else None,
         fresh_check.loops(record.check) if record.check else None,
-        fresh_check.loop_means(record.check, read("clock2015_loops")) if record.check else None,
+        fresh_check.loop_means(record.check) if record.check else None,
         fresh_check.cores(record.check) if record.check else None,
         _scaling(record.scaling) if record.scaling else None,
         fresh_check.clients(record.scaling) if record.scaling else None,

@@ -141,7 +141,8 @@ class ElasticClock(Study):
             ),
             Coverage(
                 of="means of loops", file="clock2015_loops",
-                columns=("tsc_mean_us", "gps_mean_us"), fresh=3, missing="a GPS card on PCIe",
+                columns=("tsc_mean_us", "gps_mean_us"), fresh=0,
+                missing="what 10 K counts, which was not said; a GPS card on PCIe",
             ),
             Coverage(
                 of="NTP's corrections", file="clock2015_ntp", columns=("mean_adjustment_us",),

@@ -85,7 +85,8 @@ class FlashEnergy(Study):
             ),
             Coverage(
                 of="database, statements", file="flash2012_statements",
-                columns=derived.STATEMENTS, fresh=6, missing=_DISKS,
+                columns=derived.STATEMENTS, fresh=4,
+                missing=f"{_DISKS}; other: a sysbench that counts as 0.4.12",
             ),
             Coverage(
                 of="web, times of a reply", file="flash2012_httperf",
@@ -241,7 +242,7 @@ def _statements(run: measured.StudiedRun, key: str, read: Read) -> DerivedTable 
     rows += [
         DerivedRow(
             label=f"{derived.disks(*_of(row))} there",
-            cells=tuple(StudyFigure(value=v) for v in derived.per_transaction(row, done[_of(row)])),
+            cells=_statements_there(row, done[_of(row)]),
         )
         for row in read("flash2012_statements")
         if _as_published(run)
@@ -254,9 +255,17 @@ def _statements(run: measured.StudiedRun, key: str, read: Read) -> DerivedTable 
         rows=tuple(rows),
         notes=(
             "What was begun in vain has read and written too, so they go with the deadlocks. Rows "
-            "of there only where the test is the published one.",
+            "of there only where the test is the published one. Statements that changed no row are "
+            "among the others here, and not there: any that there were count as writes there.",
         ),
     )
+
+
+def _statements_there(row: dict[str, str], done: float) -> tuple[DerivedCell, ...]:
+    """Reads and writes as they were published."""
+    reads, writes, _ = derived.per_transaction(row, done)
+    other = StudyFigure(value=None, why="there BEGIN and COMMIT alone were counted as others")
+    return StudyFigure(value=reads), StudyFigure(value=writes), other
 
 
 def _as_published(run: measured.StudiedRun) -> bool:
