@@ -215,6 +215,7 @@ def test_a_scheduler_that_goes_in_the_middle() -> None:
 
 
 async def _end(workers: LocalCluster) -> None:
+    assert workers.scheduler is not None
     await workers.scheduler.close()
 
 
