@@ -34,7 +34,7 @@ QUEUE_S = 600.0
 """Until the first of the jobs has begun."""
 MOST_JOBS: Final = 1000
 _LOOK_S: Final = 0.1
-_ASKED: Final = 10
+_LOOKS: Final = 10
 """Times that a scheduler without a result is asked for its workers before it is given up."""
 _SLURM: Final = re.compile(r"slurm:(\d{1,4})")
 _SIZE: Final = {"cores": 1, "memory": "1GiB"}
@@ -67,15 +67,15 @@ def _done(client: Client, futures: Sequence[Any], tell: Callable[[int, int], Non
     from distributed import KilledWorker, as_completed  # noqa: PLC0415 - half a second
 
     ended, number = as_completed(futures), 0
-    seen = asked = time.monotonic()
+    seen = looked = time.monotonic()
     while number < len(futures):
         now = time.monotonic()
         if batch := list(ended.next_batch(block=False)):
             number += len(batch)
             tell(number, len(futures))
-            seen = asked = now
-        elif now - asked >= ANSWER_S / _ASKED:
-            asked = now
+            seen = looked = now
+        elif now - looked >= ANSWER_S / _LOOKS:
+            looked = now
             if client.scheduler_info(n_workers=1)["workers"]:
                 seen = now
             elif now - seen > ANSWER_S:
