@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +38,23 @@ def test_a_file_may_be_as_large_as_it_may(tmp_path: Path) -> None:
     with file.open("wb") as stream:
         stream.truncate(LONGEST_LINE)
     assert sum(map(len, read_lines(file))) == LONGEST_LINE
+
+
+def test_a_file_that_grows_as_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it was read before it was refused."""
+    file, kept, opening = tmp_path / "file", [], os.fdopen
+
+    def grown(descriptor: int, mode: str) -> Any:
+        os.truncate(file, 1 << 22)
+        kept.append(os.dup(descriptor))
+        return opening(descriptor, mode)
+
+    file.write_bytes(b"x" * 10)
+    monkeypatch.setattr(os, "fdopen", grown)
+    with pytest.raises(OSError, match="larger than 10B"):
+        read_regular(file, 10)
+    assert os.lseek(kept[0], 0, os.SEEK_CUR) <= 1 << 20, "no more than a buffer"
+    os.close(kept[0])
 
 
 def test_no_folder_below_the_root_is_a_link(tmp_path: Path) -> None:

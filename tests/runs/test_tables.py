@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -194,16 +195,46 @@ def test_tables_with_other_columns_are_made_again(
 
 
 @pytest.mark.parametrize(
-    "name", ["*", "[ab]", "a?", "a\\b", "s3:", "day=1", "it's", "{a,b}", os.fsdecode(b"\xff")]
+    ("name", "like_it"),
+    [
+        ("*", "ax"),
+        ("[ab]", "a"),
+        ("a?", "ax"),
+        ("a\\b?", "a/bx"),
+        ("s3:", "s3"),
+        ("day=1", "day"),
+        ("it's", "its"),
+        ("{a,b}", "a"),
+        (os.fsdecode(b"\xff"), "?"),
+    ],
 )
-def test_a_folder_whose_name_is_a_pattern(runs: Path, name: str) -> None:
-    """One run and its tables are read, once, and no column comes of the name."""
-    (runs / name).mkdir()
+@pytest.mark.parametrize("aside", ["plain", "t[*", os.fsdecode(b"t\xff")])
+def test_a_folder_whose_name_is_a_pattern(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, name: str, like_it: str, aside: str
+) -> None:
+    """One run and its tables are read, once, and no column comes of the name.
+
+    like_it: a folder beside it, which a pattern would mean (too), with a run's tables of that name.
+    """
+    for folder in (runs / name, runs / like_it, runs / aside):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(runs / aside))
+    other = (runs / "20261120T000000-a").rename(runs / like_it / "20261121T000000-b")
+    parquet.write(RunFolder.open(other))
     moved = (runs / "20261121T000000-b").rename(runs / name / "20261121T000000-b")
     assert _row("select count(distinct trial) as trials from samples", moved) == {"trials": 40}
     assert _row("select count(*) as n from samples", runs / name) == {"n": 70}
     columns = parquet.query("select * from samples limit 1", runs / name).column_names
     assert columns == parquet.SCHEMAS["samples"].names
+    assert not list((runs / aside).iterdir())
+
+
+def test_a_query_where_nothing_else_may_be_written(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It made a folder for links that it did not need."""
+    monkeypatch.setattr(tempfile, "tempdir", str(runs / "none"))
+    assert _row("select count(distinct run) as runs from samples", runs) == {"runs": 2}
 
 
 @pytest.mark.parametrize("sql", ["select nope from samples", "selec", "select * from nowhere"])

@@ -131,7 +131,7 @@ def digest(file: Path, root: Path) -> str:
 
 
 def _whole(stream: BufferedReader, file: Path, limit: int) -> bytes:
-    size = os.fstat(stream.fileno()).st_size
+    size = min(os.fstat(stream.fileno()).st_size, limit)  # it may have grown since it was opened
     data = stream.read(size + 1)  # of `limit` bytes would be made room for at once
     if len(data) > size:  # it grew
         data += stream.read(limit + 1 - len(data))

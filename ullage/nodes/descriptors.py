@@ -52,11 +52,12 @@ class Descriptors:
             )
 
     def provide(self) -> None:
-        """Let this process have them, up to its hard limit. HOST_DESCRIPTORS."""
+        """Let this process have them, and no more: what it starts inherits that, and some programs
+        do work for each that they could have. HOST_DESCRIPTORS."""
         self.check()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < self.needed:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most(), hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.needed, hard))
 
 
 def most() -> int:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -435,10 +436,9 @@ def query(
     if not places:
         raise UllageError(RUN_NOT_FOUND, path=root)
     with (
-        TemporaryDirectory(prefix="ullage-query-") as aside,
+        _without_patterns(places) as folders,
         duckdb.connect(":memory:", config=dict(_OFFLINE)) as connection,
     ):
-        folders = _without_patterns(places, Path(aside))
         try:
             for name, file in _FILES.items():
                 files = [f"{folder}/{file}" for folder in folders]
@@ -459,19 +459,21 @@ def _fresh(path: Path, *, read_only: bool) -> Path:
     return place
 
 
-def _without_patterns(places: Sequence[Path], aside: Path) -> list[str]:
-    """The same folders by names in which DuckDB sees no pattern of several files.
-
-    aside: a folder for links to those that have none.
-    """
-    names = []
-    for number, place in enumerate(map(Path.absolute, places)):
-        named = place
-        if _PATTERN.search(str(place)):
-            named = aside / str(number)
-            named.symlink_to(place)
-        names.append(str(named))
-    return names
+@contextmanager
+def _without_patterns(places: Sequence[Path]) -> Iterator[list[str]]:
+    """The same folders by names in which DuckDB sees no pattern of several files."""
+    names = [str(place.absolute()) for place in places]
+    patterns = [number for number, name in enumerate(names) if _PATTERN.search(name)]
+    with ExitStack() as stack:
+        if patterns:
+            aside = Path(stack.enter_context(TemporaryDirectory(prefix="ullage-query-")))
+            opened = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, opened)
+            for number in patterns:
+                (aside / str(number)).symlink_to(names[number])
+                # Not by the folder's name, which may have a pattern too.
+                names[number] = f"/proc/self/fd/{opened}/{number}"
+        yield names
 
 
 def _are_current(path: Path, place: Path) -> bool:

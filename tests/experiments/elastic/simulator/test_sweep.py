@@ -3,9 +3,11 @@
 import json
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import dask
 import pytest
 import yaml
 from distributed import LocalCluster
@@ -127,17 +129,22 @@ def test_values_that_are_all_alike_have_no_interval() -> None:
     assert (waits["jitter"].low or 0) < 0
 
 
-def test_a_cluster_finds_what_threads_find(tmp_path: Path) -> None:
-    _, points = sweep.load(read(written(tmp_path, vary={})))
-    with LocalCluster(
+def local(*, threads: int, processes: bool = False) -> LocalCluster:
+    """A scheduler and one worker."""
+    return LocalCluster(
         n_workers=1,
-        threads_per_worker=2,
-        processes=False,
+        threads_per_worker=threads,
+        processes=processes,
         host="127.0.0.1",
         protocol="tcp",
         dashboard_address=":0",
         worker_dashboard_address=":0",
-    ) as workers:
+    )
+
+
+def test_a_cluster_finds_what_threads_find(tmp_path: Path) -> None:
+    _, points = sweep.load(read(written(tmp_path, vary={})))
+    with local(threads=2) as workers:
         far = sweep.run(points, 12, workers.scheduler_address)
     assert far == sweep.run(points, 12, None)
 
@@ -182,15 +189,7 @@ def test_workers_that_go_for_good_end_it(monkeypatch: pytest.MonkeyPatch) -> Non
     """It waited for ever."""
     monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
     with (
-        LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=False,
-            host="127.0.0.1",
-            protocol="tcp",
-            dashboard_address=":0",
-            worker_dashboard_address=":0",
-        ) as workers,
+        local(threads=1) as workers,
         pytest.raises(UllageError, match="its workers are gone") as error,
     ):
         try:
@@ -200,6 +199,81 @@ def test_workers_that_go_for_good_end_it(monkeypatch: pytest.MonkeyPatch) -> Non
         finally:
             OVER.set()
     assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+
+
+def test_a_scheduler_that_goes_in_the_middle() -> None:
+    """It was a traceback."""
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        local(threads=1) as workers,
+        pytest.raises(UllageError, match="its scheduler is gone") as error,
+    ):
+        cluster.on_cluster(
+            workers.scheduler_address, str, ["0", "1"], lambda *_: workers.sync(_end, workers)
+        )
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+
+
+async def _end(workers: LocalCluster) -> None:
+    assert workers.scheduler is not None
+    await workers.scheduler.close()
+
+
+def test_a_simulation_whose_workers_are_killed() -> None:
+    """As where its memory is not enough: it was a traceback."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        local(threads=1, processes=True) as workers,
+        pytest.raises(UllageError, match="had its worker killed") as error,
+    ):
+        cluster.on_cluster(
+            workers.scheduler_address, exec, ["import os; os._exit(1)"], lambda *_: None
+        )
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+
+
+class Silent:
+    """A scheduler with a worker now and then, and no result before an hour, on its own clock."""
+
+    def __init__(self, has_worker: Callable[[float], bool]) -> None:
+        self.now = 0.0
+        self._has_worker = has_worker
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, duration_s: float) -> None:
+        self.now += duration_s
+
+    def next_batch(self, *, block: bool) -> list[str]:
+        assert not block
+        return ["a result"] if self.now > 3600 else []
+
+    def scheduler_info(self, n_workers: int = 1) -> dict[str, list[str]]:
+        return {"workers": ["one"] * n_workers if self._has_worker(self.now) else []}
+
+    def gather(self, futures: list[str]) -> list[str]:
+        return futures
+
+
+def silent(monkeypatch: pytest.MonkeyPatch, has_worker: Callable[[float], bool]) -> Silent:
+    scheduler = Silent(has_worker)
+    monkeypatch.setattr(cluster, "time", scheduler)
+    monkeypatch.setattr("distributed.as_completed", lambda _: scheduler)
+    return scheduler
+
+
+def test_workers_that_go_and_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look without any ended it: at 30 s, where they had been gone for a second."""
+    scheduler = silent(monkeypatch, lambda now: now % 30 > 5)
+    assert cluster._done(cast("Any", scheduler), ["a result"], lambda *_: None) == ["a result"]
+
+
+def test_how_long_workers_may_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = silent(monkeypatch, lambda now: now < 100)
+    with pytest.raises(TimeoutError, match="its workers are gone"):
+        cluster._done(cast("Any", scheduler), ["a result"], lambda *_: None)
+    assert 100 + cluster.ANSWER_S - 3.5 < scheduler.now < 100 + cluster.ANSWER_S + 3.5
 
 
 @pytest.mark.parametrize(
@@ -224,6 +298,41 @@ def test_jobs_that_slurm_refuses(
         cluster.on_cluster("slurm:2", str, ["0"], lambda *_: None)
     assert error.value.kind is errors.SIMULATION_NO_CLUSTER
     assert not list((tmp_path / "here").iterdir())
+
+
+def test_an_sbatch_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a traceback."""
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text("#!/bin/sh\nexec sleep 60\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(cluster, "ANSWER_S", 0.5)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UllageError, match="sbatch does not answer") as error:
+        cluster.on_cluster("slurm:2", str, ["0"], lambda *_: None)
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+    assert [file.name for file in tmp_path.iterdir()] == ["sbatch"]
+
+
+@pytest.mark.parametrize("name", ["a b", "$(touch x)", "a;b", "`b`", "%j", "it's", "a\nb", "ü"])
+def test_a_place_that_no_job_can_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It stood in a shell's script as it is: in pieces, or run."""
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexit 1\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    with pytest.raises(UllageError, match="has signs that a job's script cannot") as error:
+        cluster.on_cluster("slurm:2", str, ["0"], lambda *_: None)
+    assert error.value.kind is errors.SIMULATION_NO_CLUSTER
+    assert not (tmp_path / "asked").exists()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / name / "python"))
+    with pytest.raises(UllageError, match="has signs that a job's script cannot"):
+        cluster.on_cluster("slurm:2", str, ["0"], lambda *_: None)
 
 
 def test_no_job_and_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,6 +34,8 @@ QUEUE_S = 600.0
 """Until the first of the jobs has begun."""
 MOST_JOBS: Final = 1000
 _LOOK_S: Final = 0.1
+_LOOKS: Final = 10
+"""Times that a scheduler without a result is asked for its workers before it is given up."""
 _SLURM: Final = re.compile(r"slurm:(\d{1,4})")
 _SIZE: Final = {"cores": 1, "memory": "1GiB"}
 """Of a job, where the user's configuration says nothing."""
@@ -57,22 +62,32 @@ def on_cluster(
 
 
 def _done(client: Client, futures: Sequence[Any], tell: Callable[[int, int], None]) -> list[Any]:
-    """All results. TimeoutError once there has been no worker for a while: nobody would end it."""
-    from distributed import as_completed  # noqa: PLC0415 - half a second
+    """All results. TimeoutError once there has been no worker for a while: nobody would end it.
+    ConnectionError when they cannot be had any more."""
+    from distributed import KilledWorker, as_completed  # noqa: PLC0415 - half a second
 
-    ended, number, seen = as_completed(futures), 0, time.monotonic()
+    ended, number = as_completed(futures), 0
+    seen = looked = time.monotonic()
     while number < len(futures):
+        now = time.monotonic()
         if batch := list(ended.next_batch(block=False)):
             number += len(batch)
             tell(number, len(futures))
-            seen = time.monotonic()
-        elif time.monotonic() - seen > ANSWER_S:
-            if not client.scheduler_info()["workers"]:
+            seen = looked = now
+        elif now - looked >= ANSWER_S / _LOOKS:
+            looked = now
+            if client.scheduler_info(n_workers=1)["workers"]:
+                seen = now
+            elif now - seen > ANSWER_S:
                 raise TimeoutError("its workers are gone, and no other has come")
-            seen = time.monotonic()
         else:
             time.sleep(_LOOK_S)
-    return list(client.gather(futures))
+    try:
+        return list(client.gather(futures))
+    except CancelledError as error:
+        raise ConnectionError("its scheduler is gone, and the results with it") from error
+    except KilledWorker as error:
+        raise ConnectionError("one simulation after the other had its worker killed") from error
 
 
 @contextmanager
@@ -102,6 +117,7 @@ def _slurm(number: int) -> Iterator[Any]:
         raise ValueError(f"{number} jobs; it takes 1 to {MOST_JOBS}")
     sbatch = needed("sbatch", "slurm-client")
     own = dask.config.get("jobqueue.slurm")
+    _check_names(Path.cwd(), *(() if own.get("python") else (Path(sys.executable),)))
     # Below the working directory, which a cluster's machines share: certificates and words of jobs.
     with tempfile.TemporaryDirectory(prefix=".ullage-dask-", dir=Path.cwd()) as shared:
         place = Path(shared)
@@ -141,16 +157,28 @@ _DASHBOARD: Final = {"dashboard_address": "127.0.0.1:0"}
 """Its web pages have no key: nobody elsewhere sees them."""
 
 
+def _check_names(*paths: Path) -> None:
+    """ValueError for one that a shell, or Slurm's names of files, would read as something else:
+    dask-jobqueue writes them into a job's script as they are."""
+    for name in map(str, paths):
+        if shlex.quote(name) != name or "%" in name:
+            reason = "has signs that a job's script cannot have"
+            raise ValueError(f"{printable(name, 200)} {reason}")
+
+
 def _check(sbatch: str, file: Path, script: str) -> None:
-    """Would Slurm take such a job? ValueError says why not."""
+    """Would Slurm take such a job? ValueError says why not, TimeoutError that it does not say."""
     file.write_text(script, encoding="utf-8")
-    done = subprocess.run(
-        [sbatch, "--test-only", str(file)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=ANSWER_S,
-    )
+    try:
+        done = subprocess.run(
+            [sbatch, "--test-only", str(file)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError("sbatch does not answer") from error
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["sbatch says nothing"]
         raise ValueError(printable(lines[-1], 300))
