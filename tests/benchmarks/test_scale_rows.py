@@ -23,6 +23,7 @@ def test_new_and_remembered_runs_are_two_rows(
 
     monkeypatch.setattr(scale, "cost", cost)
     monkeypatch.setattr(scale, "sealed", lambda *_: None)
+    monkeypatch.setattr(scale, "copy", lambda *_: None)
     growths = list(scale._of_runs(tmp_path, (20, 40)))
     assert [growth.command for growth in growths] == ["list", scale.REMEMBERED, "query"]
     assert lists == [False, True] * 2, "each size is read anew first"
