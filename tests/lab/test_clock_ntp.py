@@ -50,7 +50,7 @@ def clean(tag: str) -> Iterator[None]:
 def test_corrections_of_a_guest_50_ppm_slow() -> None:
     lines: list[str] = []
     before_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-    outcome = measure(NtpOptions(observe_s=60, settle_s=10), lines.append)
+    outcome = measure(NtpOptions(observe_s=80, settle_s=25), lines.append)
     after_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     assert abs(after_ns - before_ns) < 20_000_000  # nobody touched this host's clock
     (interval,) = outcome.intervals
