@@ -55,6 +55,11 @@ def test_what_was_used_last_is_first() -> None:
     assert not first.in_use and not second.in_use
 
 
+def test_of_many_packages_the_first_are_named() -> None:
+    released(keep(0, asked=["iproute2", *"abcdef"]))
+    assert kept_images.kept()[0].content == "Debian with a, b, c, d and 2 more"
+
+
 def test_an_image_in_use_stays(cache: Path) -> None:
     place = keep(0)
     (one,) = kept_images.kept()
@@ -185,6 +190,8 @@ def test_list_and_remove_as_commands() -> None:
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"error[{errors.IMAGE_IN_USE.code}]: acacacacacac is in use")
     assert len(kept_images.kept()) == 2, "nothing is removed if not all can be"
+    nothing = ullage("remove")
+    assert nothing.returncode == 2 and "--unused DAYS" in nothing.stderr
     assert "0 images removed" in ullage("remove", "--unused", "60").stderr
     assert "1 image removed" in ullage("remove", "--unused", "30").stderr
     released(place)

@@ -7,12 +7,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ullage.common.errors import IMAGE_IN_USE, IMAGE_NOT_KEPT, UllageError
 from ullage.common.files import unheld
 from ullage.common.quantities import many
 from ullage.host import disks, image
+
+_MOST_NAMES: Final = 4
+"""Of packages; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ def _content(facts: Mapping[str, Any]) -> str:
         return "damaged"
     if "asked" in facts:
         own = [name for name in facts["asked"] if name not in image.BASE_PACKAGES]
-        return f"Debian with {', '.join(own)}" if own else "Debian"
+        shown, more = own[:_MOST_NAMES], len(own) - _MOST_NAMES
+        names = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        return f"Debian with {names}" if own else "Debian"
     return "a container image" if "id" in facts else "sent by another machine"
 
 

@@ -31,30 +31,26 @@ def test_jobs_find_what_threads_find(tmp_path: Path) -> None:
     own = tmp_path / "here"
     own.mkdir()
     argv = [sys.executable, "-m", "ullage", "elastic", "sweep", str(tmp_path / "sweep.yaml")]
-    with cluster() as slurm:
-        results = []
-        for words in ([], ["--dask", "slurm:2"]):
-            done = subprocess.run(
-                [*argv, "--json", *words],
-                cwd=own,
-                env={**slurm.environment, "DASK_JOBQUEUE__SLURM__MEMORY": "400MB"},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=900,
-            )
-            assert done.returncode == 0, done.stderr
-            results.append(json.loads(done.stdout))
-        jobs = slurm.ask("squeue", "-h", "-t", "PENDING,RUNNING")
-        refused = subprocess.run(
-            [*argv, "--dask", "slurm:2"],
+
+    def sweep(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*argv, *words],
             cwd=own,
-            env={**slurm.environment, "DASK_JOBQUEUE__SLURM__QUEUE": "nowhere"},
+            env={**slurm.environment, **settings},
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=900,
         )
+
+    with cluster() as slurm:
+        results = []
+        for words in ((), ("--dask", "slurm:2")):
+            done = sweep("--json", *words, DASK_JOBQUEUE__SLURM__MEMORY="400MB")
+            assert done.returncode == 0, done.stderr
+            results.append(json.loads(done.stdout))
+        jobs = slurm.ask("squeue", "-h", "-t", "PENDING,RUNNING")
+        refused = sweep("--dask", "slurm:2", DASK_JOBQUEUE__SLURM__QUEUE="nowhere")
     assert results[0] == results[1]
     assert not jobs.strip()
     assert refused.returncode == 3 and "invalid partition" in refused.stderr.lower(), refused.stderr

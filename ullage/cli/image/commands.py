@@ -161,7 +161,7 @@ def image_list(as_json: Json = False) -> None:
 @image_app.command("remove")
 def image_remove(
     digests: Annotated[
-        list[str] | None, typer.Argument(metavar="[IMAGE]...", help="A digest, or how it begins.")
+        list[str] | None, typer.Argument(metavar="IMAGE", help="A digest, or how it begins.")
     ] = None,
     unused: Annotated[
         int | None,
@@ -171,6 +171,8 @@ def image_remove(
     ] = None,
 ) -> None:
     """Remove images from the cache. Who needs one again builds it, perhaps from newer packages."""
+    if not digests and unused is None:
+        raise typer.BadParameter("name an image, or say `--unused DAYS`; `ullage image list`")
     images = kept_images.kept()
     doomed = [one for digest in digests or () for one in kept_images.chosen(images, digest)]
     if unused is not None:
