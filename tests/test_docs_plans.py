@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.commandkit import ullage
 from ullage.experiments.studies import STUDIES
-from ullage.experiments.studies.plantexts import with_disks, with_room
+from ullage.experiments.studies.plantexts import Clouds, with_clouds, with_disks, with_room
 
 ROOT: Final = Path(__file__).parent.parent
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "ullage/**/*.md")
@@ -47,6 +47,9 @@ PLANS: Final = {
 }
 
 
+CLOUDS: Final = Clouds({"mine": {"provider": "native"}}, {"cpus": 1}, Path("plan.yaml"))
+
+
 STEPS: Final = {
     plan.room_of
     for study in STUDIES
@@ -66,6 +69,8 @@ def test_a_plan_of_the_docs_can_be_run(where: str, tmp_path: Path) -> None:
     text = PLANS[where]
     if "PATH" in text:  # of each disk that `--disk` names
         text = with_disks(text, [tmp_path, Path("/dev/shm")])
+    if "INSTANCE" in text:  # of each cloud that `--cloud` leads to
+        text = with_clouds(text, CLOUDS)
     for step in STEPS:  # a run of which says a room
         text = with_room(text, step, None)
     (tmp_path / "plan.yaml").write_text(text, encoding="utf-8")

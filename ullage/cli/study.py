@@ -122,20 +122,29 @@ def run_command(
             show_default=False,
         ),
     ] = None,
+    cloud: Annotated[
+        Path | None,
+        typer.Option(
+            "--cloud",
+            help="A plan of yours: the study asks the clouds that it names.",
+            show_default=False,
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
     as_json: Json = False,
 ) -> None:
     """Run a study's plans, show its tables and write study.html."""
     from ullage.cli.live.terminal import ElasticProgress, RunProgress
-    from ullage.experiments.studies import get, page, running, showing
+    from ullage.experiments.studies import get, page, running, showing, yourclouds
+    from ullage.experiments.studies.plantexts import Choices
 
     if quick == full:
         raise typer.BadParameter(f"say --quick or --full{', not both' if full else ''}")
     study = get(name)
     views = running.Views(RunProgress, ElasticProgress)
-    request = running.StudyRequest(
-        quick, resume, runs, as_json, tuple(plan or ()), tuple(map(Path.resolve, disk or ()))
-    )
+    disks = tuple(map(Path.resolve, disk or ()))
+    choices = Choices(disks, None if cloud is None else yourclouds.read(cloud))
+    request = running.StudyRequest(quick, resume, runs, as_json, tuple(plan or ()), choices)
     of_runs, code = running.run(study, views, request)
     if code == ExitCode.INTERRUPTED:
         raise typer.Exit(code)

@@ -16,6 +16,12 @@ from ullage.runs.records import EnvironmentRecord
 Cell = tuple[str, str]
 DISKS = (Path("/"), Path("/"))
 """What `--disk` names, of plans that compare some."""
+CLOUDS = plantexts.Clouds(
+    {"mine": {"provider": "openstack", "flavor": "m1.small", "boot_image": "debian-12"}},
+    {"cpus": 1, "memory": "512MiB"},
+    Path("plan.yaml"),
+)
+"""What `--cloud` leads to, of plans that ask some."""
 
 
 def make(
@@ -32,7 +38,9 @@ def make(
     worse. The second copy of an environment has the truth of the first.
     """
     text = (study.folder / wanted.file).read_text(encoding="utf-8")
-    planned, document = plan.loads(plantexts.with_disks(text, DISKS), wanted.file)
+    planned, document = plan.loads(
+        plantexts.with_clouds(plantexts.with_disks(text, DISKS), CLOUDS), wanted.file
+    )
     cells = matrix.resolve(planned, document)
     truths = dict(truth or {})
     environments = []

@@ -33,7 +33,7 @@ from ullage.experiments.studies.elastic_clock.study import FULL, QUICK, ElasticC
 from ullage.host import binaries
 
 STUDY = get("elastic-clock")
-TIME, OCEAN, NTP, HOST, ROOM, MOVIE = QUICK
+TIME, OCEAN, NTP, HOST, CLOUD, ROOM, MOVIE = QUICK
 FULL_PLANS = {plan.name.removeprefix("elastic-clock-"): plan for plan in FULL}
 TIME_FULL, STREAMS = FULL_PLANS["time-full"], FULL_PLANS["streams-full"]
 HOST_FULL = FULL_PLANS["host-full"]
@@ -209,6 +209,19 @@ def test_our_host_beside_the_published(tmp_path: Path) -> None:
     assert not any("there" in row.label for row in parts.rows), "a cloud is another setting"
     streams = tables["streams-fresh"]
     assert {row.label.rpartition("(")[2] for row in streams.rows} == {"server_cpu_per_stream)"}
+
+
+def test_an_allocation_in_the_users_cloud(tmp_path: Path) -> None:
+    """Published times of clouds are told with it, and no figure of theirs stands in its rows."""
+    run = make(tmp_path, STUDY, CLOUD, {("cloud-mine", "allocation"): 3.0})
+    tables = fresh(STUDY, (CLOUD, run))
+    parts = tables["cloud-allocation-fresh"]
+    assert [row.label for row in parts.rows] == ["here, 1 at once", "cloud-mine, 1 at once"]
+    assert holds(figure(parts, "cloud-mine, 1 at once", "TaR"), 3000)
+    assert "openstack on kvm 10.729 ± 1.439 s, openstack on xen 71.965" in parts.notes[-1]
+    ratios = tables["cloud-allocation-ratios-fresh"]
+    assert holds(figure(ratios, "cloud-mine, allocation", "ratio"), 3.0)
+    assert [column.title for column in ratios.columns] == ["ratio", "verdict"]
 
 
 def test_copied_and_cold_images_are_told_apart(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ullage.plan import matrix, schema
 
 STUDY = get("network-pipeline")
 TABLES = {table.key: table for table in STUDY.tables()}
-NETWORK, PIPELINES, CREATE = QUICK
+NETWORK, PIPELINES, CREATE, CLOUD = QUICK
 DISKS = next(plan for plan in FULL if plan.disks)
 FILES = next(plan for plan in FULL if plan.name == "network-pipeline-files-full")
 
@@ -112,6 +112,14 @@ def test_our_making_of_instances(tmp_path: Path) -> None:
     ratios = tables["network-pipeline-create-quick-create-ratios-fresh"]
     assert holds(figure(ratios, "lxc, create, count 8", "ratio"), 2.0)
     assert len(ratios.rows) == 2 * 4 * 2
+
+
+def test_instances_of_the_users_cloud(tmp_path: Path) -> None:
+    run = make(tmp_path, STUDY, CLOUD, {("cloud-mine", "create[count=2]"): 2.0})
+    times = fresh(STUDY, (CLOUD, run))["network-pipeline-cloud-quick-create-fresh"]
+    assert holds(figure(times, "cloud-mine, make", "2"), 2000)
+    (note,) = times.notes
+    assert "2 of openstack 8.45 s, 2 of cloudstack 17.22 s" in note
 
 
 def test_a_failed_count_has_no_time(tmp_path: Path) -> None:

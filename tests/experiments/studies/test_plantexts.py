@@ -12,9 +12,10 @@ from testing.synthetic import make_run
 from ullage.cli.live.terminal import ElasticProgress, RunProgress
 from ullage.common import errors
 from ullage.common.errors import ExitCode, UllageError
-from ullage.experiments.studies import finding, get, plantexts, running
+from ullage.experiments.studies import finding, get, plantexts, running, yourclouds
 from ullage.experiments.studies.base import StudyPlan
 from ullage.experiments.studies.elastic_clock.study import QUICK
+from ullage.experiments.studies.plantexts import Choices, Clouds
 from ullage.runs.writer import new_folder
 
 STUDY = get("elastic-clock")
@@ -122,7 +123,7 @@ def test_what_was_killed_before_it_said_what_it_is_goes_on(tmp_path: Path, room:
     """Its plan is told by its text, in which the path of step 1's run stands."""
     run = measured(tmp_path)
     folder = new_folder(tmp_path, MOVIE.name)
-    (folder / "plan.yaml").write_bytes(plantexts.text(STUDY, MOVIE, [], run if room else None))
+    (folder / "plan.yaml").write_bytes(plantexts.text(STUDY, MOVIE, room=run if room else None))
     assert finding.begun(STUDY, [MOVIE], tmp_path) == ({MOVIE.name: folder} if room else {})
 
 
@@ -130,13 +131,79 @@ def test_disks_are_in_the_text_of_what_was_killed_early(tmp_path: Path) -> None:
     """It was begun anew: its text was held against the one without disks."""
     study = get("flash-energy")
     plan = next(plan for plan in study.plans(quick=True) if plan.disks)
-    disks = [tmp_path / "a", tmp_path / "b"]
+    disks = Choices((tmp_path / "a", tmp_path / "b"))
     folder = new_folder(tmp_path / "runs", plan.name)
     (folder / "plan.yaml").write_bytes(plantexts.text(study, plan, disks))
     assert finding.begun(study, [plan], tmp_path / "runs", disks) == {plan.name: folder}
-    assert finding.begun(study, [plan], tmp_path / "runs", disks[:1]) == {}
+    assert finding.begun(study, [plan], tmp_path / "runs", Choices(disks.disks[:1])) == {}
 
 
 def test_a_number_stands_for_the_room_until_step_1_has_run() -> None:
     """So that the rest of the plan is checked before anything starts."""
-    assert yaml.safe_load(plantexts.text(STUDY, MOVIE, []))["room"] == 1
+    assert yaml.safe_load(plantexts.text(STUDY, MOVIE))["room"] == 1
+
+
+PLAN = """\
+name: mine
+baseline: container
+resources: {cpus: 2, memory: 2GiB}
+allow: [pinning]
+environments:
+  container: {provider: oci}
+  far:
+    provider: openstack
+    cloud: 'my "own" cloud'
+    flavor: m1.small
+    boot_image: debian-12
+    price: {per_hour: 0.02, currency: EUR}
+  other: {provider: ec2, flavor: t3.small, boot_image: INSTANCE}
+workloads:
+  - {name: sysbench-cpu}
+"""
+
+
+def test_clouds_of_the_users_plan_are_asked(tmp_path: Path) -> None:
+    """Field by field, each under a name of its own, and of the size that the plan says."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN, encoding="utf-8")
+    clouds = yourclouds.read(file)
+    (plan,) = (plan for plan in QUICK if plan.cloud)
+    text = plantexts.text(STUDY, plan, Choices(clouds=clouds))
+    written, user = yaml.safe_load(text), yaml.safe_load(PLAN)
+    assert written["resources"] == user["resources"]
+    assert written["environments"].pop("here") == {"provider": "lxc"}
+    assert written["environments"] == {
+        f"cloud-{name}": user["environments"][name] for name in ("far", "other")
+    }
+    folder = new_folder(tmp_path / "runs", plan.name)
+    (folder / "plan.yaml").write_bytes(text)
+    killed = finding.begun(STUDY, [plan], tmp_path / "runs", Choices(clouds=clouds))
+    assert killed == {plan.name: folder}
+
+
+def test_a_plan_without_a_cloud_is_none_to_ask(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    head, _, tail = PLAN.partition("  far:")
+    file.write_text(head + tail[tail.index("workloads") :], encoding="utf-8")
+    with pytest.raises(UllageError) as caught:
+        yourclouds.read(file)
+    assert caught.value.kind is errors.STUDY_WANTS_CLOUD
+    assert "plan.yaml has no environment in one" in caught.value.message
+
+
+def test_a_plan_that_asks_a_cloud_is_left_out_without_one(tmp_path: Path) -> None:
+    clouds = Clouds({"far": {"provider": "openstack"}}, {}, Path("my plan.yaml"))
+    without = running.StudyRequest(quick=True, runs=tmp_path)
+    asked = running.StudyRequest(quick=True, runs=tmp_path, choices=Choices(clouds=clouds))
+    (plan,) = set(asked.plans(STUDY)) - set(without.plans(STUDY))
+    assert plan.cloud
+    assert [name for name, option in without.left_out(STUDY) if "--cloud PLAN" in option] == [
+        plan.name
+    ]
+    assert asked.command(STUDY)[-4:-2] == ["--cloud", "my plan.yaml"]
+    with pytest.raises(UllageError) as caught:
+        running.StudyRequest(quick=True, only=(plan.name,)).plans(STUDY)
+    assert caught.value.kind is errors.STUDY_WANTS_CLOUD
+    with pytest.raises(UllageError) as caught:
+        running.StudyRequest(True, only=(MOVIE.name,), choices=Choices(clouds=clouds)).plans(STUDY)
+    assert caught.value.kind is errors.STUDY_NO_CLOUDS

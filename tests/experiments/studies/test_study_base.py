@@ -15,6 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.experiments.studies.planruns import CLOUDS
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments.elastic.plan import schema as elastic_plan
@@ -23,6 +24,7 @@ from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, St
 from ullage.experiments.studies.registry import REGISTRY
 from ullage.plan import matrix, schema
 
+CHOICES = plantexts.Choices((Path("/a"), Path("/b")), CLOUDS)
 SHARED = Path(__file__).parents[4] / "shared" / "published"
 """Where the figures were transcribed to; a copy of the tree stands without it."""
 CHECKOUT = Path(__file__).parents[3]
@@ -79,7 +81,7 @@ def test_its_plans_can_be_run_and_bear_its_name(
     for plan in plans:
         file = study.folder / plan.file
         file = tmp_path / plan.file
-        file.write_bytes(plantexts.text(study, plan, [Path("/a"), Path("/b")]))
+        file.write_bytes(plantexts.text(study, plan, CHOICES))
         assert plan.name.startswith(f"{study.name}-")
         assert plan.name.endswith("-quick" if quick else "-full")
         assert plan.minutes > 0
@@ -107,7 +109,7 @@ def test_a_room_is_measured_by_a_plan_that_comes_before(study: Study, quick: boo
         )
         if plan.room_of:
             assert plan.elastic and plan.room_of in names
-            text = plantexts.text(study, plan, [], Path('/my runs/of a "study"')).decode()
+            text = plantexts.text(study, plan, room=Path('/my runs/of a "study"')).decode()
             rooms = [entry for entry in _rooms(yaml.safe_load(text)) if isinstance(entry, dict)]
             assert rooms
             assert {room["capacity"] for room in rooms} == {'/my runs/of a "study"'}
@@ -175,6 +177,7 @@ def test_the_plans_of_the_full_form_stand_with_their_hours(study: Study, tmp_pat
         assert (short == "yes") == (plan.minutes <= 180)
         assert ("--disk" in str(wants)) == plan.disks
         assert ("--plan" in str(wants)) == plan.by_name
+        assert ("--cloud" in str(wants)) == plan.cloud
         assert (run == "yes") == (plan is plans[-1])
     assert showing.dumped(showing.recompute(study, {}))["plans"]["key"] == "plans"
 
@@ -208,7 +211,7 @@ def test_a_name_that_is_none() -> None:
 
 
 MEASURE = ("cli", "engine", "plan", "meters", "workloads", "environments", "host")
-RUNNERS = ("running", "clockrun")
+RUNNERS = ("running", "clockrun", "yourclouds")
 
 
 def imported(file: Path) -> set[str]:

@@ -185,6 +185,16 @@ STUDY_WANTS_DISKS: Final = ErrorKind(
     "the plan compares disks of {study}, and none is named",
     "`--disk DIRECTORY`, once for each disk: `--disk /mnt/hdd --disk /mnt/ssd`",
 )
+STUDY_NO_CLOUDS: Final = ErrorKind(
+    "study-no-clouds",
+    "no plan of {study} that is to run makes instances of a cloud",
+    "leave out `--cloud`; elastic-clock and network-pipeline have such plans",
+)
+STUDY_WANTS_CLOUD: Final = ErrorKind(
+    "study-wants-cloud",
+    "{plan} makes instances of a cloud, and {found}",
+    "`--cloud PLAN`, a plan of yours that has one; `ullage cloud check PLAN` tries it",
+)
 STUDY_NO_ROOM: Final = ErrorKind(
     "study-no-room",
     "{plan} takes its nodes' room from {step}, of which no run that has ended is in {runs}",

@@ -115,6 +115,8 @@ class StudyPlan(Record):
     """It is for `ullage elastic run`."""
     clock: bool = False
     """It says what `ullage clock` is to measure (`studies.clockrun`)."""
+    cloud: bool = Field(False, exclude_if=lambda flag: not flag)
+    """It makes instances of a cloud of the user's; without one it is left out."""
     by_name: bool = Field(False, exclude_if=lambda flag: not flag)
     """It is run where `--plan` names it, and else left out: it needs what few hosts have."""
     room_of: str = Field("", exclude_if=lambda name: not name)

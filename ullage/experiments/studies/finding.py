@@ -83,12 +83,17 @@ def newest_ended(names: Collection[str], root: Path) -> Runs:
     return runs
 
 
-def begun(study: Study, plans: Sequence[StudyPlan], root: Path, disks: Sequence[Path] = ()) -> Runs:
+def begun(
+    study: Study,
+    plans: Sequence[StudyPlan],
+    root: Path,
+    choices: plantexts.Choices = plantexts.NO_CHOICES,
+) -> Runs:
     """The newest run of each plan, also one that was killed before it said what it is a run of."""
     runs = dict(newest(plans, root))
     rooms = newest_ended({plan.room_of for plan in plans if plan.room_of}, root)
     written = {
-        plan.name: plantexts.text(study, plan, disks, rooms.get(plan.room_of)) for plan in plans
+        plan.name: plantexts.text(study, plan, choices, rooms.get(plan.room_of)) for plan in plans
     }
     for path in sorted(root.iterdir() if root.is_dir() else (), reverse=True):
         with suppress(OSError):

@@ -4,24 +4,58 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ullage.experiments.studies.base import Study, StudyPlan
 
 DISK_NUMBER: Final = "NUMBER"
 DISK_PATH: Final = "PATH"
 """In a plan with `disks`: a line with both stands once for each of them, counted from 1."""
+CLOUD_NAME: Final = "CLOUD"
+CLOUD_FIELDS: Final = "INSTANCE"
+"""In a plan with `cloud`: a line with both stands once for each of the user's clouds."""
+CLOUD_SIZE: Final = "resources: SIZE"
+"""In the same: what an instance has."""
 _UNKNOWN_ROOM: Final = "1"
 """Of a node, while the run that says it has not been made."""
 
 
-def text(study: Study, plan: StudyPlan, disks: Sequence[Path], room: Path | None = None) -> bytes:
-    """Of that plan, for these disks; room: the run of `plan.room_of`, None: it is not there yet."""
+@dataclass(frozen=True)
+class Clouds:
+    """Instances of clouds, as a plan of the user's has them."""
+
+    environments: Mapping[str, Mapping[str, Any]]
+    """Its environments in clouds, field by field, by name."""
+    resources: Mapping[str, Any]
+    """What it says that all its environments have."""
+    file: Path
+    """That plan."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user names for those plans of a study that leave something open."""
+
+    disks: tuple[Path, ...] = ()
+    """A directory on each disk that is to be compared, absolute."""
+    clouds: Clouds | None = None
+
+
+NO_CHOICES: Final = Choices()
+
+
+def text(
+    study: Study, plan: StudyPlan, choices: Choices = NO_CHOICES, room: Path | None = None
+) -> bytes:
+    """Of that plan, as chosen; room: the run of `plan.room_of`, None: it is not there yet."""
     written = (study.folder / plan.file).read_text(encoding="utf-8")
     if plan.disks:
-        written = with_disks(written, disks)
+        written = with_disks(written, choices.disks)
+    if plan.cloud and choices.clouds is not None:
+        written = with_clouds(written, choices.clouds)
     if plan.room_of:
         written = with_room(written, plan.room_of, room)
     return written.encode()
@@ -41,6 +75,19 @@ def _for_each_disk(line: str, disks: Sequence[Path]) -> list[str]:
         line.replace(DISK_NUMBER, str(number)).replace(DISK_PATH, json.dumps(str(disk)))
         for number, disk in enumerate(disks, 1)
     ]
+
+
+def with_clouds(written: str, clouds: Clouds) -> str:
+    """The text of a plan with `cloud`, for these: each has a name of its own beside the plan's."""
+    lines: list[str] = []
+    for line in written.splitlines():
+        of_each = CLOUD_NAME in line and CLOUD_FIELDS in line
+        for name, fields in clouds.environments.items() if of_each else ():
+            named = line.replace(CLOUD_NAME, f"cloud-{name}")
+            lines.append(named.replace(CLOUD_FIELDS, json.dumps(fields)))
+        if not of_each:
+            lines.append(line.replace(CLOUD_SIZE, f"resources: {json.dumps(clouds.resources)}"))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def with_room(written: str, name: str, run: Path | None) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,13 @@ from tempfile import TemporaryDirectory
 from ullage.common.console import escape, stderr
 from ullage.common.errors import (
     HOST_TOO_SMALL,
+    STUDY_NO_CLOUDS,
     STUDY_NO_DISKS,
     STUDY_NO_ROOM,
     STUDY_NOT_BEGUN,
     STUDY_TOO_LARGE,
     STUDY_UNKNOWN_PLAN,
+    STUDY_WANTS_CLOUD,
     STUDY_WANTS_DISKS,
     ExitCode,
     UllageError,
@@ -60,8 +62,8 @@ class StudyRequest:
     as_json: bool = False
     only: tuple[str, ...] = ()
     """Names of the plans to run; empty: all."""
-    disks: tuple[Path, ...] = ()
-    """Directories, one on each disk that plans with `disks` compare."""
+    choices: plantexts.Choices = plantexts.NO_CHOICES
+    """Disks and clouds, for plans that compare disks or ask a cloud."""
 
     def plans(self, study: Study) -> tuple[StudyPlan, ...]:
         """Those to run, in their order. STUDY_UNKNOWN_PLAN."""
@@ -74,19 +76,42 @@ class StudyRequest:
         chosen = tuple(
             plan for plan in plans if plan.name in self.only or not (self.only or plan.by_name)
         )
-        if self.disks and not any(plan.disks for plan in chosen):
+        disks, clouds = self.choices.disks, self.choices.clouds
+        if disks and not any(plan.disks for plan in chosen):
             raise UllageError(STUDY_NO_DISKS, study=study.name)
-        if any(plan.disks and plan.name in self.only for plan in chosen) and not self.disks:
-            raise UllageError(STUDY_WANTS_DISKS, study=study.name)
-        return tuple(plan for plan in chosen if self.disks or not plan.disks)
+        if clouds and not any(plan.cloud for plan in chosen):
+            raise UllageError(STUDY_NO_CLOUDS, study=study.name)
+        for plan in chosen if self.only else ():
+            if plan.disks and not disks:
+                raise UllageError(STUDY_WANTS_DISKS, study=study.name)
+            if plan.cloud and not clouds:
+                raise UllageError(STUDY_WANTS_CLOUD, plan=plan.name, found="no plan is named")
+        return tuple(plan for plan in chosen if self._lacks(plan) is None)
+
+    def left_out(self, study: Study) -> Iterator[tuple[str, str]]:
+        """Plans that are left out where none is named, each with the option that runs it."""
+        for plan in study.plans(self.quick) if not self.only else ():
+            option = f"--plan {plan.name}" if plan.by_name else self._lacks(plan)
+            if option is not None:
+                yield plan.name, option
+
+    def _lacks(self, plan: StudyPlan) -> str | None:
+        """The option without which it cannot be run."""
+        if plan.disks and not self.choices.disks:
+            return "--disk DIRECTORY, once for each disk,"
+        if plan.cloud and self.choices.clouds is None:
+            return "--cloud PLAN, a plan of yours with a cloud in it,"
+        return None
 
     def command(self, study: Study, only: Sequence[str] = ()) -> list[str]:
         """As it is typed; `only`: with these plans in place of its own."""
         command = ["ullage", "study", "run", study.name, "--quick" if self.quick else "--full"]
         for name in only or self.only:
             command += ["--plan", name]
-        for disk in self.disks:
+        for disk in self.choices.disks:
             command += ["--disk", str(disk)]
+        if self.choices.clouds is not None:
+            command += ["--cloud", str(self.choices.clouds.file)]
         command += ["--runs", str(self.runs)] if self.runs != RUNS else []
         return [*command, *(["--json"] if self.as_json else [])]
 
@@ -109,7 +134,7 @@ def run(study: Study, views: Views, request: StudyRequest) -> tuple[Runs, ExitCo
         raise UllageError(STUDY_NOT_BEGUN, allowed=allowed, runs=request.runs, command=again)
     rooms = _rooms(study, request, plans)
     texts = {
-        plan.name: plantexts.text(study, plan, request.disks, rooms.get(plan.room_of))
+        plan.name: plantexts.text(study, plan, request.choices, rooms.get(plan.room_of))
         for plan in plans
     }
     _check(study, request, plans, texts)
@@ -121,7 +146,7 @@ def run(study: Study, views: Views, request: StudyRequest) -> tuple[Runs, ExitCo
         for number, plan in enumerate(plans, 1):
             _say(study, plan, number, plans)
             rooms |= folders
-            written = plantexts.text(study, plan, request.disks, rooms.get(plan.room_of))
+            written = plantexts.text(study, plan, request.choices, rooms.get(plan.room_of))
             folder = earlier.get(plan.name) or _begun(plan, request.runs, written)
             folders[plan.name] = folder
             try:
@@ -135,7 +160,7 @@ def run(study: Study, views: Views, request: StudyRequest) -> tuple[Runs, ExitCo
 
 
 def _earlier(study: Study, plans: Sequence[StudyPlan], request: StudyRequest) -> Runs:
-    return finding.begun(study, plans, request.runs, request.disks)
+    return finding.begun(study, plans, request.runs, request.choices)
 
 
 def _rooms(study: Study, request: StudyRequest, plans: Sequence[StudyPlan]) -> dict[str, Path]:
@@ -215,14 +240,8 @@ def _say_length(study: Study, request: StudyRequest, plans: Sequence[StudyPlan])
     form = "quick" if request.quick else "full"
     length = f"{many(len(plans), 'plan')}, about {format_seconds(seconds)} on two quiet CPUs"
     stderr.print(escape(f"{study.name}, {form}: {length}"), soft_wrap=True)
-    left_out = [p.name for p in study.plans(request.quick) if p.disks and not request.disks]
-    by_name = [plan.name for plan in study.plans(request.quick) if plan.by_name]
-    for name in by_name if not request.only else ():
-        line = f"left out: {name}; `--plan {name}` runs it"
-        stderr.print(escape(line), soft_wrap=True)
-    for name in left_out if not request.only else ():
-        line = f"left out: {name}; `--disk DIRECTORY`, once for each disk, has it compare them"
-        stderr.print(escape(line), soft_wrap=True)
+    for name, option in request.left_out(study):
+        stderr.print(escape(f"left out: {name}; {option} runs it"), soft_wrap=True)
 
 
 def _say(study: Study, plan: StudyPlan, number: int, plans: Sequence[StudyPlan]) -> None:

@@ -127,6 +127,8 @@ def plans_table(study: Study, runs: Runs) -> DerivedTable:
 def _wants(plan: StudyPlan) -> str:
     if plan.disks:
         return "`--disk`, once for each disk"
+    if plan.cloud:
+        return "`--cloud` with a plan of yours"
     return "`--plan` with its name" if plan.by_name else "–"
 
 

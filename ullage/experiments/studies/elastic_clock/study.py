@@ -27,6 +27,7 @@ QUICK: Final = (
     StudyPlan(name="elastic-clock-ocean-quick", file="quick-ocean.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-ntp-quick", file="quick-ntp.yaml", minutes=3, clock=True),
     StudyPlan(name="elastic-clock-host-quick", file="quick-host.yaml", minutes=3.5),
+    StudyPlan(name="elastic-clock-cloud-quick", file="quick-cloud.yaml", minutes=6, cloud=True),
     StudyPlan(name="elastic-clock-room-quick", file="quick-room.yaml", minutes=2),
     StudyPlan(
         name="elastic-clock-quick",
@@ -50,6 +51,7 @@ FULL: Final = (
     ),
     StudyPlan(name="elastic-clock-streams-full", file="full-streams.yaml", minutes=90),
     StudyPlan(name="elastic-clock-host-full", file="full-host.yaml", minutes=240),
+    StudyPlan(name="elastic-clock-cloud-full", file="full-cloud.yaml", minutes=20, cloud=True),
     StudyPlan(name="elastic-clock-images-full", file="full-images.yaml", minutes=170, disk_gib=20),
     *(
         StudyPlan(
@@ -129,7 +131,7 @@ class ElasticClock(Study):
             ),
             Coverage(
                 of="times of an allocation", file="elastic2015_allocation", columns=("mean_s",),
-                fresh=0, missing="OpenStack, OpenNebula, Xen",
+                fresh=0, missing="a cloud, of those hypervisors: `--cloud` asks yours",
             ),
             Coverage(
                 of="blocked viewers, with stand-ins for the clouds",
@@ -168,6 +170,8 @@ class ElasticClock(Study):
                 part = measured.part(self, of_its_kind, plan.name)
                 others = [other for other in of_its_kind.values() if other != path]
                 tables += fresh_elastic.tables(path, self.published, part, others)
+            elif plan.cloud:
+                tables += fresh_host.cloud_tables(path, self.published)
             elif plan.name in _OF_ROOM:
                 tables.append(fresh_host.room_limits(path))
             else:
