@@ -172,7 +172,7 @@ chaos: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) program
 .PHONY: long
 long: test-packages $(VENV)/.installed-dev $(AGENT) $(CLOCK) $(ELASTIC) programs ## Benchmarks to their first row, parts of the fresh root, the big guest: hours
 	scripts/run-tests long -m long tests/test_benchmarks.py tests/lab/test_fresh_lab.py tests/lab/test_big_guest_lab.py tests/lab/test_xen_guest_lab.py \
-	  tests/lab/test_openstack_lab.py tests/lab/two_nodes/test_plan_as_shipped.py
+	  tests/lab/real_openstack/test_openstack_faults.py tests/lab/two_nodes/test_plan_as_shipped.py
 
 .PHONY: fresh
 fresh: run-packages ## The README's two commands on a Debian that has never seen the project

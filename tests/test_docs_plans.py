@@ -47,7 +47,7 @@ PLANS: Final = {
 }
 
 
-CLOUDS: Final = Clouds({"mine": {"provider": "native"}}, {"cpus": 1}, Path("plan.yaml"))
+CLOUDS: Final = Clouds({"mine": {"provider": "lxc"}}, {"cpus": 1}, Path("plan.yaml"))
 
 
 STEPS: Final = {

@@ -27,7 +27,7 @@ from ullage.plan import matrix, schema
 
 STUDY = get("elastic-clock")
 TABLES = {table.key: table for table in STUDY.tables()}
-TIME, _, _, HOST, _, _, MOVIE = QUICK
+TIME, _, _, HOST, _, _, MOVIE, _ = QUICK
 FULL_PLANS = {plan.name.removeprefix("elastic-clock-"): plan for plan in FULL}
 TIME_FULL, STREAMS = FULL_PLANS["time-full"], FULL_PLANS["streams-full"]
 MOVIE_FULL = FULL_PLANS["movie-p120-v400-r100-full"]

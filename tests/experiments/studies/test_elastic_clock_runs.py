@@ -33,7 +33,7 @@ from ullage.experiments.studies.elastic_clock.study import FULL, QUICK, ElasticC
 from ullage.host import binaries
 
 STUDY = get("elastic-clock")
-TIME, OCEAN, NTP, HOST, CLOUD, ROOM, MOVIE = QUICK
+TIME, OCEAN, NTP, HOST, CLOUD, ROOM, MOVIE, _ = QUICK
 FULL_PLANS = {plan.name.removeprefix("elastic-clock-"): plan for plan in FULL}
 TIME_FULL, STREAMS = FULL_PLANS["time-full"], FULL_PLANS["streams-full"]
 HOST_FULL = FULL_PLANS["host-full"]

@@ -1,4 +1,4 @@
-"""What is done inside: `cloud.py services`, `wait`, `furnish`, `credentials`, `one_instance`."""
+"""What is done inside: `cloud.py services`, `wait`, `furnish`, `own_disk`, `credentials` …"""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def wait() -> None:
 
 def furnish() -> None:
     """What a user finds there: flavors, an image, a network; and a user with few rights."""
-    for flavor, memory in (("lab", 512), ("lab1g", 1024)):
+    for flavor, memory, disk in (("lab", 512, 2), ("lab1g", 1024, 8)):
         if not CLOUD.compute.find_flavor(flavor):
-            CLOUD.compute.create_flavor(name=flavor, ram=memory, vcpus=1, disk=2)
+            CLOUD.compute.create_flavor(name=flavor, ram=memory, vcpus=1, disk=disk)
     kernel = _image("lab-kernel", "vmlinuz", "aki", "aki")
     initrd = _image("lab-initrd", "initrd", "ari", "ari")
     boot = {"kernel_id": kernel, "ramdisk_id": initrd, "os_command_line": COMMAND}
@@ -102,6 +102,13 @@ def _image(name: str, file: str, disk: str, container: str, **more: str) -> str:
             kind = {"Content-Type": "application/octet-stream"}
             CLOUD.image.put(f"/images/{there.id}/file", data=data, headers=kind)
     return str(there.id)
+
+
+def own_disk() -> None:
+    """A disk that a plan's image was exported to, in place of an earlier one."""
+    if earlier := CLOUD.image.find_image("ullage"):
+        CLOUD.image.delete_image(earlier)
+    _image("ullage", "ullage.qcow2", "qcow2", "bare")
 
 
 def _network() -> None:
@@ -159,5 +166,5 @@ def ten_instances() -> None:
 
 
 if __name__ == "__main__":
-    commands = (services, wait, furnish, credentials, one_instance, ten_instances)
+    commands = (services, wait, furnish, own_disk, credentials, one_instance, ten_instances)
     {command.__name__: command for command in commands}[sys.argv[1]]()

@@ -61,7 +61,7 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
 def cloud_tables(path: Path, read: Read) -> list[DerivedTable | None]:
     """Of a run of `quick-cloud.yaml` or `full-cloud.yaml`: step 2 in clouds of the user's."""
     run = measured.opened(path)
-    return _allocations(run, run.analysis.comparisons, "cloud-allocation", _of_clouds(read))
+    return _allocations(run, list(run.analysis.comparisons), "cloud-allocation", _of_clouds(read))
 
 
 def _allocations(

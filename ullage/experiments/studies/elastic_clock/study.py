@@ -36,6 +36,13 @@ QUICK: Final = (
         elastic=True,
         room_of="elastic-clock-room-quick",
     ),
+    StudyPlan(
+        name="elastic-clock-cloud-movie-quick",
+        file="quick-cloud-movie.yaml",
+        minutes=25,
+        elastic=True,
+        cloud=True,
+    ),
 )
 FULL: Final = (
     StudyPlan(name="elastic-clock-time-full", file="full-clock.yaml", minutes=25, clock=True),
@@ -78,6 +85,13 @@ FULL: Final = (
         room_of="elastic-clock-room-full",
     ),
     StudyPlan(name="elastic-clock-real-full", file="full-real.yaml", minutes=160, elastic=True),
+    StudyPlan(
+        name="elastic-clock-cloud-movie-full",
+        file="full-cloud-movie.yaml",
+        minutes=900,
+        elastic=True,
+        cloud=True,
+    ),
 )
 
 
