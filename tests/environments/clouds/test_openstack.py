@@ -69,7 +69,7 @@ async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: st
         below = {k: v for k, v in instance.agent.facts.items() if k.startswith("cloud_")}
         seconds = {"cloud_scheduling_s": "2", "cloud_building_s": "5"}
         host = {"cloud_host": "compute-1", "cloud_hypervisor": "QEMU"} if stack.admin else {}
-        assert below == seconds | host
+        assert below == {"cloud_image": "sent"} | seconds | host
         assert passed == ["requested", "chosen", "copied", "addressed", "reached"]
         (record,) = [r for r in user_commands.records() if r.tag == run.tag]
         assert double.PASSWORD not in record.model_dump_json()

@@ -111,7 +111,7 @@ def test_a_disk_that_has_the_image_already(stack: Stack, tmp_path: Path) -> None
     assert [t.reason for t in folder.trials if t.status != "ok"] == []
     assert status == 0
     (facts,) = [one.facts for one in folder.provisioned if one.environment == "cloud"]
-    print(facts)
+    assert facts["cloud_image"] == "on its disk"
     assert listed() == []
 
 

@@ -259,13 +259,15 @@ class CloudProvider(Provider):
     async def _agent(self, spec: InstanceSpec, shell: Shell, deadline: Deadline) -> AgentClient:
         """Put it there with the image, and start it on the image."""
         assert spec.image is not None  # `image: host` is refused before
-        await shell.furnish(spec.agent, spec.image, deadline)
-        return await AgentClient.launch(
+        sent = await shell.furnish(spec.agent, spec.image, deadline)
+        agent = await AgentClient.launch(
             shell.argv(serving(spec, spec.image)),
             deadline_s=max(10.0, deadline.left_s),
             stderr=spec.state_dir / "ssh.log",
             name=spec.name,
         )
+        agent.facts["cloud_image"] = "sent" if sent else "on its disk"
+        return agent
 
 
 @dataclass(frozen=True)

@@ -174,21 +174,22 @@ class Shell:
 
     async def furnish(
         self, agent: Path, image: Image, deadline: Deadline, place: str = PLACE
-    ) -> None:
-        """Put the agent and the plan's image there. CLOUD_IMAGE_CORRUPT, ShellError.
+    ) -> bool:
+        """Put the agent and the plan's image there; was that sent? CLOUD_IMAGE_CORRUPT, ShellError.
 
-        An image that came with the instance's disk is not sent, once its bytes are the same.
+        An image that came with the instance's disk is not, once its bytes are the same.
         """
         rooms = [f"{place}/{room}" for room in ("root", "data", "upper", "work")]
         await self.run(["mkdir", "-p", *rooms], timeout_s=deadline.left_s)
         await self.put(agent, f"{place}/agent", "the agent", deadline)
         if await self._has(image, deadline):
-            return await self._mount(f"{place}/root", deadline)
+            await self._mount(f"{place}/root", deadline)
+            return False
         await self.put(image.tar, f"{place}/image.tar", "the image", deadline)
         unpack = "tar --numeric-owner --xattrs '--xattrs-include=*' -xp"
         unpack += f"f {place}/image.tar -C {place}/root"
         await self.run(["sh", "-c", f"{unpack} && rm {place}/image.tar"], timeout_s=deadline.left_s)
-        return None
+        return True
 
     async def _has(self, image: Image, deadline: Deadline) -> bool:
         """Was it booted from a disk that holds this image, byte by byte?
