@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from tests.experiments.elastic import elastic_made
@@ -31,6 +32,7 @@ from ullage.experiments.studies import clockfile, clockrun, finding, get, runnin
 from ullage.experiments.studies.base import DerivedTable, StudyPlan
 from ullage.experiments.studies.elastic_clock.study import FULL, QUICK, ElasticClock
 from ullage.host import binaries
+from ullage.runs.reader import RunFolder
 
 STUDY = get("elastic-clock")
 TIME, OCEAN, NTP, HOST, CLOUD, ROOM, MOVIE, _ = QUICK
@@ -215,6 +217,17 @@ def test_an_allocation_in_the_users_cloud(tmp_path: Path) -> None:
     """Published times of clouds are told with it, and no figure of theirs stands in its rows."""
     run = make(tmp_path, STUDY, CLOUD, {("cloud-mine", "allocation"): 3.0})
     tables = fresh(STUDY, (CLOUD, run))
+    means = tables["cloud-allocation-means-fresh"]
+    trials = [
+        value
+        for trial in RunFolder.open(run).trials
+        if trial.environment == "cloud-mine"
+        and isinstance(value := trial.metrics["allocation_time"], float)
+    ]
+    assert figure(means, "cloud-mine", "TaR, mean").value == pytest.approx(np.mean(trials))
+    assert figure(means, "cloud-mine", "TaR, deviation").value == pytest.approx(
+        np.std(trials, ddof=1)
+    )
     parts = tables["cloud-allocation-fresh"]
     assert [row.label for row in parts.rows] == ["here, 1 at once", "cloud-mine, 1 at once"]
     assert holds(figure(parts, "cloud-mine, 1 at once", "TaR"), 3000)

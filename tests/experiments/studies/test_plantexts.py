@@ -19,7 +19,7 @@ from ullage.experiments.studies.plantexts import Choices, Clouds
 from ullage.runs.writer import new_folder
 
 STUDY = get("elastic-clock")
-*_, ROOM, MOVIE, _ = QUICK
+*_, ROOM, MOVIE, CLOUD_MOVIE = QUICK
 VIEWS = running.Views(RunProgress, ElasticProgress)
 BOTH = (ROOM.name, MOVIE.name)
 

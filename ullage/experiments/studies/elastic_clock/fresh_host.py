@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,58 @@ def tables(path: Path, read: Read) -> list[DerivedTable | None]:
 def cloud_tables(path: Path, read: Read) -> list[DerivedTable | None]:
     """Of a run of `quick-cloud.yaml` or `full-cloud.yaml`: step 2 in clouds of the user's."""
     run = measured.opened(path)
-    return _allocations(run, list(run.analysis.comparisons), "cloud-allocation", _of_clouds(read))
+    comparisons = list(run.analysis.comparisons)
+    return [
+        _means(run),
+        *_allocations(run, comparisons, "cloud-allocation", _of_clouds(read)),
+    ]
+
+
+def _means(run: measured.StudiedRun) -> DerivedTable:
+    """As it was published: mean and deviation of what each took, trial by trial."""
+    taken = {
+        (environment, metric): [
+            float(value)
+            for trial in run.folder.trials
+            if (trial.environment, trial.status) == (environment, "ok")
+            and isinstance(value := trial.metrics.get(metric), float)
+        ]
+        for environment in environments(run.folder)
+        for metric in ("allocation_time", "release_time")
+    }
+    rows = tuple(
+        DerivedRow(
+            label=label(run.folder, environment),
+            cells=tuple(
+                cell
+                for metric in ("allocation_time", "release_time")
+                for cell in _mean_and_deviation(taken[environment, metric])
+            ),
+        )
+        for environment in environments(run.folder)
+    )
+    columns = [
+        Column(title=f"{symbol}, {what}", unit="s", decimals=3)
+        for symbol in ("TaR", "TlR")
+        for what in ("mean", "deviation")
+    ]
+    return DerivedTable(
+        key="cloud-allocation-means-fresh",
+        caption="An allocation and a release, as they were published: mean and deviation",
+        of="environment",
+        columns=tuple(columns),
+        rows=rows,
+        notes=("Of the trials with a figure. They are skewed: the medians below say more.",),
+    )
+
+
+def _mean_and_deviation(values: Sequence[float]) -> tuple[StudyFigure, StudyFigure]:
+    if not values:
+        return (StudyFigure(value=None, why="no trial gave a figure"),) * 2
+    if len(values) == 1:
+        one = StudyFigure(value=None, why="one trial has no spread")
+        return StudyFigure(value=values[0]), one
+    return StudyFigure(value=statistics.fmean(values)), StudyFigure(value=statistics.stdev(values))
 
 
 def _allocations(
