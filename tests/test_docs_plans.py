@@ -13,8 +13,10 @@ from typing import Final
 import pytest
 
 from tests.support.commandkit import ullage
+from ullage.experiments.elastic.plan import schema as elastic_schema
 from ullage.experiments.studies import STUDIES
 from ullage.experiments.studies.plantexts import Clouds, with_clouds, with_disks, with_room
+from ullage.plan import matrix, schema
 
 ROOT: Final = Path(__file__).parent.parent
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "ullage/**/*.md")
@@ -81,3 +83,22 @@ def test_a_plan_of_the_docs_can_be_run(where: str, tmp_path: Path) -> None:
         return
     assert done.code == 0, f"{where}: {done.stderr}"
     assert "environments are not equal" not in done.stderr, "it would be refused"
+
+
+def of_clouds() -> Iterator[str]:
+    """The guide's plans that a cloud must be there for: whole ones."""
+    text = (ROOT / "docs/guide/clouds.md").read_text(encoding="utf-8")
+    for fence in _FENCE.finditer(text):
+        if fence[1] == "<!-- needs: a cloud -->\n":
+            yield fence[2]
+
+
+def test_plans_with_clouds_can_be_read() -> None:
+    """No cloud is asked: their fields, sizes and names are looked at."""
+    plans = list(of_clouds())
+    assert len(plans) >= 3
+    for text in plans:
+        if has(text, "arrivals"):
+            assert elastic_schema.resolve(*elastic_schema.loads(text, "plan.yaml"))
+        else:
+            assert matrix.resolve(*schema.loads(text, "plan.yaml")).cells > 0

@@ -22,6 +22,6 @@ cp "$guest"/boot/initrd.img-* "$lab/images/initrd"
 rm -rf "$guest"/boot/* "$guest"/var/cache/apt/* "$guest"/var/lib/apt/lists/*
 truncate -s 2000M "$lab/images/guest.raw"
 mke2fs -q -F -t ext4 -L root -d "$guest" "$lab/images/guest.raw"
-qemu-img convert -O qcow2 "$lab/images/guest.raw" "$lab/images/guest.qcow2"
+qemu-img convert -c -O qcow2 "$lab/images/guest.raw" "$lab/images/guest.qcow2"
 rm -rf "$lab/images/guest.raw" "$guest"
 touch "$lab/guest.done"

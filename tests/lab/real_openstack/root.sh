@@ -10,7 +10,12 @@ mmdebstrap --quiet --variant=minbase --components=main --aptopt='Acquire::Langua
   bookworm "$root"
 printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
-echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/lab"
+cat > "$root/etc/dpkg/dpkg.cfg.d/lab" <<'K'
+force-unsafe-io
+path-exclude=/usr/share/doc/*
+path-exclude=/usr/share/man/*
+path-exclude=/usr/share/locale/*
+K
 cp /etc/pip.conf "$root/etc/pip.conf" 2>/dev/null || true
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
