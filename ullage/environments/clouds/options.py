@@ -30,6 +30,11 @@ class CloudOptions(Options):
         description="image of the cloud that the instance boots; workloads run from the plan's own"
         " image, which is unpacked inside"
     )
+    userland: Literal["image", "own"] = Field(
+        "image",
+        description="`image`: workloads run from the plan's image, the same bytes as everywhere;"
+        " `own`: from what `boot_image` has, which the plan must allow (`allow: [userland]`)",
+    )
     network: Word | None = Field(None, description="network or subnet; left out: the default")
     zone: Word | None = Field(None, description="availability zone")
     security_groups: tuple[Word, ...] = Field(

@@ -42,7 +42,7 @@ from ullage.environments.clouds.calls import POLL_S, Calls, Deadline, pauses_s
 from ullage.environments.clouds.coming import CARRIED_OUT_S, Coming
 from ullage.environments.clouds.driver import Driver, Flavor, Machine, PausingDriver, Request, State
 from ullage.environments.clouds.options import CloudOptions
-from ullage.environments.clouds.ssh import Shell, ShellError, serving, signal_way
+from ullage.environments.clouds.ssh import PLACE, Shell, ShellError, serving, signal_way
 from ullage.host import clock, disks, user_commands
 
 _REACH: Final = {"cloud", "region", "endpoint"}
@@ -98,6 +98,11 @@ class CloudProvider(Provider):
     def on_network(self) -> bool:
         """Its network is the cloud's."""
         return False
+
+    def userland(self) -> str | None:
+        """The cloud's image's own, where the plan wants that."""
+        own = self._cloud.userland == "own"
+        return f"of the cloud's image {self._cloud.boot_image}" if own else None
 
     def pinning(self) -> str:
         """Where its virtual CPUs run the cloud decides."""
@@ -160,6 +165,8 @@ class CloudProvider(Provider):
                 agent.facts.update(await calls.ask(facts, machine.id))
             new = NewInstance(machine, address, agent, _pausing(calls.driver, self.pauses))
             instance = CloudInstance(spec, calls, new, undo)
+            if self.userland() is not None:
+                instance.data = f"{PLACE}/data"
             instance.kernel_ns = reached_ns - round(uptime_s * 1e9) if uptime_s else None
             return instance
         raise AssertionError  # what starts hides no exception
@@ -259,14 +266,16 @@ class CloudProvider(Provider):
     async def _agent(self, spec: InstanceSpec, shell: Shell, deadline: Deadline) -> AgentClient:
         """Put it there with the image, and start it on the image."""
         assert spec.image is not None  # `image: host` is refused before
-        sent = await shell.furnish(spec.agent, spec.image, deadline)
+        image = None if self.userland() else spec.image
+        sent = await shell.furnish(spec.agent, image, deadline)
         agent = await AgentClient.launch(
-            shell.argv(serving(spec, spec.image)),
+            shell.argv(serving(spec, image)),
             deadline_s=max(10.0, deadline.left_s),
             stderr=spec.state_dir / "ssh.log",
             name=spec.name,
         )
-        agent.facts["cloud_image"] = "sent" if sent else "on its disk"
+        if image is not None:
+            agent.facts["cloud_image"] = "sent" if sent else "on its disk"
         return agent
 
 

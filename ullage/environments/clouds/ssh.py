@@ -173,15 +173,18 @@ class Shell:
             raise UllageError(CLOUD_IMAGE_CORRUPT, what=what, name=self.name)
 
     async def furnish(
-        self, agent: Path, image: Image, deadline: Deadline, place: str = PLACE
+        self, agent: Path, image: Image | None, deadline: Deadline, place: str = PLACE
     ) -> bool:
         """Put the agent and the plan's image there; was that sent? CLOUD_IMAGE_CORRUPT, ShellError.
 
-        An image that came with the instance's disk is not, once its bytes are the same.
+        An image that came with the instance's disk is not, once its bytes are the same; None: it
+        works from its own userland.
         """
         rooms = [f"{place}/{room}" for room in ("root", "data", "upper", "work")]
         await self.run(["mkdir", "-p", *rooms], timeout_s=deadline.left_s)
         await self.put(agent, f"{place}/agent", "the agent", deadline)
+        if image is None:
+            return False
         if await self._has(image, deadline):
             await self._mount(f"{place}/root", deadline)
             return False
@@ -250,12 +253,15 @@ def _uptime_s(printed: str) -> float:
     return float(uptime[0]) if uptime else 0.0
 
 
-def serving(spec: InstanceSpec, image: Image, place: str = PLACE) -> list[str]:
-    """The command that serves from the image, inside."""
+def serving(spec: InstanceSpec, image: Image | None, place: str = PLACE) -> list[str]:
+    """The command that serves from the image, inside; None: from what is there."""
     cpus = math.ceil(spec.cpu_quota or len(spec.cpu_ids))
     argv = [f"{place}/agent", "enter", "--cpus", ",".join(map(str, range(cpus)))]
+    argv += ["--hostname", spec.name]
+    if image is None:
+        return argv
     argv += ["--root", f"{place}/root", "--bind", f"{place}/data:/data"]
-    argv += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--hostname", spec.name]  # noqa: S108
+    argv += ["--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108
     if image.writable:
         layer = f"lowerdir={place}/root,upperdir={place}/upper,workdir={place}/work"
         argv += ["--overlay", layer]
