@@ -91,8 +91,10 @@ async def run(
         await _write(attempts, insides)
         _judge_overlap(attempts)
         # Before what does not answer is removed: then nobody could tell why.
-        if blamed := [_blame_node(attempt) for attempt in attempts if attempt.reason]:
-            await asyncio.gather(*blamed)
+        if len(attempts) == 1:  # who is alone needs no task of its own
+            await _blame_node(attempts[0])
+        else:
+            await asyncio.gather(*(_blame_node(attempt) for attempt in attempts))
     except asyncio.CancelledError:
         raise  # the run ends: its instances are removed next, with all that runs in them
     except BaseException:
