@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
@@ -20,8 +20,8 @@ Counters = tuple[int, ...]
 
 _SECTOR: Final = 512
 _OF_A_DISK: Final = 11
-"""Counters that every kernel gives of a disk."""
 _COUNTER: Final = re.compile(r"[0-9]{1,20}")
+"""Counters that every kernel gives of a disk."""
 _WRAP: Final = 1 << 32
 """The kernel keeps the milliseconds of a disk in 32 bits."""
 _KINDS: Final = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")
@@ -183,16 +183,12 @@ def _lines(text: str) -> Iterator[tuple[str, Counters]]:
         start = text.find(f"\n{name} ")
         if start >= 0:
             numbers = text[start + len(name) + 2 : text.index("\n", start + 1)]
-            yield name, _numbers(numbers.partition(" ")[0] if name in _EVENTS else numbers)
+            yield name, _numbers(numbers.split(None, 1)[:1] if name in _EVENTS else numbers.split())
 
 
-@lru_cache(256)
-def _numbers(line: str) -> Counters:
-    """Up to the first word that is no number: what follows belongs to no column.
-
-    Most devices are idle: their lines are what they were at the last reading.
-    """
-    return tuple(map(int, takewhile(_COUNTER.fullmatch, line.split())))
+def _numbers(words: Iterable[str]) -> Counters:
+    """Up to the first word that is no number: what follows belongs to no column."""
+    return tuple(map(int, takewhile(_COUNTER.fullmatch, words)))
 
 
 def _kinds_of_softirqs(counts: Mapping[str, int]) -> dict[str, int]:
@@ -229,8 +225,8 @@ def _whole_disks(block: Path) -> frozenset[str]:
 
 def _disks(text: str, counted: Container[str]) -> dict[str, Counters]:
     """Disk → its counters, as `Documentation/admin-guide/iostats.rst` numbers them."""
-    lines = (line.split(None, 3) for line in text.splitlines())
-    named = {words[2]: words[3] for words in lines if len(words) > 3 and words[2] in counted}
+    lines = (line.split() for line in text.splitlines())
+    named = {words[2]: words[3:] for words in lines if len(words) > 2 and words[2] in counted}
     rows = {name: _numbers(words) for name, words in named.items()}
     return {name: row for name, row in rows.items() if len(row) >= _OF_A_DISK}
 
@@ -257,7 +253,7 @@ def _of_disks(
 def _links(text: str) -> dict[str, Counters]:
     """Network device → its counters: eight received, eight sent."""
     rows = (line.partition(":") for line in text.splitlines()[2:])
-    counters = {name.strip(): _numbers(counts) for name, _, counts in rows}
+    counters = {name.strip(): _numbers(counts.split()) for name, _, counts in rows}
     return {name: row for name, row in counters.items() if name != "lo" and len(row) >= 16}
 
 
