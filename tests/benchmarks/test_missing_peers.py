@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import venv
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,9 @@ def test_too_few_trials_are_not_judged() -> None:
 def test_reframe_that_pip_cannot_install_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_cost.venv, "create", lambda *_, **__: None)
-    refused = subprocess.CompletedProcess([], returncode=1)
-    monkeypatch.setattr(trial_cost.subprocess, "run", lambda *_, **__: refused)
+    refused: subprocess.CompletedProcess[bytes] = subprocess.CompletedProcess([], returncode=1)
+    monkeypatch.setattr(venv, "create", lambda *_, **__: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
     assert trial_cost.reframe(tmp_path) is None
 
 
