@@ -173,8 +173,11 @@ class BundleState:
 def bundles(tag: str) -> dict[str, BundleState]:
     """Name of the endpoint → its bundle of cables, or all of them together."""
     states: dict[str, BundleState] = {}
-    with os.scandir(DEVICES) as entries:
-        bonds = [Path(e.path) for e in entries if e.name.startswith(f"{tag}-{_BONDS[0]}")]
+    try:
+        with os.scandir(DEVICES) as entries:
+            bonds = [Path(e.path) for e in entries if e.name.startswith(f"{tag}-{_BONDS[0]}")]
+    except FileNotFoundError:  # without sysfs nothing is told
+        return states
     for bond in bonds:
         if (bond / "bonding").is_dir():
             name = _read(bond / "ifalias")
