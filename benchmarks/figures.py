@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,6 +84,11 @@ def needs(*programs: str) -> Callable[[Measure], Measure]:
         return checked
 
     return decorate
+
+
+def lacks(module: str) -> str:
+    """What the note of a row says where its peer is a Python package that is not here."""
+    return "" if find_spec(module) else f"not installed: {module}"
 
 
 def none(name: str, unit: str, why: str) -> Figure:

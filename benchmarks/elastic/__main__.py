@@ -9,6 +9,7 @@ from benchmarks.elastic import (
     policies,
     published,
     simulator,
+    sweep,
     twin,
     viewers,
 )
@@ -17,6 +18,7 @@ from benchmarks.figures import main_of_all
 BENCHMARKS = {
     "decisions": decisions.measure,
     "simulator": simulator.measure,
+    "sweep": sweep.measure,
     "front": front.measure,
     "viewers": viewers.measure,
     "paced": paced.measure,

@@ -26,7 +26,7 @@ from typing import Final
 
 from benchmarks.elastic import closed_forms
 from benchmarks.elastic.simulator_runs import Run, application, build, heap, simpy, simulate
-from benchmarks.figures import Figure, main, median_interval, needs
+from benchmarks.figures import Figure, lacks, main, median_interval, needs, none
 from ullage.stats.interval import t_interval
 
 SIMPY_SESSIONS: Final = 40_000
@@ -71,6 +71,10 @@ def _ratio(name: str, logs: Sequence[float], peer: str, aim: float, note: str) -
 
 
 def _beside_simpy(viewers: int, watch: str, pairs: int) -> Figure:
+    name = f"{viewers:,} viewers, {watch} times: speed"
+    if why := lacks("simpy"):
+        return none(name, "×", why)
+
     def ours(seed: int) -> float:
         return simulate(application(viewers, SESSIONS, watch, seed)).cpu_s / SESSIONS
 
@@ -80,7 +84,7 @@ def _beside_simpy(viewers: int, watch: str, pairs: int) -> Figure:
 
     logs, own = _pairs(ours, theirs, pairs)
     return _ratio(
-        f"{viewers:,} viewers, {watch} times: speed",
+        name,
         logs,
         "SimPy",
         SPEED_AIM,

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.figures import Figure, main, median_interval, needs
@@ -79,15 +80,16 @@ def _wall(argv: list[str], cwd: Path) -> float:
     return time.perf_counter() - began
 
 
-def reframe(work: Path) -> list[str]:
-    """ReFrame in an environment of its own; the command line up to `--repeat`."""
+def reframe(work: Path) -> list[str] | None:
+    """ReFrame in an environment of its own; the command line up to `--repeat`.
+
+    None where it cannot be had.
+    """
     home = work / "reframe"
     venv.create(home, with_pip=True)
-    subprocess.run(
-        [str(home / "bin/pip"), "install", "--quiet", "reframe-hpc==4.7.4"],
-        check=True,
-        capture_output=True,
-    )
+    pip = [str(home / "bin/pip"), "install", "--quiet", "reframe-hpc==4.7.4"]
+    if subprocess.run(pip, check=False, capture_output=True).returncode:
+        return None
     (work / "true_test.py").write_text(REFRAME)
     return [str(home / "bin/reframe"), "-c", "true_test.py", "-r", "--exec-policy=serial"]
 
@@ -112,13 +114,18 @@ def _measure(work: Path, rounds: int, blocks: int, runs: int) -> list[Figure]:
             mine.setdefault(name, []).extend(values)
         fine = ["hyperfine", "-N", "--style", "none", "--warmup", "0", "true", "--runs"]
         hyperfine.append(per_run([*fine, "2"], [*fine, "202"], 200, work))
-        rfm.append(
-            per_run([*command, "--repeat=1"], [*command, f"--repeat={runs + 1}"], runs, work)
-        )
+        if command is not None:
+            few, many = [*command, "--repeat=1"], [*command, f"--repeat={runs + 1}"]
+            rfm.append(per_run(few, many, runs, work))
+    return rows(mine, {"hyperfine -N": hyperfine, "ReFrame --repeat": rfm})
+
+
+def rows(mine: Mapping[str, list[float]], peers: Mapping[str, list[float]]) -> list[Figure]:
+    """One for each environment and peer; of a peer that there is not the row says so."""
     figures = []
     for name, values in mine.items():
         interval = median_interval(values)
-        for peer, theirs in (("hyperfine -N", hyperfine), ("ReFrame --repeat", rfm)):
+        for peer, theirs in peers.items():
             figures.append(
                 Figure(
                     f"seconds per trial, {name}",
@@ -127,9 +134,10 @@ def _measure(work: Path, rounds: int, blocks: int, runs: int) -> list[Figure]:
                     interval.low,
                     interval.high,
                     peer,
-                    median_interval(theirs).estimate,
+                    median_interval(theirs).estimate if theirs else None,
                     f"at most {LIMIT_S} s",
-                    interval.high is not None and interval.high <= LIMIT_S,
+                    None if interval.high is None else interval.high <= LIMIT_S,
+                    "" if theirs else f"not installed: {peer.partition(' ')[0]}",
                 )
             )
     return figures

@@ -54,6 +54,11 @@ def test_those_who_take_part_are_counted_and_nobody_else(sysfs: Path) -> None:
     assert meter("vm-0").end() == {"cables": 2, "down": 1, "failures": 0}
 
 
+def test_without_sysfs_nothing_is_told(sysfs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cables, "DEVICES", sysfs / "none")
+    assert meter("native-0").end() == {}
+
+
 def test_one_that_dies_and_one_that_comes_back_meanwhile(sysfs: Path) -> None:
     first, second = bundle(sysfs, "v2", "native-0")
     says(second, "down", 1)

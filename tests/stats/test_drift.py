@@ -86,3 +86,12 @@ def test_drift_wants_a_time_for_each_value() -> None:
         drift([1, 2, 3], [1, 2, 3])
     with pytest.raises(ValueError, match="not finite"):
         drift([1, 2, 3, math.inf], [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("n", [4, EXACT, 9, 500])
+@pytest.mark.parametrize("decimals", [1, 12])
+def test_values_one_after_another_need_no_times(n: int, decimals: int) -> None:
+    x = np.round(np.random.default_rng(n).normal(size=n), decimals)
+    assert drift(None, x) == drift(np.arange(n), x)
+    with pytest.raises(TooFewError):
+        drift(None, x[:3])

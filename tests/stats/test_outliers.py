@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ullage.stats.interval import TooFewError
-from ullage.stats.series_checks import outliers, robust_z
+from ullage.stats.series_checks import median, outliers, robust_z
 
 
 def test_outlier_limit_is_that_of_hyperfine() -> None:
@@ -17,6 +17,11 @@ def test_outlier_limit_is_that_of_hyperfine() -> None:
     x = np.array([-1.0, -1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, -1.0])
     for far, flagged in ((14.7, False), (14.9, True)):
         assert bool(outliers([*x, far])[-1]) is flagged
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=40))
+def test_the_median_is_numpys_to_the_last_bit(x: list[float]) -> None:
+    assert median(np.array(x)) == float(np.median(x))
 
 
 def test_scale_is_scipys_normal_mad() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ullage.stats.interval import TooFewError
-from ullage.stats.quantiles import least_for, quantile, quantile_ratio
+from ullage.stats.quantiles import least_for, of_sorted, quantile, quantile_ratio
 
 VALUES = st.lists(st.floats(0.001, 1000), min_size=8, max_size=40)
 
@@ -32,6 +32,25 @@ def test_bounds_are_those_of_scipys_quantile_test(
     for mine, scipys in ((interval.low, reference.low), (interval.high, reference.high)):
         assert mine == scipys if mine is not None else math.isnan(scipys)
     assert interval.estimate == pytest.approx(float(np.quantile(x, q)))
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=40), st.floats(0.001, 0.999))
+def test_the_estimate_is_numpys_to_the_last_bit(x: list[float], q: float) -> None:
+    """NumPy would look for the two values once more."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = float(np.quantile(x, q))
+    interval = quantile(x, q, 0.95)
+    assert interval.estimate == expected or math.isnan(expected)
+    assert of_sorted(np.sort(x), q, 0.95) == interval or math.isnan(expected)
+
+
+def test_a_quantile_that_is_none_is_refused_however_often() -> None:
+    """Its ranks are remembered by number, quantile and confidence."""
+    for _ in range(2):
+        with pytest.raises(ValueError, match="quantile 1"):
+            quantile([1.0, 2.0], 1.0, 0.95)
+        with pytest.raises(ValueError, match="confidence"):
+            quantile([1.0, 2.0], 0.5, 1.0)
 
 
 @pytest.mark.parametrize(("n", "has"), [(5, False), (6, True)])

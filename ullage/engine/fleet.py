@@ -381,7 +381,11 @@ class Fleet:
         """
         members = [m for team in teams for m in team.members]
         self._tell_clocks(members)
-        await asyncio.gather(*(self._sweep(m) for m in members if m.alive))
+        alive = [m for m in members if m.alive]
+        if len(alive) == 1:  # who is alone needs no task of its own
+            await self._sweep(alive[0])
+        else:
+            await asyncio.gather(*map(self._sweep, alive))
 
     def _tell_clocks(self, instances: Iterable[Instance]) -> None:
         """Write down the looks at their clocks."""
@@ -564,7 +568,14 @@ async def _all_at_once(
 ) -> None:
     """Do it to all at once; an instance that is lost on the way shows in its trial, not here."""
     todo = list(instances)
-    results = await asyncio.gather(*(do(instance) for instance in todo), return_exceptions=True)
+    if len(todo) == 1:  # who is alone needs no task of its own
+        try:
+            await do(todo[0])
+        except Exception:
+            if todo[0].alive:
+                raise
+        return
+    results = await asyncio.gather(*map(do, todo), return_exceptions=True)
     for instance, result in zip(todo, results, strict=True):
         if isinstance(result, BaseException) and instance.alive:
             raise result

@@ -193,16 +193,22 @@ class Attempt:
 
         Where that does not end it, its instance goes: what stays would load the trials after this.
         """
-        await asyncio.gather(*(self._stop(part) for part in (self.rounds or [[]])[-1]))
+        await asyncio.gather(*(self._stop(part, process) for part, process in self.unended()))
 
-    async def _stop(self, part: Part) -> None:
-        if part.process is None or part.finished or not part.instance.alive:
-            return
+    def unended(self) -> list[tuple[Part, Process]]:
+        """What still runs, where there is somebody to ask."""
+        return [
+            (part, part.process)
+            for part in (self.rounds or [[]])[-1]
+            if part.process is not None and not part.finished and part.instance.alive
+        ]
+
+    async def _stop(self, part: Part, process: Process) -> None:
         try:
-            await part.process.kill(9)
-            part.finished = await asyncio.wait_for(part.process.wait(), KILLED_S)
+            await process.kill(9)
+            part.finished = await asyncio.wait_for(process.wait(), KILLED_S)
         except (UllageError, TimeoutError) as error:
-            if part.process.running and part.instance.alive:
+            if process.running and part.instance.alive:
                 why = error.message if isinstance(error, UllageError) else _stays(part)
                 await self.fleet.give_up(part.instance, why)
 
@@ -349,9 +355,14 @@ async def _together(todo: Iterable[Coroutine[Any, Any, object]]) -> None:
 
     So none of them starts a program, or waits for one, when the trial is over already.
     """
+    coroutines = list(todo)
+    if len(coroutines) < 2:  # who is alone needs no task of its own
+        for coroutine in coroutines:
+            await coroutine
+        return
     try:
         async with asyncio.TaskGroup() as group:
-            for coroutine in todo:
+            for coroutine in coroutines:
                 group.create_task(coroutine)
     except ExceptionGroup as several:
         raise several.exceptions[0] from several

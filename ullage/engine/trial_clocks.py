@@ -69,9 +69,11 @@ async def close(parts: Sequence[Part]) -> Maps:
 
     TrialFailedError where a clock contradicts itself: a tool inside measures with the same clock.
     """
-    instances = list({part.instance.name: part.instance for part in parts}.values())
-    closed = await asyncio.gather(*(_close(instance) for instance in instances))
-    maps = {instance.name: ours for instance, ours in zip(instances, closed, strict=True)}
+    instances = {part.instance.name: part.instance for part in parts}
+    maps = {name: instance.agent.clock for name, instance in instances.items()}
+    if apart := [name for name, ours in maps.items() if not ours.shared]:
+        closed = await asyncio.gather(*(_close(instances[name]) for name in apart))
+        maps |= dict(zip(apart, closed, strict=True))
     for part in parts:
         _correct(part, maps[part.instance.name])
     return maps
@@ -88,8 +90,6 @@ def records(closed: Sequence[Maps], parts: Sequence[Part]) -> dict[str, Instance
 
 async def _close(instance: Instance) -> ClockMap:
     before = instance.agent.clock
-    if before.shared:
-        return before
     after = await instance.agent.sync("after")
     try:
         return before.closed_by(after.first)

@@ -91,7 +91,10 @@ async def run(
         await _write(attempts, insides)
         _judge_overlap(attempts)
         # Before what does not answer is removed: then nobody could tell why.
-        await asyncio.gather(*(_blame_node(attempt) for attempt in attempts))
+        if len(attempts) == 1:  # who is alone needs no task of its own
+            await _blame_node(attempts[0])
+        else:
+            await asyncio.gather(*(_blame_node(attempt) for attempt in attempts))
     except asyncio.CancelledError:
         raise  # the run ends: its instances are removed next, with all that runs in them
     except BaseException:
@@ -112,8 +115,9 @@ async def run(
 
 async def _rest(fleet: Fleet, attempts: Sequence[Attempt], insides: Sequence[GuestSamples]) -> None:
     """End what is left of the programs, and freeze the instances."""
-    await asyncio.gather(*(inside.end() for inside in insides))
-    await asyncio.gather(*(attempt.stop() for attempt in attempts))
+    await _end(insides)
+    if unended := [attempt.stop() for attempt in attempts if attempt.unended()]:
+        await asyncio.gather(*unended)
     await fleet.freeze([team for attempt in attempts for team in attempt.teams])
 
 
@@ -168,7 +172,7 @@ async def _rounds(
             if number == iterations - 1:
                 await meters.aclose()
                 await _ask(guests, attempts)
-                await asyncio.gather(*(inside.end() for inside in insides))
+                await _end(insides)
             if not await _all_at_once(attempts, Attempt.end, instant):
                 break
     return [
@@ -201,6 +205,12 @@ async def _look_inside(attempts: Sequence[Attempt]) -> list[GuestSamples]:
     return await asyncio.gather(*(sampler.begin(_guests(attempt)) for attempt in attempts))
 
 
+async def _end(insides: Sequence[GuestSamples]) -> None:
+    """Have perf look in the guests no longer."""
+    if insides:
+        await asyncio.gather(*(inside.end() for inside in insides))
+
+
 async def _write(attempts: Sequence[Attempt], insides: Sequence[GuestSamples]) -> None:
     """Keep what was seen in the guests of the trials that went well."""
     for attempt, inside in zip(attempts, insides, strict=False):
@@ -223,9 +233,12 @@ async def _all_at_once(
             await step(attempt, *arguments)
 
     todo = [guarded(attempt) for attempt in attempts if attempt.status != "failed"]
-    for result in await asyncio.gather(*todo, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
+    if len(todo) == 1:  # who is alone needs no task of its own
+        await todo[0]
+    else:
+        for result in await asyncio.gather(*todo, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
     return not any(attempt.reason for attempt in attempts)
 
 

@@ -227,9 +227,10 @@ class Group:
     def _setting(self, controller: str, v1: str, v2: str) -> str:
         """What a file of the controller says; nothing where there is no such file."""
         for hierarchy, place in self._places:
-            file = place / (v1 if hierarchy.version == 1 else v2)
-            if controller in hierarchy.controllers and file.is_file():
-                return _read(file).strip()
+            if controller in hierarchy.controllers:
+                file = place / (v1 if hierarchy.version == 1 else v2)
+                if file.is_file():
+                    return _read(file).strip()
         return ""
 
     async def freeze(self) -> None:
@@ -290,7 +291,8 @@ class Group:
                 switch.turn(frozen)
             return switch.is_(frozen)
 
-        switch.turn(frozen)
+        if switch.hierarchy.version == 2:
+            switch.turn(frozen)
         await _until(reached, self.path, "frozen" if frozen else "thawed")
 
     def kill_once(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Final
 
 from ullage.meters.base import REGISTRY, Inside, Meter, Scene
@@ -50,9 +51,14 @@ def _end(meter: Meter, figures: Metered) -> None:
 
 def refuse_wrong(meter: type[Meter], figures: Mapping[str, float]) -> None:
     """LIST_BAD_INTERFACE unless all figures are declared, and are numbers."""
-    declared = {quantity.name for quantity in meter.quantities}
+    declared = _declared(meter)
     for name, value in figures.items():
         if name not in declared:
             raise REGISTRY.bad(meter.__qualname__, f"it gave the undeclared quantity {name!r}")
         if not abs(value) <= LARGEST:  # nor a number that is none
             raise REGISTRY.bad(meter.__qualname__, f"it gave {value} as {name}")
+
+
+@cache
+def _declared(meter: type[Meter]) -> frozenset[str]:
+    return frozenset(quantity.name for quantity in meter.quantities)

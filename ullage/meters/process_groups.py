@@ -77,7 +77,7 @@ def comm(path: str) -> str:
 
 def _of_process(pid: int, proc: Path) -> ProcessGroup:
     try:
-        program = Path(f"{proc}/{pid}/exe").readlink().name
+        program = procfs.target(f"{proc}/{pid}/exe").rpartition("/")[2]
     except OSError:  # gone, or a thread of the kernel, which worked for a guest until Linux 6.4
         return "vhost" if comm(f"{proc}/{pid}").startswith(_VHOST) else "programs"
     if program.startswith("qemu-system-"):
@@ -93,7 +93,7 @@ def _places(run: str, instances: Sequence[str]) -> Iterator[str]:
     ours = dict[str, str]()
     for root in _roots():
         below = {name: f"{root}/{tag}/{name}" for name in instances}
-        ours = {name: place for name, place in below.items() if Path(place).is_dir()}
+        ours = {name: place for name, place in below.items() if procfs.is_folder(place)}
         if ours:
             break
     yield from ours.values()

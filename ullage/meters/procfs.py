@@ -32,6 +32,16 @@ def read_bytes(path: Path | str) -> bytes | None:
         os.close(descriptor)
 
 
+def target(path: str) -> str:
+    """Where a link leads. OSError."""
+    return os.readlink(path)  # noqa: PTH115  at the least cost
+
+
+def is_folder(path: str) -> bool:
+    """Is there a directory of that name?"""
+    return os.path.isdir(path)  # noqa: PTH112  at the least cost
+
+
 def whole(path: Path | str) -> str:
     """All of the file, which the kernel gives in pieces; empty when it is not there."""
     try:
@@ -39,8 +49,10 @@ def whole(path: Path | str) -> str:
     except OSError:
         return ""
     try:
-        pieces = iter(lambda: os.read(descriptor, _PIECE), b"")
-        return b"".join(pieces).decode("ascii", "replace")
+        content = b""
+        while piece := os.read(descriptor, _PIECE):
+            content += piece
+        return content.decode("ascii", "replace")
     except OSError:
         return ""
     finally:

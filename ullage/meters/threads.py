@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,6 +26,7 @@ _KERNEL: Final[tuple[ProcessGroup, ...]] = ("ksoftirqd", "kworker", "kernel_thre
 _WAITING: Final[tuple[ProcessGroup, ...]] = ("vcpu", "hypervisor")
 _MOST: Final = 20_000
 """Threads: more are not looked at, and their time stays with `others`."""
+_KEPT: Final = 1024
 
 
 class ThreadTimes(NamedTuple):
@@ -60,10 +64,7 @@ class ThreadsReading:
     def now(cls, scene: Scene, proc: Path = _PROC) -> ThreadsReading:
         """Read what there is; what ends meanwhile is as if it had ended before."""
         groups = process_groups.members(scene, proc)
-        tasks: dict[tuple[int, int], ThreadTimes] = {}
-        for key, task in (*_of_instances(groups, proc), *_of_kernel(groups, proc)):
-            if len(tasks) < _MOST:
-                tasks[key] = task
+        tasks = dict(islice(chain(_of_instances(groups, proc), _of_kernel(groups, proc)), _MOST))
         own = resource.getrusage(resource.RUSAGE_SELF)
         return cls(
             instant_ns=clock.ordered_ns(),
@@ -105,6 +106,8 @@ class ThreadsReading:
         waited: dict[ProcessGroup, float] = defaultdict(float)
         for key, now in later.tasks.items():
             then = self.tasks.get(key)
+            if then is now:  # it has not run
+                continue
             if then is None or then.ran_ns > now.ran_ns:  # a new one, or one with an old number
                 then = ThreadTimes(now.group, 0, 0)
             ran[now.group] += (now.ran_ns - then.ran_ns) / 1e9
@@ -205,7 +208,8 @@ def _of_instances(
 ) -> Iterator[tuple[tuple[int, int], ThreadTimes]]:
     for pid, group in groups.items():
         try:
-            threads = [task.name for task in Path(f"{proc}/{pid}/task").iterdir()]
+            with os.scandir(f"{proc}/{pid}/task") as tasks:
+                threads = [task.name for task in tasks]
         except OSError:
             continue
         for thread in threads:
@@ -228,7 +232,9 @@ def _task(group: ProcessGroup, path: str) -> ThreadTimes | None:
     return _times(group, procfs.read_bytes(f"{path}/schedstat") or b"")
 
 
+@lru_cache(_KEPT)
 def _times(group: ProcessGroup, schedstat: bytes) -> ThreadTimes | None:
+    """Most threads have not run since the last reading: what they say is known then."""
     times = schedstat.split()
     if len(times) < 2 or not (times[0].isdigit() and times[1].isdigit()):
         return None

@@ -47,7 +47,8 @@ class Room:
                 used=format_bytes(written),
                 most=format_bytes(RECORDS),
             )
-        used = self._measured + sum(_size(path) for path in self.folder.iterdir())
+        with os.scandir(self.folder) as entries:
+            used = self._measured + sum(_size(entry.path) for entry in entries)
         if used >= self.most:
             raise UllageError(
                 RUN_OUTPUTS_FULL,

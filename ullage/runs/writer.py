@@ -106,10 +106,10 @@ class Journal:
         for above, folders, files in os.walk(place):
             folders.sort()
             for name in sorted(files):
-                file = Path(above) / name
-                if stat.S_ISREG((status := file.lstat()).st_mode):
-                    of_file = digest(file, self.folder) if status.st_size else NOTHING
-                    digests[str(file.relative_to(self.folder))] = of_file
+                file = f"{above}/{name}"
+                if stat.S_ISREG((status := os.lstat(file)).st_mode):
+                    of_file = digest(Path(file), self.folder) if status.st_size else NOTHING
+                    digests[file.removeprefix(f"{self.folder}/")] = of_file
         return digests
 
     def given(self) -> Digests:

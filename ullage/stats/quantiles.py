@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -34,20 +35,44 @@ def quantile(values: ArrayLike, q: float, confidence: float) -> Quantile:
     P(l ≤ B < u), B binomial(n, q) (David & Nagaraja 2003, §7.1); equal tails. The values must be
     independent: many samples of one trial are not.
     """
-    check_confidence(confidence)
-    _check(q)
     x = sample(values)
-    n, tail = x.size, (1 - confidence) / 2
-    lower = _least(n, lambda k: bool(special.bdtr(k, n, q) >= tail * (1 - _TIE)))
-    upper = _least(n, lambda k: bool(special.bdtrc(k, n, q) <= tail * (1 + _TIE))) + 1
+    n = x.size
+    lower, upper = _ranks(n, q, confidence)
     below = math.floor((n - 1) * q)
     places = (lower - 1, upper - 1, below, below + 1)
-    x = np.partition(x, sorted({place for place in places if 0 <= place < n}))
+    return of_sorted(
+        np.partition(x, sorted({place for place in places if 0 <= place < n})), q, confidence
+    )
+
+
+def of_sorted(x: Floats, q: float, confidence: float) -> Quantile:
+    """The same of finite values that are in order, and looked at no more."""
+    n = x.size
+    lower, upper = _ranks(n, q, confidence)
     return Quantile(
-        estimate=float(np.quantile(x, q)),
+        estimate=_interpolated(x, (n - 1) * q),
         low=float(x[lower - 1]) if 1 <= lower <= n else None,
         high=float(x[upper - 1]) if 1 <= upper <= n else None,
     )
+
+
+def _interpolated(x: Floats, at: float) -> float:
+    """As `np.quantile` does it, to the last bit; it would look for the two values once more."""
+    below = math.floor(at)
+    first, second, share = float(x[below]), float(x[min(below + 1, x.size - 1)]), at - below
+    apart = second - first
+    return second - apart * (1 - share) if share >= 0.5 else first + apart * share
+
+
+@lru_cache(maxsize=1024)
+def _ranks(n: int, q: float, confidence: float) -> tuple[int, int]:
+    """Of the order statistics that bound it, from 1; 0 or n + 1 where there is none."""
+    check_confidence(confidence)
+    _check(q)
+    tail = (1 - confidence) / 2
+    lower = _least(n, lambda k: bool(special.bdtr(k, n, q) >= tail * (1 - _TIE)))
+    upper = _least(n, lambda k: bool(special.bdtrc(k, n, q) <= tail * (1 + _TIE))) + 1
+    return lower, upper
 
 
 def _least(n: int, holds: Callable[[int], bool]) -> int:

@@ -157,32 +157,35 @@ class Drift:
     p_value: float
 
 
-def drift(times: ArrayLike, values: ArrayLike) -> Drift:
+def drift(times: ArrayLike | None, values: ArrayLike) -> Drift:
     """Spearman's rank correlation with time, and how likely one so far from 0 is without drift.
 
+    times: None: each value came after the one before.
     Ties get mean ranks. The p-value is exact to `EXACT` values: the share of all orders of these
     ranks; above it is by t with n − 2 degrees of freedom (Kendall & Gibbons 1990, §4.14), for fewer
     than 20 values up to 1.6 times too small where it is below 0.01. A series without spread has no
     drift: ρ 0, p 1. TooFewError under 4 values, ValueError for unequal lengths.
     """
-    t, x = sample(times, 4), sample(values, 4)
-    if t.size != x.size:
+    x = sample(values, 4)
+    t = None if times is None else sample(times, 4)
+    if t is not None and t.size != x.size:
         raise ValueError(f"{t.size} times for {x.size} values")
-    if (t[1:] < t[:-1]).any():
+    if t is not None and (t[1:] < t[:-1]).any():
         order = np.argsort(t)
         t, x = t[order], x[order]
     # In order of time, then of value: ranks need no more than one look at who has equal neighbours.
     order = np.argsort(x)
-    a, b = _centred_ranks(t)[order], _centred_ranks(x[order])
+    a = order - (x.size - 1) / 2 if t is None else _centred_ranks(t)[order]
+    b = _centred_ranks(x[order])
     scale = math.sqrt(float(a @ a) * float(b @ b))
     if scale == 0:
         return Drift(0.0, 1.0)
     together = float(a @ b)
     rho = min(1.0, max(-1.0, together / scale))
-    if t.size <= EXACT:
+    if x.size <= EXACT:
         null = _rank_orders(tuple(np.sort(a).tolist()), tuple(b.tolist()))
         return Drift(rho, 1 - int(np.searchsorted(null, abs(together))) / null.size)
-    return Drift(rho, _p_by_t(rho, t.size - 2))
+    return Drift(rho, _p_by_t(rho, x.size - 2))
 
 
 def _p_by_t(rho: float, df: int) -> float:
@@ -224,13 +227,26 @@ def robust_z(values: ArrayLike) -> Floats:
     the level of rounding is none.
     """
     x = sample(values)
-    middle = float(np.median(x))
+    return robust_z_about(median(x), x)
+
+
+def robust_z_about(middle: float, x: Floats) -> Floats:
+    """The same of finite values whose median is known."""
     distance: Floats = np.abs(x - middle)
     distance[distance <= ROUNDING * abs(middle)] = 0
-    scale = 1.4826 * float(np.median(distance))
+    scale = 1.4826 * median(distance)
     if scale == 0:
         scale = math.sqrt(math.pi / 2) * float(np.mean(distance))
     return distance / scale if scale > 0 else distance
+
+
+def median(x: Floats) -> float:
+    """Of finite values, as `np.median` has it to the last bit, which also looks for others."""
+    middle = x.size // 2
+    if x.size % 2:
+        return float(np.partition(x, middle)[middle])
+    ordered = np.partition(x, (middle - 1, middle))
+    return float((ordered[middle - 1] + ordered[middle]) / 2)
 
 
 def outliers(values: ArrayLike, limit: float = OUTLIER_LIMIT) -> NDArray[np.bool_]:

@@ -69,8 +69,11 @@ def ratio_of_totals(
     x, y = _positive(mine, 2), _positive(theirs, 2)
     if x.size != y.size:
         raise ValueError(f"{x.size} values against {y.size}: they are not paired")
-    ratio = float(np.mean(x)) / float(np.mean(y))
-    a, b = x / np.mean(x) - 1, y / np.mean(y) - 1
+    means = float(np.mean(x)), float(np.mean(y))
+    ratio = means[0] / means[1]
+    a, b = x / means[0], y / means[1]
+    a -= 1
+    b -= 1
     deviations = a - b
     error = widen * _error(deviations)
     t = t_quantile(0.5 + confidence / 2, x.size - 1)

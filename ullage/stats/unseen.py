@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from ullage.stats import Floats
 from ullage.stats.interval import check_confidence, sample
-from ullage.stats.series_checks import robust_z
+from ullage.stats.series_checks import median, robust_z_about
 
 SLOW = 4.0
 """Robust deviations above the median from which on a trial counts as one of the slow ones: of
@@ -60,8 +60,14 @@ def slow_trials(values: ArrayLike) -> SlowTrials:
     x = sample(values, 0)
     if x.size == 0:
         return SlowTrials(0, 0, 0.0)
-    above = x - np.median(x)
-    slow = above[(robust_z(x) > SLOW) & (above > 0)]
+    middle = median(x)
+    return slow_of(x, middle, robust_z_about(middle, x))
+
+
+def slow_of(x: Floats, middle: float, z: Floats) -> SlowTrials:
+    """The same of values whose median and robust z are known."""
+    above = x[z > SLOW] - middle
+    slow = above[above > 0]
     return SlowTrials(x.size, slow.size, float(slow.mean()) if slow.size else 0.0)
 
 

@@ -34,14 +34,16 @@ from ullage.stats.interval import MeanKind, Moments, TooFewError, collapse, mean
 from ullage.stats.memory import Course, course
 from ullage.stats.series_checks import (
     AUTOCORRELATION_LEAST,
+    OUTLIER_LIMIT,
     Autocorrelation,
     Drift,
     autocorrelation,
     drift,
-    outliers,
+    median,
+    robust_z_about,
 )
 from ullage.stats.uncertainty import FigureSteps, steps
-from ullage.stats.unseen import SlowTrials, slow_trials
+from ullage.stats.unseen import SlowTrials, slow_of, slow_trials
 from ullage.stats.verdict import Against, PValues, p_values
 
 SEED: Final = 1
@@ -122,19 +124,22 @@ def paired(
     units = x if groups is None else collapse(x, groups)
     m = moments(units) if units.size >= 2 else None
     sides = Sides(*pairs.values, figure.better, figure.is_rate)
-    coarse, resampled, ranked, interval, (far, without), drifting, neighbours, paid, tail = run(
-        (
-            lambda: steps(mine.value, theirs.value),
-            lambda: bootstrap(units, criteria.confidence, SEED),
-            lambda: robust(units, criteria.confidence),
-            lambda: mean_interval(units, criteria.confidence),
-            lambda: _without(x, groups, criteria.confidence),
+    drifting, ranked, neighbours, (far, without, slow), paid, tail, *others = run(
+        (  # those that take longest first
             lambda: _drift(x),
+            lambda: robust(units, criteria.confidence),
             lambda: _neighbours(units),
+            lambda: _without(x, groups, criteria.confidence),
             lambda: totals.of_pairs(sides, groups, criteria.confidence),
             lambda: totals.tail_of(sides, criteria.confidence) if groups is None else None,
+            lambda: course(units),
+            lambda: bootstrap(units, criteria.confidence, SEED),
+            lambda: _filled_pairs(pairs, criteria),
+            lambda: mean_interval(units, criteria.confidence),
+            lambda: steps(mine.value, theirs.value),
         )
     )
+    in_time, resampled, filled, interval, coarse = others
     return Evidence(
         interval=interval,
         moments=m,
@@ -146,9 +151,9 @@ def paired(
         drift=drifting,
         autocorrelation=neighbours,
         steps=coarse,
-        filled=_filled_pairs(pairs, criteria),
-        course=course(units),
-        slow=slow_trials(x),
+        filled=filled,
+        course=in_time,
+        slow=slow,
         totals=paid,
         tail=tail,
         ratio=math.exp(float(np.mean(units))) if units.size else None,
@@ -274,7 +279,7 @@ def _no_ratio(bad: int, of: int, units: str) -> str | None:
 
 
 def _drift(x: Floats) -> Drift | None:
-    return drift(np.arange(x.size, dtype=np.float64), x) if x.size >= LEAST_PAIRS else None
+    return drift(None, x) if x.size >= LEAST_PAIRS else None
 
 
 def _neighbours(units: Floats) -> Autocorrelation | None:
@@ -284,13 +289,19 @@ def _neighbours(units: Floats) -> Autocorrelation | None:
     return autocorrelation(units[:NEIGHBOURS])
 
 
-def _without(x: Floats, groups: Codes | None, confidence: float) -> tuple[Any, Interval | None]:
-    """Which pairs are outliers, and the interval without them; None where there is none."""
-    far = outliers(x) if x.size else np.zeros(0, dtype=bool)
+def _without(
+    x: Floats, groups: Codes | None, confidence: float
+) -> tuple[Any, Interval | None, SlowTrials]:
+    """Which pairs are outliers, the interval without them, None where there is none; slow ones."""
+    if not x.size:
+        return np.zeros(0, dtype=bool), None, slow_trials(x)
+    middle = median(x)
+    z = robust_z_about(middle, x)
+    far, slow = z > OUTLIER_LIMIT, slow_of(x, middle, z)
     if not far.any() or far.all():
-        return far, None
+        return far, None, slow
     near = x[~far] if groups is None else collapse(x[~far], groups[~far])
-    return far, mean_interval(near, confidence)
+    return far, mean_interval(near, confidence), slow
 
 
 def independent(mine: Rows, theirs: Rows, figure: TableFigure, criteria: Criteria) -> Evidence:
@@ -454,16 +465,20 @@ def absolute(rows: Rows, figure: TableFigure, confidence: float, factor: float) 
         units = _medians(value, rows.generation if present.all() else rows.generation[present])
     x = np.sort(value)
     kind: MeanKind = "harmonic" if figure.is_rate and x[0] >= 0 else "arithmetic"
-    median = quantiles.quantile(units if units.size < x.size else x, 0.5, confidence)
+    middle = (
+        quantiles.quantile(units, 0.5, confidence)
+        if units.size < x.size
+        else quantiles.of_sorted(x, 0.5, confidence)
+    )
     return Absolute(
         n=x.size,
         mean=factor * mean(x, kind),
         mean_kind=kind,
         least=factor * float(x[0]),
         q1=factor * _of_sorted(x, 0.25),
-        median=factor * median.estimate,
-        median_low=None if median.low is None else factor * median.low,
-        median_high=None if median.high is None else factor * median.high,
+        median=factor * middle.estimate,
+        median_low=None if middle.low is None else factor * middle.low,
+        median_high=None if middle.high is None else factor * middle.high,
         q3=factor * _of_sorted(x, 0.75),
         most=factor * float(x[-1]),
         p95=factor * _of_sorted(x, 0.95) if x.size >= 20 else None,

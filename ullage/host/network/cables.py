@@ -9,6 +9,7 @@ itself: Linux, drivers/net/bonding/bond_sysfs_slave.c; the state of a port with 
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -172,7 +173,12 @@ class BundleState:
 def bundles(tag: str) -> dict[str, BundleState]:
     """Name of the endpoint → its bundle of cables, or all of them together."""
     states: dict[str, BundleState] = {}
-    for bond in DEVICES.glob(f"{tag}-{_BONDS[0]}*"):
+    try:
+        with os.scandir(DEVICES) as entries:
+            bonds = [Path(e.path) for e in entries if e.name.startswith(f"{tag}-{_BONDS[0]}")]
+    except FileNotFoundError:  # without sysfs nothing is told
+        return states
+    for bond in bonds:
         if (bond / "bonding").is_dir():
             name = _read(bond / "ifalias")
             states[name] = _state(bond.name).beside(states.get(name))
