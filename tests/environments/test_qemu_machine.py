@@ -81,6 +81,8 @@ def test_the_format_of_the_images_disk(tmp_path: Path) -> None:
         {"io_thread": True, "disk": {"bus": "nvme"}},
         {"io_thread": True, "disk": {"bus": "sata"}},
         {"nested": "yes"},
+        {"swap": {"on": "zram", "size": "1GiB"}},
+        {"swap": {"on": "zram", "size": "1GiB", "resident": "256MiB"}, "hugepages": "2MiB"},
     ],
 )
 def test_the_plan_is_checked(fields: dict[str, object]) -> None:
@@ -93,6 +95,14 @@ def test_a_plan_from_before_is_the_same_plan() -> None:
     assert not names & options().model_dump(mode="json").keys()
     now = options(hugepages="2MiB", numa={"nodes": 2}, vcpus="pinned", io_thread=True, nested=False)
     assert names <= now.model_dump(mode="json").keys()
+
+
+def test_what_the_host_swaps_of_a_vm_is_a_treatment() -> None:
+    """And of the memory inside nothing is said otherwise."""
+    swapping = Qemu(options(swap={"on": "zram", "size": "1GiB", "resident": "256MiB"}))
+    assert "swap" not in options().model_dump(mode="json")
+    assert swapping.data_treatments() == {"swap": "1GiB on zram, 256MiB resident"}
+    assert Qemu(options()).data_treatments() == {}
 
 
 def test_memory_is_divided_among_nodes() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.runkit import ran
+from ullage.analysis.doubts import run as doubts
 from ullage.host import leftovers
 from ullage.host.swap.request import areas
 from ullage.runs.reader import RunFolder
@@ -93,3 +94,35 @@ def test_a_device(tmp_path: Path, device: Path) -> None:
             ["blkid", "-p", str(device)], capture_output=True, text=True, check=True
         ).stdout
     )
+
+
+VMS = """\
+name: swapping-vms
+baseline: whole
+resources: {cpus: 1, memory: 512MiB}
+environments:
+  whole: {provider: qemu, accel: tcg}
+  little: {provider: qemu, accel: tcg, swap: {on: zram, size: 1GiB, resident: 160MiB}}
+  roomy: {provider: qemu, accel: tcg, swap: {on: zram, size: 1GiB, resident: 1000MiB}}
+workloads: [{name: command, argv: [dd, if=/dev/zero, of=/dev/null, bs=300M, count=1]}]
+again: []
+blocks: {min: 1, max: 1}
+"""
+
+
+def test_a_vm_of_which_most_is_swapped(tmp_path: Path) -> None:
+    """Its memory inside is that of the others; one that has room says that it never swapped."""
+    folder = ran(tmp_path, VMS, statuses=(0,))
+    swapped = {trial.environment: trial.meters["swap"] for trial in folder.trials}
+    assert all(trial.status == "ok" for trial in folder.trials)
+    assert swapped["whole"] == {}
+    assert swapped["little"]["swapped"] > 64 << 20 and swapped["little"]["without"] == 0
+    assert swapped["roomy"] == {"swapped": 0, "without": 1}
+    (little,) = [trial for trial in folder.trials if trial.environment == "little"]
+    assert little.meters["kernel"]["swapped_out"] + little.meters["kernel"]["swapped_in"] > 0
+    by_key = {one.key: one for one in folder.resolved.environments}
+    assert by_key["little"].treatments["swap"] == "1GiB on zram, 160MiB resident"
+    assert {one.nuisances["memory"] for one in by_key.values()} == {"512MiB"}
+    (doubt,) = [one for one in doubts.of_run(folder, ()) if one.code == "never-swapped"]
+    assert "in 1 trial, of command in roomy" in doubt.message
+    assert areas(Path("/proc/swaps").read_text(encoding="utf-8")) == []

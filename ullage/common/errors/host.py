@@ -95,6 +95,11 @@ SWAP_UNUSABLE: Final = ErrorKind(
     "`swap: on` is `zram`, a directory with room for a file, or an empty block device that nobody"
     " uses",
 )
+SWAP_SIZE: Final = ErrorKind(
+    "swap-size",
+    "{environment} may need {needed} of this host, and `swap` has {resident} resident and {size}",
+    "make `resident` less than it may need, and `resident` and `size` together no less",
+)
 GUEST_KERNEL_UNUSABLE: Final = ErrorKind(
     "guest-kernel-unusable",
     "no guest kernel from {package}: {reason}",

@@ -13,6 +13,7 @@ from ullage.environments.qemu.command_line import Aio, Bus, Cache, Nic
 from ullage.environments.qemu.memory import Backing, HugePage, Numa
 from ullage.host.disks import DiskFormat
 from ullage.host.network.bridge import MOST_LINKS
+from ullage.host.swap.request import VmSwapRequest
 
 MIB: Final = 1 << 20
 
@@ -89,7 +90,7 @@ class GuestDisk(BaseModel):
 
 
 _OF_ANY_GUEST: Final = frozenset(
-    {"accel", "machine", "cpu_model", "vcpus", "hugepages", "boot_deadline_s", "guest"}
+    {"accel", "machine", "cpu_model", "vcpus", "hugepages", "boot_deadline_s", "guest", "swap"}
 )
 """What may be said of a VM from a disk of the user's too."""
 
@@ -108,6 +109,7 @@ class QemuOptions(DataOptions):
             "nested",
             "guest",
             "image_format",
+            "swap",
         }
     )
 
@@ -175,6 +177,11 @@ class QemuOptions(DataOptions):
         (), description="more kernel modules: `[nfsv4, nfsd]` for a folder shared by NFS"
     )
     boot_deadline_s: Seconds | None = Field(None, description="left out: 300 s")
+    swap: VmSwapRequest | None = Field(
+        None,
+        description="what of the VM the host swaps, `{on: zram, size: 2GiB, resident: 256MiB}`;"
+        " left out: nothing",
+    )
     guest: GuestDisk | None = Field(
         None,
         description="a disk of yours, which boots by itself and starts the agent on the port"
@@ -212,6 +219,12 @@ class QemuOptions(DataOptions):
             raise ValueError(
                 f"`io_thread` serves `disk.bus: virtio` and `scsi`, not {self.disk.bus}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _huge_pages_stay(self) -> QemuOptions:
+        if self.swap and self.hugepages:
+            raise ValueError("huge pages are never swapped: leave out `hugepages` or `swap`")
         return self
 
     @model_validator(mode="after")

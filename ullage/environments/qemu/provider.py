@@ -34,6 +34,7 @@ from ullage.host.guest_kernel import (
     GuestKernel,
     guest_kernel,
 )
+from ullage.host.swap.request import SwapRequest
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
 _LONGEST_VMSTAT: Final = 256 << 10
@@ -175,6 +176,9 @@ class Qemu(Provider):
         options = self._options
         emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
+        kept = f"the guest's memory; QEMU may use {overhead} more on the host"
+        if options.swap:
+            kept += f", of all that {format_bytes(options.swap.resident)} in its memory"
         return {
             "accelerator": emulated if self.emulated else "kvm",
             "hypervisor": f"QEMU {self._version}",
@@ -183,7 +187,7 @@ class Qemu(Provider):
             **({} if options.vcpus == "floating" else {"vCPUs": "each pinned to one CPU"}),
             **({} if options.backing.is_default else {"memory": str(options.backing)}),
             **(self._devices() if options.guest is None else own_guest.devices(options.guest)),
-            "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
+            "memory limit": kept,
         }
 
     def _devices(self) -> dict[str, str]:
@@ -210,6 +214,11 @@ class Qemu(Provider):
     def image_format(self) -> DiskFormat:
         """As the plan says."""
         return self._options.image_format
+
+    @property
+    def swap_request(self) -> SwapRequest | None:
+        """What of a VM the host swaps."""
+        return self._options.swap
 
     def writable_root(self) -> str:
         """The disk of the image stays as it is below a file of the VM's own."""
