@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ullage.common import errors
+from ullage.common.errors import UllageError
 from ullage.host.cgroups import Group
 from ullage.host.swap import area
 from ullage.meters.base import Scene
@@ -45,6 +47,19 @@ def test_one_that_may_not_swap_is_no_zero(swapped: dict[str, int | None]) -> Non
     swapped |= {"vm-0": None, "vm-1": 4096}
     assert meter("vm-0").end() == {}
     assert meter("vm-0", "vm-1").end() == {"swapped": 4096, "without": 0}
+
+
+def test_a_vm_that_goes_meanwhile_is_no_traceback(
+    swapped: dict[str, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swapped |= {"vm-0": 4096}
+    swap = meter("vm-0")
+
+    def gone(_: Group) -> int:
+        raise UllageError(errors.CGROUP_DENIED, what="memory.stat", path="/", reason="gone")
+
+    monkeypatch.setattr(Group, "swapped_bytes", gone)
+    assert swap.end() == {}
 
 
 def test_without_vms_or_swap_nothing_is_told(swapped: dict[str, int | None]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from ullage.common.errors import UllageError
 from ullage.host.cgroups import Group
 from ullage.host.swap import area
 from ullage.meters.base import Meter, Scene
@@ -41,5 +44,10 @@ class Swap(Meter):
         scene = self._scene
         if not scene.guests or area.noted(scene.tag) is None:
             return {}
-        by_name = {name: Group.find(scene.tag, name).swapped_bytes() for name in scene.guests}
-        return {name: swapped for name, swapped in by_name.items() if swapped is not None}
+        seen: dict[str, int] = {}
+        for name in scene.guests:
+            with suppress(UllageError):  # its VM has just gone
+                swapped = Group.find(scene.tag, name).swapped_bytes()
+                if swapped is not None:
+                    seen[name] = swapped
+        return seen

@@ -115,6 +115,11 @@ VM_FAILED: Final = ErrorKind(
     "{instance}: {what}: {reason}",
     "the end of its console may tell why: {console}",
 )
+VM_OUT_OF_MEMORY: Final = ErrorKind(
+    "vm-out-of-memory",
+    "{instance} is gone: this host's kernel killed its QEMU, as its cgroup ran out of memory",
+    "where it swaps, give it more `swap: resident`: the kernel may give up before swap is full",
+)
 VM_NEEDS_IMAGE: Final = ErrorKind(
     "vm-needs-image",
     "{instance} is a VM and cannot run from the host's own userland",

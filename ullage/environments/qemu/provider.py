@@ -14,6 +14,7 @@ from ullage.common.errors import (
     HOST_NEEDS_ROOT,
     VM_NO_KVM,
     VM_NO_NESTING,
+    VM_OUT_OF_MEMORY,
     UllageError,
 )
 from ullage.common.quantities import format_bytes
@@ -25,6 +26,7 @@ from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, VHOS
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.probe import kvm, qemu_version
 from ullage.environments.systems import SYSTEMS, WINDOWS_DATA, WINDOWS_SUFFIX, inside
+from ullage.host.cgroups import Group
 from ullage.host.disks import MKFS, DiskFormat
 from ullage.host.guest_kernel import (
     BONDING,
@@ -269,6 +271,14 @@ class QemuInstance(Instance):
             kills = re.search(rb"^oom_kill ([0-9]{1,15})$", vmstat, re.MULTILINE)
             return int(kills[1]) if kills else 0
         return 0
+
+    async def why_gone(self) -> UllageError | None:
+        """VM_OUT_OF_MEMORY where QEMU's own cgroup has seen a kill."""
+        try:
+            kills = Group.find(self.spec.tag, self.name).memory_kills()
+        except UllageError:  # the group has gone
+            kills = 0
+        return UllageError(VM_OUT_OF_MEMORY, instance=self.name) if kills else None
 
     async def destroy(self) -> None:
         """Kill QEMU; remove its disks, tap and control group."""
