@@ -141,10 +141,10 @@ def _network(run: StudiedRun, part: str) -> list[DerivedTable | None]:
 
 
 _UPERF: Final = (
-    "There it was uperf, which prints operations a second: a connect and a disconnect are one each, "
-    "so a connection is two, and the study does not say which it printed. Its server has a thread "
-    "for each of the client's, ours one for each of its cores, and closes first. Of theirs no "
-    "figure is known, and ratios of ours are not theirs."
+    "There it was uperf, which prints operations a second: a connect and a disconnect are one "
+    "each, so a connection is two, and the study does not say which it printed. Its server has a "
+    "thread for each of the client's; ours has one for each of its cores, and closes first. Of "
+    "theirs no figure is known, and ratios of ours are not theirs."
 )
 
 
