@@ -25,8 +25,13 @@ _DIRECT: Final = frozenset({"none", "directsync"})
 class Disk(DataDisk):
     """The data disk, `/data` inside."""
 
-    later: ClassVar[frozenset[str]] = DataDisk.later | {"aio", "bus"}
+    later: ClassVar[frozenset[str]] = DataDisk.later | {"aio", "bus", "root"}
 
+    root: Literal["shared", "own"] = Field(
+        "shared",
+        description="the disk that the VM boots from: `shared`, the image's, which all clones read;"
+        " `own`, a copy of it beside the data disk, with that disk's `cache`",
+    )
     format: DiskFormat = Field("raw", description="format of the disk's file on the host")
     cache: Cache = Field("none", description="QEMU's cache mode; `none` goes past the host's")
     size: Annotated[Bytes, Field(ge=64 * MIB)] | None = Field(

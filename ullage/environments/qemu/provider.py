@@ -39,6 +39,7 @@ from ullage.host.guest_kernel import (
 from ullage.host.swap.request import SwapRequest
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
+_OWN_ROOT: Final = "a copy of the image's, cache {}"
 _LONGEST_VMSTAT: Final = 256 << 10
 
 
@@ -209,6 +210,7 @@ class Qemu(Provider):
             "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{served}",
             "boot": options.boot,
             **({} if options.image_format == "raw" else {"image": options.image_format}),
+            **({"root disk": _OWN_ROOT.format(disk.cache)} if disk.root == "own" else {}),
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
         }
 
@@ -223,7 +225,9 @@ class Qemu(Provider):
         return self._options.swap
 
     def writable_root(self) -> str:
-        """The disk of the image stays as it is below a file of the VM's own."""
+        """The disk of the image stays as it is."""
+        if self._options.disk.root == "own":
+            return "ext4, in a copy of the image's disk"
         return "ext4, in a qcow2 file over the image"
 
     async def create(self, spec: InstanceSpec) -> Instance:
