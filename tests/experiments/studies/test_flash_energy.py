@@ -399,6 +399,10 @@ def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:
         file = tmp_path / plan.file
         file.write_text(plantexts.with_disks(text, [Path("/"), Path("/")]))
         cells = matrix.resolve(*schema.load(file))
+        for environment in cells.environments:
+            options = environment.provider.options.model_dump()
+            assert options["disk"]["root"] == "own", "its system is on the disk that is tested"
+            assert options["image_format"] == options["disk"]["format"] == "qcow2"
         for case in cells.cases:
             parameters = case.parameters.model_dump()
             name = case.workload.name
