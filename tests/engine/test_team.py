@@ -19,6 +19,7 @@ class Named:
     """All that a team looks at."""
 
     name: str
+    own_kernel: bool = False
 
 
 def instance(name: str) -> Instance:
@@ -72,3 +73,12 @@ def test_meters_are_told_who_is_at_the_other_end() -> None:
     )
     scene = turn._scene(cast(Attempt, attempt))
     assert scene == Scene("u0000000", ("vm-0", "vm-1"), ("vm-1",))
+
+
+def test_meters_are_told_who_is_a_vm() -> None:
+    guest = cast(Instance, Named("vm-3", own_kernel=True))
+    attempt = SimpleNamespace(
+        fleet=SimpleNamespace(tag="u0000000"), teams=[], workers=lambda: [ONE, guest]
+    )
+    scene = turn._scene(cast(Attempt, attempt))
+    assert scene == Scene("u0000000", ("vm-0", "vm-3"), (), ("vm-3",))

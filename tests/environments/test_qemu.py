@@ -8,6 +8,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,7 @@ from ullage.environments.qemu.build import OVERHEAD_BYTES, Builder
 from ullage.environments.qemu.command_line import Accelerator
 from ullage.environments.qemu.probe import Probe
 from ullage.environments.qemu.process import QemuProcess
-from ullage.environments.qemu.provider import Qemu
+from ullage.environments.qemu.provider import Qemu, QemuInstance
 from ullage.environments.xen.build import XenBuilder
 from ullage.environments.xen.options import XenOptions
 from ullage.host import clock, image
@@ -142,6 +144,25 @@ def test_what_fails_inside_comes_with_the_console(tmp_path: Path) -> None:
         assert error.hint.endswith("HI")
 
     asyncio.run(use())
+
+
+def test_a_qemu_that_its_host_has_killed_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With swap to spare too: the kernel gives up when what is resident is always in use."""
+    built: Any = SimpleNamespace(agent=None, address=None, process=None)
+    spec: Any = SimpleNamespace(tag="u0000001", name="vm-0")
+    instance = QemuInstance(spec, built, Undo())
+    monkeypatch.setattr(Group, "memory_kills", lambda _: 0)
+    assert asyncio.run(instance.why_gone()) is None
+    monkeypatch.setattr(Group, "memory_kills", lambda _: 1)
+    why = asyncio.run(instance.why_gone())
+    assert why is not None and why.kind is errors.VM_OUT_OF_MEMORY
+    assert "vm-0 is gone" in why.message
+
+    def gone(_: Group) -> int:
+        raise UllageError(errors.CGROUP_DENIED, what="memory.events", path="/", reason="gone")
+
+    monkeypatch.setattr(Group, "memory_kills", gone)
+    assert asyncio.run(instance.why_gone()) is None
 
 
 @pytest.fixture

@@ -71,6 +71,30 @@ def test_the_format_of_the_images_disk(tmp_path: Path) -> None:
     assert drive.read_only
 
 
+def test_a_root_of_its_own_is_a_copy_beside_the_data_disk(tmp_path: Path) -> None:
+    """Through the cache of the data disk; written only where the plan says so, and then removed."""
+    (tmp_path / "disk.raw").write_bytes(b"image")
+    own = replace(tiny_image(tmp_path), dir=tmp_path)
+    place = tmp_path / "data-0"
+    chosen = options(disk={"size": 64 * MIB, "root": "own", "cache": "directsync"})
+    assert "root" not in options().model_dump(mode="json")["disk"], "as records from before it"
+    assert Qemu(chosen).writable_root() == "ext4, in a copy of the image's disk"
+
+    async def root(*, writable: bool) -> Drive:
+        spec = spec_for(tmp_path, "t", replace(own, writable=writable), tmp_path)
+        async with Undo() as undo:
+            builder = Builder(chosen, "tcg", "max", hanging_kernel(tmp_path), spec)
+            drive = (await builder._drives(undo))[0]
+            assert drive.path.parent == place and drive.path.read_bytes() == b"image"
+            assert drive.path.stat().st_ino != (tmp_path / "disk.raw").stat().st_ino
+            return drive
+
+    for writable in (False, True):
+        drive = asyncio.run(root(writable=writable))
+        assert (drive.format, drive.cache, drive.read_only) == ("raw", "directsync", not writable)
+        assert list(place.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -81,6 +105,8 @@ def test_the_format_of_the_images_disk(tmp_path: Path) -> None:
         {"io_thread": True, "disk": {"bus": "nvme"}},
         {"io_thread": True, "disk": {"bus": "sata"}},
         {"nested": "yes"},
+        {"swap": {"on": "zram", "size": "1GiB"}},
+        {"swap": {"on": "zram", "size": "1GiB", "resident": "256MiB"}, "hugepages": "2MiB"},
     ],
 )
 def test_the_plan_is_checked(fields: dict[str, object]) -> None:
@@ -93,6 +119,14 @@ def test_a_plan_from_before_is_the_same_plan() -> None:
     assert not names & options().model_dump(mode="json").keys()
     now = options(hugepages="2MiB", numa={"nodes": 2}, vcpus="pinned", io_thread=True, nested=False)
     assert names <= now.model_dump(mode="json").keys()
+
+
+def test_what_the_host_swaps_of_a_vm_is_a_treatment() -> None:
+    """And of the memory inside nothing is said otherwise."""
+    swapping = Qemu(options(swap={"on": "zram", "size": "1GiB", "resident": "256MiB"}))
+    assert "swap" not in options().model_dump(mode="json")
+    assert swapping.data_treatments() == {"swap": "1GiB on zram, 256MiB resident"}
+    assert Qemu(options()).data_treatments() == {}
 
 
 def test_memory_is_divided_among_nodes() -> None:

@@ -321,6 +321,26 @@ def test_version_2_files(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Group.find(tag, "vm-0").memory_kills() == 0
     (leaf / "memory.events").write_text("oom 2\noom_kill 3\noom_group_kill 0\n")
     assert Group.find(tag, "vm-0").memory_kills() == 3
+    assert Group.find(tag, "vm-0").swapped_bytes() is None, "it may not"
+    (leaf / "memory.swap.current").write_text("8192\n")
+    assert Group.find(tag, "vm-0").swapped_bytes() is None, "it may not, whatever is left"
+    assert Group.find(tag, "vm-0").allow_swap(2048, 16384) == 2048 + 16384
+    assert (leaf / "memory.max").read_text() == "2048", "less than it had"
+    assert Group.find(tag, "vm-0").swapped_bytes() == 8192
+
+
+def test_version_1_tells_what_is_swapped(
+    tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Hierarchy(tmp_path / "memory", 1, frozenset({"memory"}))
+    leaf = tree.path / "ullage" / tag / "vm-0"
+    leaf.mkdir(parents=True)
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
+    assert Group.find(tag, "vm-0").swapped_bytes() is None
+    limits = "hierarchical_memory_limit 4096\nhierarchical_memsw_limit {}\n"
+    for limit, swapped in ((4096, None), (8192, 1024)):
+        (leaf / "memory.stat").write_text(f"cache 1\n{limits.format(limit)}total_swap 1024\n")
+        assert Group.find(tag, "vm-0").swapped_bytes() == swapped
 
 
 MOUNTINFO = """\

@@ -17,7 +17,7 @@ from ullage.host import claims, leftovers, paths
 from ullage.host.cgroups import Group, Limits
 from ullage.host.swap import area as room
 from ullage.host.swap import zram
-from ullage.host.swap.request import SwapRequest, allow, areas, verify
+from ullage.host.swap.request import SwapRequest, VmSwapRequest, allow, areas, verify
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 MIB = 1 << 20
@@ -51,6 +51,23 @@ def test_what_a_plan_may_say() -> None:
     for on, size in (("mnt", "64MiB"), ("zram", "1MiB"), ("", "64MiB")):
         with pytest.raises(ValidationError):
             request(on, size)
+
+
+def test_a_vm_keeps_less_than_it_may_need_and_has_room_for_the_rest() -> None:
+    """With too little its QEMU would be killed; with all of it resident nothing would swap."""
+    swap = VmSwapRequest.model_validate({"on": "zram", "size": "1GiB", "resident": "256MiB"})
+    assert str(swap) == "1GiB on zram, 256MiB resident"
+    assert swap.kept_bytes(512 * MIB) == 256 * MIB
+    assert request("zram").kept_bytes(512 * MIB) == 512 * MIB
+    request("zram").refuse_wrong("box", 1 << 40)
+    for needed in (256 * MIB + 1, 1280 * MIB):
+        swap.refuse_wrong("vm", needed)
+    for needed in (256 * MIB, 1280 * MIB + 1):
+        with pytest.raises(UllageError, match="`swap` has 256MiB resident and 1GiB") as caught:
+            swap.refuse_wrong("vm", needed)
+        assert caught.value.kind is errors.SWAP_SIZE
+    with pytest.raises(ValidationError):
+        VmSwapRequest.model_validate({"on": "zram", "size": "1GiB", "resident": "16MiB"})
 
 
 def test_one_place_for_all(tmp_path: Path) -> None:
@@ -237,9 +254,12 @@ def test_a_group_may_swap_so_much(tag: str) -> None:
         if group.allow_swap(64 * MIB, 0) is None:
             pytest.skip("this kernel does not limit swap by cgroup")
         allow(group, "box-0", 64 * MIB, 32 * MIB)
+        allow(group, "box-0", 16 * MIB, 80 * MIB)
+        assert group.limits().memory_bytes == 16 * MIB
+        assert group.swapped_bytes() == 0
         with pytest.raises(UllageError) as caught:
             allow(Group(group.path, []), "box-0", 64 * MIB, 32 * MIB)
         assert caught.value.kind is errors.LIMIT_NOT_APPLIED
-        assert "no limit of both" in caught.value.message
+        assert "no limit" in caught.value.message
     finally:
         group.remove_once()

@@ -198,6 +198,22 @@ def test_systemd_boots(live: Live) -> None:
     live({"boot": "systemd"}, 1, look)
 
 
+def test_roots_of_their_own(live: Live) -> None:
+    """Each is a file of its VM's, that its QEMU has open, and not the image's."""
+
+    async def look(instances: list[Instance], network: Network) -> None:
+        assert network.gateway
+        for vm in instances:
+            (pid,) = Group.find(vm.spec.tag, vm.name).pids()
+            files = {fd.resolve() for fd in Path(f"/proc/{pid}/fd").iterdir()}
+            assert vm.spec.image is not None
+            assert vm.spec.data_dir / f"{vm.name}-root.raw" in files
+            assert vm.spec.image.disk_path("raw") not in files
+            await inside(vm.agent, "sha256sum", "/bin/bash")
+
+    live({"disk": {"root": "own"}}, 2, look)
+
+
 def test_clones_death_and_freezing(live: Live) -> None:
     async def look(instances: list[Instance], network: Network) -> None:
         assert len({vm.address for vm in instances}) == 3

@@ -59,8 +59,9 @@ def test_the_overhead_of_vms_and_containers(tmp_path: Path) -> None:
             ratio, verdict = row["cells"][:2]
             assert ratio["low"] < ratio["value"] < ratio["high"]
             assert verdict in ("worse", "better", "equivalent", "inconclusive")
-    machines = [row for row in table(study, "machine-fresh") if not row["label"].endswith("there")]
-    assert len(machines) == 3
+    machines = table(study, "machine-fresh")
+    assert len(machines) == 3, "none of theirs, which are over a Windows"
+    assert all(row["cells"][0]["value"] > 0 for row in table(study, "memory-blocks-fresh"))
     assert all(row["cells"][0]["low"] < row["cells"][0]["high"] for row in machines)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.runkit import ran
+from ullage.analysis.doubts import run as doubts
 from ullage.host import leftovers
 from ullage.host.swap.request import areas
 from ullage.runs.reader import RunFolder
@@ -93,3 +94,55 @@ def test_a_device(tmp_path: Path, device: Path) -> None:
             ["blkid", "-p", str(device)], capture_output=True, text=True, check=True
         ).stdout
     )
+
+
+VMS = """\
+name: swapping-vms
+baseline: whole
+resources: {cpus: 1, memory: 512MiB}
+environments:
+  whole: {provider: qemu, accel: tcg}
+  little:
+    provider: qemu
+    accel: tcg
+    disk: {path: PATH, size: 300MiB, cache: writeback}
+    swap: {on: zram, size: 1GiB, resident: 256MiB}
+  roomy: {provider: qemu, accel: tcg, swap: {on: zram, size: 1GiB, resident: 1000MiB}}
+workloads:
+  - {name: command, as: memory, argv: [dd, if=/dev/zero, of=/dev/null, bs=300M, count=1]}
+  - {name: command, as: disk, argv: [dd, if=/dev/zero, of=/data/file, bs=1M, count=150, conv=fsync]}
+again: []
+blocks: {min: 1, max: 1}
+"""
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Path]:
+    """Memory that can be swapped, as a directory."""
+    place = tmp_path / "tmpfs"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400M", "tmpfs", place], check=True)
+    yield place
+    assert list(place.iterdir()) == []
+    subprocess.run(["umount", place], check=True)
+
+
+def test_vms_of_which_a_part_is_swapped(tmp_path: Path, tmpfs: Path) -> None:
+    """Memory inside is alike; with a disk in memory too; one that has room says that it has."""
+    folder = ran(tmp_path, VMS.replace("PATH", str(tmpfs)), statuses=(0,))
+    assert all(trial.status == "ok" for trial in folder.trials) and len(folder.trials) == 8
+    for trial in folder.trials:
+        swapped = trial.meters["swap"]
+        if trial.environment == "little":
+            assert swapped["swapped"] > 64 << 20 and swapped["without"] == 0
+        else:
+            assert swapped == ({"swapped": 0, "without": 1} if trial.environment == "roomy" else {})
+    by_key = {one.key: one for one in folder.resolved.environments}
+    assert by_key["little"].treatments["swap"] == "1GiB on zram, 256MiB resident"
+    assert "tmpfs" in by_key["little"].treatments["data on"]
+    assert {one.nuisances["memory"] for one in by_key.values()} == {"512MiB"}
+    (doubt,) = [one for one in doubts.of_run(folder, ()) if one.code == "never-swapped"]
+    assert "in 2 trials, of memory in roomy, disk in roomy" in doubt.message.replace(
+        "disk in roomy, memory in roomy", "memory in roomy, disk in roomy"
+    )
+    assert areas(Path("/proc/swaps").read_text(encoding="utf-8")) == []

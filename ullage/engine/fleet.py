@@ -177,6 +177,10 @@ class Fleet:
             for one in environments
             if (request := one.provider.swap_request) is not None and not one.away
         ]
+        for one in environments:
+            request, provider = one.provider.swap_request, one.provider
+            if request is not None and not one.away:
+                request.refuse_wrong(one.key, one.resources.memory + provider.overhead_bytes)
         if swapping:
             total = sum(request.size * count for request, count in swapping)
             on = swapping[0][0].on

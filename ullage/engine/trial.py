@@ -116,7 +116,7 @@ class Attempt:
         for part in self.rounds[-1]:
             name = part.instance.name
             part.memory_kills = killed.get(name, 0) - self._killed.get(name, 0)
-            part.swap = f"{self._swap or ''}"
+            part.swap = self._swap_of(part.instance)
         self.closed.append(await trial_clocks.close(self.rounds[-1]))
         for part in self.rounds[-1]:
             if not part.task.service:
@@ -142,6 +142,10 @@ class Attempt:
     @property
     def _swap(self) -> SwapRequest | None:
         return self.fleet.matrix.environment(self.slot.environment).provider.swap_request
+
+    def _swap_of(self, instance: Instance) -> str:
+        """What its own kernel may swap; a VM's knows nothing of the host's swap."""
+        return "" if instance.own_kernel else f"{self._swap or ''}"
 
     async def _memory_kills(self) -> dict[str, int]:
         """Instance → how many of its processes were killed for memory, where that matters."""

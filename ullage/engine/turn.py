@@ -133,11 +133,13 @@ async def _blame_node(attempt: Attempt) -> None:
 
 
 def _scene(*attempts: Attempt) -> Scene:
-    names = [instance.name for attempt in attempts for instance in attempt.workers()]
+    workers = [instance for attempt in attempts for instance in attempt.workers()]
+    names = [instance.name for instance in workers]
+    guests = [instance.name for instance in workers if instance.own_kernel]
     ends = [
         instance.name for attempt in attempts for team in attempt.teams for instance in team.ends
     ]
-    return Scene(attempts[0].fleet.tag, tuple(names), tuple(ends))
+    return Scene(attempts[0].fleet.tag, tuple(names), tuple(ends), tuple(guests))
 
 
 async def _rounds(

@@ -201,16 +201,19 @@ class Group:
         )
 
     def allow_swap(self, memory_bytes: int, swap_bytes: int) -> int | None:
-        """Let it swap so much beyond its memory: the limit of both that it has then.
+        """Let it have so much memory and so much swap: the limit of both that it has then.
 
-        None: there is none. CGROUP_DENIED.
+        What it has in memory beyond that is swapped now. None: there is no limit. CGROUP_DENIED.
         """
         for hierarchy, place in self._places:
             both, swap = place / "memory.memsw.limit_in_bytes", place / "memory.swap.max"
+            # First where it may go, then what it may keep.
             if hierarchy.version == 1 and both.exists():
                 _write(both, str(memory_bytes + swap_bytes))
+                _write(place / "memory.limit_in_bytes", str(memory_bytes))
             elif swap.exists():
                 _write(swap, str(swap_bytes))
+                _write(place / "memory.max", str(memory_bytes))
         both_now = self._setting("memory", "memory.memsw.limit_in_bytes", "memory.swap.max")
         if not both_now.isdecimal() or int(both_now) >= _UNLIMITED_BYTES:
             return None
@@ -218,11 +221,20 @@ class Group:
         v2 = any(h.version == 2 and "memory" in h.controllers for h, _ in self._places)
         return int(both_now) + (memory or 0 if v2 else 0)
 
+    def swapped_bytes(self) -> int | None:
+        """What of its memory is in swap now; None: it may not swap, or the kernel does not tell."""
+        stat = _counts(self._setting("memory", "memory.stat", "memory.stat"))
+        if "hierarchical_memsw_limit" in stat:
+            able = stat["hierarchical_memsw_limit"] > stat["hierarchical_memory_limit"]
+            return stat["total_swap"] if able else None
+        most = self._setting("memory", "memory.swap.max", "memory.swap.max")
+        swapped = self._setting("memory", "memory.swap.current", "memory.swap.current")
+        return int(swapped) if most != "0" and swapped.isdecimal() else None
+
     def memory_kills(self) -> int:
         """How many processes the kernel has killed in it, as its memory ran out; 0: not told."""
         text = self._setting("memory", "memory.oom_control", "memory.events")
-        counts = dict(line.split() for line in text.splitlines() if line.count(" ") == 1)
-        return int(counts.get("oom_kill", 0))
+        return _counts(text).get("oom_kill", 0)
 
     def _setting(self, controller: str, v1: str, v2: str) -> str:
         """What a file of the controller says; nothing where there is no such file."""
@@ -444,6 +456,12 @@ def _limit_memory(place: Path, v1: bool, size: int) -> None:
     _write(place / "memory.limit_in_bytes", str(size))
     if (place / "memory.memsw.limit_in_bytes").exists():
         _write(place / "memory.memsw.limit_in_bytes", str(size))
+
+
+def _counts(text: str) -> dict[str, int]:
+    """Of a file of the kernel's with a word and a number in each line."""
+    lines = (line.split() for line in text.splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdecimal()}
 
 
 def _v2_controllers(path: Path) -> frozenset[str]:

@@ -17,6 +17,7 @@ METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "threads.Threads",
     "guest.Guest",
     "links.Links",
+    "swap.Swap",
 )
 OUTSIDE: Final = tuple(meter for meter in METERS if not issubclass(meter, Inside))
 """Those that look at the host."""

@@ -24,6 +24,8 @@ class Scene:
     """Names of those whose programs take part; neighbours are none of them."""
     ends: tuple[str, ...] = ()
     """Of these, those at the other end: of viewers, of a load generator, of a peer."""
+    guests: tuple[str, ...] = ()
+    """Of all, the VMs of this host: their memory stays when a program has ended."""
 
 
 class Meter(ABC):

@@ -109,6 +109,16 @@ def test_a_bundle_with_a_dead_cable(doubted: Doubted, what: str) -> None:
     assert "link-down" not in doubted()
 
 
+def test_vms_that_never_swapped(doubted: Doubted) -> None:
+    def change(event: dict[str, Any], _: int) -> None:
+        idle = event["environment"] == "lxc" and event["block"] > 9
+        event["meters"]["swap"] = {"swapped": 0.0 if idle else 4096.0, "without": float(idle)}
+
+    message = doubted(change)["never-swapped"].message
+    assert f"in 6 trials, of {CPU.key} in lxc" in message
+    assert "never-swapped" not in doubted()
+
+
 def test_memory_pressure_names_the_worst_cell(doubted: Doubted) -> None:
     def change(event: dict[str, Any], _: int) -> None:
         event["meters"]["host"]["psi_memory"] = 0.2 if event["environment"] == "lxc" else 0.01

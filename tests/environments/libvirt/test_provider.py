@@ -40,6 +40,10 @@ def options(**fields: Any) -> LibvirtOptions:
         ({"network": "user"}, "Input should be"),
         ({"disk": {"bus": "nvme"}}, "write `provider: qemu`"),
         ({"hugepages": "2MiB"}, "`hugepages` is of `provider: qemu` alone"),
+        (
+            {"swap": {"on": "zram", "size": "1GiB", "resident": "256MiB"}},
+            "`swap` is of `provider: qemu` alone",
+        ),
         ({"vcpus": "pinned"}, "`vcpus` is of `provider: qemu` alone"),
         ({"nic": "e1000", "vhost": True}, "`vhost` is of a virtio NIC"),
     ],

@@ -314,6 +314,12 @@ def test_two_disks_stand_beside_the_published_two(tmp_path: Path) -> None:
     }
 
 
+def swapping(machine: EnvironmentRecord) -> EnvironmentRecord:
+    """Of which the host is made to swap a part: there it was free to, and nothing says it did."""
+    swap = {"on": "zram", "size": 1 << 30, "resident": 256 << 20}
+    return machine.model_copy(update={"options": machine.options | {"swap": swap}})
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -326,8 +332,9 @@ def test_two_disks_stand_beside_the_published_two(tmp_path: Path) -> None:
             environment("hdd", "rotational"),
             environment("ssd", "not").model_copy(update={"emulated": True}),
         ),
+        (environment("hdd", "rotational"), swapping(environment("ssd", "not"))),
     ],
-    ids=["formats", "turned about", "one kind", "not known", "no VM", "emulated"],
+    ids=["formats", "turned about", "one kind", "not known", "no VM", "emulated", "swapped"],
 )
 def test_other_disks_stand_beside_nothing(
     tmp_path: Path, first: EnvironmentRecord, second: EnvironmentRecord
@@ -392,6 +399,10 @@ def test_the_full_plans_have_the_published_settings(tmp_path: Path) -> None:
         file = tmp_path / plan.file
         file.write_text(plantexts.with_disks(text, [Path("/"), Path("/")]))
         cells = matrix.resolve(*schema.load(file))
+        for environment in cells.environments:
+            options = environment.provider.options.model_dump()
+            assert options["disk"]["root"] == "own", "its system is on the disk that is tested"
+            assert options["image_format"] == options["disk"]["format"] == "qcow2"
         for case in cells.cases:
             parameters = case.parameters.model_dump()
             name = case.workload.name

@@ -99,6 +99,7 @@ def test_our_network_by_size(tmp_path: Path) -> None:
     columns = {(c.title, c.unit) for c in tables["throughput-fresh"].columns}
     assert columns == {("native", "Mbit/s"), ("container", ""), ("lxc", ""), ("vm", "")}
     assert len(tables["connections-fresh"].rows) == 3 * 2
+    assert any("a connection is two" in note for note in tables["connections-fresh"].notes)
 
 
 def test_our_making_of_instances(tmp_path: Path) -> None:

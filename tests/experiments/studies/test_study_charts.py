@@ -146,7 +146,7 @@ def test_what_a_study_draws_is_there(study: Study) -> None:
             drawn = page.drawing(table, chart.columns, chart.along)
             assert ("<circle" in drawn) == (chart.along is not None), chart.title
             assert "<svg" in drawn, chart.title
-        assert chart.fresh
+        assert chart.published or chart.fresh
 
 
 def test_a_page_has_the_published_chart_beside_ours_and_an_answer(tmp_path: Path) -> None:
@@ -155,8 +155,11 @@ def test_a_page_has_the_published_chart_beside_ours_and_an_answer(tmp_path: Path
     run = make(tmp_path, study, plan, {("vm", "cpu"): 2.0})
     report = showing.recompute(study, {plan.name: run})
     drawn = {chart.title: chart for chart in page.charts(report)}
-    cpu = drawn["CPU: time over that of the physical machine"]
-    assert "<svg" in cpu.published and len(cpu.fresh) == 1
+    memory = drawn["Memory within a VM, Debian x64: rate over that with blocks of 16 KiB"]
+    assert "<svg" in memory.published and len(memory.fresh) == 1
+    for title, chart in drawn.items():
+        if chart is not memory:  # theirs is over a Windows, ours over Linux
+            assert not (chart.published and chart.fresh), title
     (answer,) = page.answers(report)
     assert answer.startswith(f"{plan.name}: ")
     text = page.render(report, tmp_path)

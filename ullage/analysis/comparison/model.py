@@ -55,6 +55,7 @@ DoubtCode = Literal[
     "co-tenant",
     "host-emulated",
     "link-down",
+    "never-swapped",
     "bimodal",
     "coarse",
     "systematic",

@@ -42,6 +42,7 @@ def of_run(folder: RunFolder, again: Sequence[Comparison]) -> tuple[Doubt, ...]:
         _memory(folder.trials),
         _co_tenant(folder.trials),
         _link_down(folder.trials),
+        _never_swapped(folder.trials),
         *_values(folder),
         *_again_differs(again),
     ]
@@ -194,6 +195,21 @@ def _link_down(trials: Sequence[Trial]) -> Doubt | None:
         "by those that were left.",
         advice="These figures are of fewer cables than the plan has. The trials' meter `links` says"
         " which; mend the link, and run again.",
+    )
+
+
+def _never_swapped(trials: Sequence[Trial]) -> Doubt | None:
+    """Of VMs that the plan has swapped."""
+    idle = [trial for trial in trials if trial.meters.get("swap", {}).get("without")]
+    if not idle:
+        return None
+    cells = dict.fromkeys(f"{trial.workload} in {trial.environment}" for trial in idle)
+    return Doubt(
+        code="never-swapped",
+        message=f"Nothing of a VM was in the host's swap in {many(len(idle), 'trial')}, of "
+        f"{', '.join(list(cells)[:3])}{' and others' if len(cells) > 3 else ''}.",
+        advice="These figures are of a VM that its `swap` has not touched: give it less `resident`,"
+        " or its work more memory.",
     )
 
 

@@ -95,6 +95,11 @@ SWAP_UNUSABLE: Final = ErrorKind(
     "`swap: on` is `zram`, a directory with room for a file, or an empty block device that nobody"
     " uses",
 )
+SWAP_SIZE: Final = ErrorKind(
+    "swap-size",
+    "{environment} may need {needed} of this host, and `swap` has {resident} resident and {size}",
+    "make `resident` less than it may need, and `resident` and `size` together no less",
+)
 GUEST_KERNEL_UNUSABLE: Final = ErrorKind(
     "guest-kernel-unusable",
     "no guest kernel from {package}: {reason}",
@@ -109,6 +114,11 @@ VM_FAILED: Final = ErrorKind(
     "vm-failed",
     "{instance}: {what}: {reason}",
     "the end of its console may tell why: {console}",
+)
+VM_OUT_OF_MEMORY: Final = ErrorKind(
+    "vm-out-of-memory",
+    "{instance} is gone: this host's kernel killed its QEMU, as its cgroup ran out of memory",
+    "where it swaps, give it more `swap: resident`: the kernel may give up before swap is full",
 )
 VM_NEEDS_IMAGE: Final = ErrorKind(
     "vm-needs-image",

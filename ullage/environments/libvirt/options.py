@@ -37,7 +37,7 @@ _OF_THE_DOMAIN: Final = frozenset(
 )
 """Fields of which a clone takes nothing."""
 
-_OF_QEMU: Final = frozenset({"hugepages", "numa", "vcpus", "io_thread", "nested", "guest"})
+_OF_QEMU: Final = frozenset({"hugepages", "numa", "vcpus", "io_thread", "nested", "guest", "swap"})
 """Fields that say nothing to a domain yet."""
 
 Uri = Annotated[

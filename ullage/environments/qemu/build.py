@@ -137,17 +137,27 @@ class Builder:
             raise UllageError(VM_NEEDS_IMAGE, instance=self.spec.name)
         of_image = self.options.image_format
         disk = await image.disk(of_image)
-        if not self._writable:
+        if self.options.boot == "systemd":
+            image.require(["/sbin/init"])
+        if self.options.disk.root == "own":
+            root = await self._own_root(disk, undo)
+        elif not self._writable:
             # The host's page cache holds it once for all clones.
             root = Drive(disk, of_image, "writeback", read_only=True)
         else:
-            if self.options.boot == "systemd":
-                image.require(["/sbin/init"])
             layer = self.spec.data_dir / f"{self.spec.name}-root.qcow2"
             undo.callback(layer.unlink, missing_ok=True)
             await disks.overlay(disk, of_image, layer)
             root = Drive(layer, "qcow2", "writeback")
         return root, await self._data_drive(undo)
+
+    async def _own_root(self, disk: Path, undo: Undo) -> Drive:
+        """On the disk that the plan chose, and past the host's cache where the data disk is."""
+        path = self.spec.data_dir / f"{self.spec.name}-root.{self.options.image_format}"
+        undo.callback(path.unlink, missing_ok=True)
+        await disks.copy(disk, path)
+        cache = self.options.disk.cache
+        return Drive(path, self.options.image_format, cache, read_only=not self._writable)
 
     @property
     def _writable(self) -> bool:

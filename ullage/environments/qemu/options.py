@@ -13,6 +13,7 @@ from ullage.environments.qemu.command_line import Aio, Bus, Cache, Nic
 from ullage.environments.qemu.memory import Backing, HugePage, Numa
 from ullage.host.disks import DiskFormat
 from ullage.host.network.bridge import MOST_LINKS
+from ullage.host.swap.request import VmSwapRequest
 
 MIB: Final = 1 << 20
 
@@ -24,8 +25,13 @@ _DIRECT: Final = frozenset({"none", "directsync"})
 class Disk(DataDisk):
     """The data disk, `/data` inside."""
 
-    later: ClassVar[frozenset[str]] = DataDisk.later | {"aio", "bus"}
+    later: ClassVar[frozenset[str]] = DataDisk.later | {"aio", "bus", "root"}
 
+    root: Literal["shared", "own"] = Field(
+        "shared",
+        description="the disk that the VM boots from: `shared`, the image's, which all clones read;"
+        " `own`, a copy of it beside the data disk, with that disk's `cache`",
+    )
     format: DiskFormat = Field("raw", description="format of the disk's file on the host")
     cache: Cache = Field("none", description="QEMU's cache mode; `none` goes past the host's")
     size: Annotated[Bytes, Field(ge=64 * MIB)] | None = Field(
@@ -89,7 +95,7 @@ class GuestDisk(BaseModel):
 
 
 _OF_ANY_GUEST: Final = frozenset(
-    {"accel", "machine", "cpu_model", "vcpus", "hugepages", "boot_deadline_s", "guest"}
+    {"accel", "machine", "cpu_model", "vcpus", "hugepages", "boot_deadline_s", "guest", "swap"}
 )
 """What may be said of a VM from a disk of the user's too."""
 
@@ -108,6 +114,7 @@ class QemuOptions(DataOptions):
             "nested",
             "guest",
             "image_format",
+            "swap",
         }
     )
 
@@ -175,6 +182,11 @@ class QemuOptions(DataOptions):
         (), description="more kernel modules: `[nfsv4, nfsd]` for a folder shared by NFS"
     )
     boot_deadline_s: Seconds | None = Field(None, description="left out: 300 s")
+    swap: VmSwapRequest | None = Field(
+        None,
+        description="what of the VM the host swaps, `{on: zram, size: 2GiB, resident: 256MiB}`;"
+        " left out: nothing",
+    )
     guest: GuestDisk | None = Field(
         None,
         description="a disk of yours, which boots by itself and starts the agent on the port"
@@ -212,6 +224,12 @@ class QemuOptions(DataOptions):
             raise ValueError(
                 f"`io_thread` serves `disk.bus: virtio` and `scsi`, not {self.disk.bus}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _huge_pages_stay(self) -> QemuOptions:
+        if self.swap and self.hugepages:
+            raise ValueError("huge pages are never swapped: leave out `hugepages` or `swap`")
         return self
 
     @model_validator(mode="after")

@@ -14,6 +14,7 @@ from ullage.common.errors import (
     HOST_NEEDS_ROOT,
     VM_NO_KVM,
     VM_NO_NESTING,
+    VM_OUT_OF_MEMORY,
     UllageError,
 )
 from ullage.common.quantities import format_bytes
@@ -25,6 +26,7 @@ from ullage.environments.qemu.command_line import BUS_DEVICES, NIC_DEVICES, VHOS
 from ullage.environments.qemu.options import QemuOptions
 from ullage.environments.qemu.probe import kvm, qemu_version
 from ullage.environments.systems import SYSTEMS, WINDOWS_DATA, WINDOWS_SUFFIX, inside
+from ullage.host.cgroups import Group
 from ullage.host.disks import MKFS, DiskFormat
 from ullage.host.guest_kernel import (
     BONDING,
@@ -34,8 +36,10 @@ from ullage.host.guest_kernel import (
     GuestKernel,
     guest_kernel,
 )
+from ullage.host.swap.request import SwapRequest
 
 _CPU_MODELS: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
+_OWN_ROOT: Final = "a copy of the image's, cache {}"
 _LONGEST_VMSTAT: Final = 256 << 10
 
 
@@ -175,6 +179,9 @@ class Qemu(Provider):
         options = self._options
         emulated = "tcg (emulated)" + (f": {self._fallback}" if self._fallback else "")
         overhead = format_bytes(OVERHEAD_BYTES[self.accelerator])
+        kept = f"the guest's memory; QEMU may use {overhead} more on the host"
+        if options.swap:
+            kept += f", of all that {format_bytes(options.swap.resident)} in its memory"
         return {
             "accelerator": emulated if self.emulated else "kvm",
             "hypervisor": f"QEMU {self._version}",
@@ -183,7 +190,7 @@ class Qemu(Provider):
             **({} if options.vcpus == "floating" else {"vCPUs": "each pinned to one CPU"}),
             **({} if options.backing.is_default else {"memory": str(options.backing)}),
             **(self._devices() if options.guest is None else own_guest.devices(options.guest)),
-            "memory limit": f"the guest's memory; QEMU may use {overhead} more on the host",
+            "memory limit": kept,
         }
 
     def _devices(self) -> dict[str, str]:
@@ -203,6 +210,7 @@ class Qemu(Provider):
             "disk": f"{BUS_DEVICES[disk.bus]}, {disk.format}, cache {disk.cache}{served}",
             "boot": options.boot,
             **({} if options.image_format == "raw" else {"image": options.image_format}),
+            **({"root disk": _OWN_ROOT.format(disk.cache)} if disk.root == "own" else {}),
             **({"more modules": ", ".join(options.modules)} if options.modules else {}),
         }
 
@@ -211,8 +219,15 @@ class Qemu(Provider):
         """As the plan says."""
         return self._options.image_format
 
+    @property
+    def swap_request(self) -> SwapRequest | None:
+        """What of a VM the host swaps."""
+        return self._options.swap
+
     def writable_root(self) -> str:
-        """The disk of the image stays as it is below a file of the VM's own."""
+        """The disk of the image stays as it is."""
+        if self._options.disk.root == "own":
+            return "ext4, in a copy of the image's disk"
         return "ext4, in a qcow2 file over the image"
 
     async def create(self, spec: InstanceSpec) -> Instance:
@@ -260,6 +275,14 @@ class QemuInstance(Instance):
             kills = re.search(rb"^oom_kill ([0-9]{1,15})$", vmstat, re.MULTILINE)
             return int(kills[1]) if kills else 0
         return 0
+
+    async def why_gone(self) -> UllageError | None:
+        """VM_OUT_OF_MEMORY where QEMU's own cgroup has seen a kill."""
+        try:
+            kills = Group.find(self.spec.tag, self.name).memory_kills()
+        except UllageError:  # the group has gone
+            kills = 0
+        return UllageError(VM_OUT_OF_MEMORY, instance=self.name) if kills else None
 
     async def destroy(self) -> None:
         """Kill QEMU; remove its disks, tap and control group."""

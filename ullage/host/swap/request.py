@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ullage.common.errors import LIMIT_NOT_APPLIED, UllageError
+from ullage.common.errors import LIMIT_NOT_APPLIED, SWAP_SIZE, UllageError
 from ullage.common.quantities import Bytes, exact_bytes, format_bytes
 from ullage.common.text import unescape
 
@@ -41,6 +41,40 @@ class SwapRequest(BaseModel):
     def __str__(self) -> str:
         return f"{format_bytes(self.size)} on {self.on}"
 
+    def kept_bytes(self, memory_bytes: int) -> int:
+        """What an instance with so much memory has of the host's."""
+        return memory_bytes
+
+    def refuse_wrong(self, environment: str, needed_bytes: int) -> None:
+        """SWAP_SIZE where it cannot be what its instances may need of the host."""
+
+
+class VmSwapRequest(SwapRequest):
+    """The same of a VM, whose memory is as large inside as ever and which knows nothing of it."""
+
+    resident: Annotated[Bytes, Field(ge=64 << 20)] = Field(
+        description="what a VM, QEMU itself included, has of the host's memory: the rest of it is"
+        " swapped"
+    )
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, {format_bytes(self.resident)} resident"
+
+    def kept_bytes(self, memory_bytes: int) -> int:
+        """As the plan says."""
+        return self.resident
+
+    def refuse_wrong(self, environment: str, needed_bytes: int) -> None:
+        """Less together would have QEMU killed; what is resident alone would never swap."""
+        if not self.resident < needed_bytes <= self.resident + self.size:
+            raise UllageError(
+                SWAP_SIZE,
+                environment=environment,
+                needed=exact_bytes(needed_bytes),
+                resident=exact_bytes(self.resident),
+                size=exact_bytes(self.size),
+            )
+
 
 @dataclass(frozen=True)
 class Area:
@@ -62,8 +96,14 @@ def areas(text: str) -> list[Area]:
 
 
 def allow(group: Group, name: str, memory_bytes: int, swap_bytes: int) -> None:
-    """Let an instance swap so much, beyond the memory that it has. LIMIT_NOT_APPLIED."""
+    """Let an instance swap so much, beyond so much memory. LIMIT_NOT_APPLIED."""
     both, seen = memory_bytes + swap_bytes, group.allow_swap(memory_bytes, swap_bytes)
+    kept = group.limits().memory_bytes
+    if kept is None or not memory_bytes - _PAGE < kept <= memory_bytes:
+        shown = "no limit" if kept is None else exact_bytes(kept)
+        raise UllageError(
+            LIMIT_NOT_APPLIED, instance=name, asked=f"{exact_bytes(memory_bytes)}", seen=shown
+        )
     if seen is None or not both - _PAGE < seen <= both:
         shown = "no limit of both" if seen is None else f"a limit of {exact_bytes(seen)} for both"
         required = f"{exact_bytes(memory_bytes)} of memory and {exact_bytes(swap_bytes)} of swap"

@@ -88,7 +88,9 @@ class Connections(endpoints.BetweenTwo[ConnectionsParameters]):
     the program of the study `network-pipeline` (2017, of [the studies](../../guide/studies.md)),
     uperf with its connection profile, is in no Debian. It let 1, 2, 4 … 32 threads run for 90 s
     (`vary: {threads: [1, 2, 4, 8, 16, 32]}`, `time_s: 90`). The server has a thread for each of its
-    cores.
+    cores. Its figure is another: uperf prints operations a second, and counts a connection twice,
+    as a connect and a disconnect; its server has a thread for each of the client's; and whoever
+    comes first closes. Whether the study printed operations or connections it does not say.
 
     By default the server closes first, as a web server does after `Connection: close`: then the
     client, which waits for it, keeps no port and the number of connections has no limit; and each

@@ -177,11 +177,11 @@ def _published_columns(run: measured.StudiedRun, read: Read) -> measured.Publish
 
 
 def _disk(environment: EnvironmentRecord) -> str:
-    """`hdd` or `ssd` of a VM with a qcow2 image on it; empty for all else."""
+    """`hdd` or `ssd` of a VM with a qcow2 image on it; empty for all else, one that is swapped."""
     disk = environment.options.get("disk")
     if environment.provider != "qemu" or environment.emulated or not isinstance(disk, dict):
         return ""
-    if disk.get("format") != "qcow2":
+    if disk.get("format") != "qcow2" or environment.options.get("swap"):
         return ""
     return _turning(environment.treatments.get("data on", ""))
 

@@ -139,12 +139,7 @@ def _network(run: StudiedRun, part: str) -> list[DerivedTable | None]:
             "NetPIPE: latency of TCP, by the size of a message",
             ("µs", 1e-6),
         ),
-        measured.ratios(
-            run,
-            [c for c in run.analysis.primary() if run.kind(c) == "connections"],
-            f"connections{part}-fresh",
-            "TCP connections made and ended in a second",
-        ),
+        _connections(run, part),
         measured.ratios(
             run,
             [c for c in run.analysis.primary() if run.kind(c) == "iperf3"],
@@ -152,6 +147,25 @@ def _network(run: StudiedRun, part: str) -> list[DerivedTable | None]:
             "TCP in one stream and in several, over one link and over several that are one",
         ),
     ]
+
+
+_UPERF: Final = (
+    "There it was uperf, which prints operations a second: a connect and a disconnect are one "
+    "each, so a connection is two, and the study does not say which it printed. Its server has a "
+    "thread for each of the client's; ours has one for each of its cores, and closes first. Of "
+    "theirs no figure is known, and ratios of ours are not theirs."
+)
+
+
+def _connections(run: StudiedRun, part: str) -> DerivedTable | None:
+    """S5.2."""
+    ratios = measured.ratios(
+        run,
+        [c for c in run.analysis.primary() if run.kind(c) == "connections"],
+        f"connections{part}-fresh",
+        "TCP connections made and ended in a second",
+    )
+    return ratios and ratios.model_copy(update={"notes": (*ratios.notes, _UPERF)})
 
 
 def _pipelines(run: StudiedRun, part: str) -> list[DerivedTable | None]:
