@@ -194,13 +194,13 @@ def test_a_plan_without_a_cloud_is_none_to_ask(tmp_path: Path) -> None:
 def test_a_plan_that_asks_a_cloud_is_left_out_without_one(tmp_path: Path) -> None:
     clouds = Clouds({"far": {"provider": "openstack"}}, {}, Path("my plan.yaml"))
     without = running.StudyRequest(quick=True, runs=tmp_path)
-    asked = running.StudyRequest(quick=True, runs=tmp_path, choices=Choices(clouds=clouds))
-    asking = [plan for plan in asked.plans(STUDY) if plan not in without.plans(STUDY)]
+    chosen = running.StudyRequest(quick=True, runs=tmp_path, choices=Choices(clouds=clouds))
+    asking = [plan for plan in chosen.plans(STUDY) if plan not in without.plans(STUDY)]
     assert asking and all(plan.cloud for plan in asking)
     left_out = [name for name, option in without.left_out(STUDY) if "--cloud PLAN" in option]
     assert left_out == [plan.name for plan in asking]
     plan = asking[0]
-    assert asked.command(STUDY)[-4:-2] == ["--cloud", "my plan.yaml"]
+    assert chosen.command(STUDY)[-4:-2] == ["--cloud", "my plan.yaml"]
     with pytest.raises(UllageError) as caught:
         running.StudyRequest(quick=True, only=(plan.name,)).plans(STUDY)
     assert caught.value.kind is errors.STUDY_WANTS_CLOUD
