@@ -35,6 +35,7 @@ from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
 from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
+from ullage.experiments.elastic.run.machines import Pool, PoolNodes
 from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
@@ -64,11 +65,13 @@ class RunSetup:
     tag: str
     seed: int
     network: Network
-    hosts: dict[str, Host]
+    hosts: dict[str, Host | Pool]
     """Environment → where its instances are made."""
     clip: Clip
     machines: Machines | None = None
     """From which the viewers come; None: from this host."""
+    beyond: tuple[str, ...] = ()
+    """The networks of the run on other machines."""
 
     @property
     def scaled(self) -> Scaled:
@@ -79,7 +82,10 @@ class RunSetup:
         """Who makes the nodes of a repetition; none has a name that another has."""
         # The last word that is no number: a node and its attempt are written after it.
         prefix = f"{instance_name(environment.key)}-{self._number(environment, repetition)}"
-        return StreamingNodes(self.hosts[environment.key], prefix, self.clip.file)
+        where, cpus, film = self.hosts[environment.key], environment.resources.cpus, self.clip.file
+        if isinstance(where, Pool):
+            return PoolNodes(where, cpus, prefix, film, pool=where)
+        return StreamingNodes(where, cpus, prefix, film)
 
     def viewers(self, environment: NodeEnvironment, repetition: int, folder: Path) -> AnyViewers:
         """Who watches in a repetition."""
@@ -133,6 +139,8 @@ class RunningRepetition:
         try:
             with meters.metered() as readings:
                 summary = await self._work()
+            if self.setting.beyond:  # they are of this machine, and the nodes are on others too
+                readings = {}
             start_ns, end_ns = summary.started_ns, summary.ended_ns
             reason = self._doubt(summary)
             status = "ok" if reason is None else "invalid"
@@ -262,10 +270,11 @@ class RunningRepetition:
         )
 
     @property
-    def _nodes_are_in(self) -> str:
-        """Where viewers may be sent: the run's network, or wherever a cloud has addresses."""
-        elsewhere = self.environment.provider.elsewhere
-        return "0.0.0.0/0" if elsewhere else str(self.setting.network.subnet)
+    def _nodes_are_in(self) -> list[str]:
+        """Where viewers may be sent: the run's networks, or wherever a cloud has addresses."""
+        if self.environment.provider.elsewhere:
+            return ["0.0.0.0/0"]
+        return [str(self.setting.network.subnet), *self.setting.beyond]
 
     def _viewers_settings(self) -> dict[str, Any]:
         setting, scaled, clip = self.setting, self.setting.scaled, self.setting.clip
@@ -274,7 +283,7 @@ class RunningRepetition:
         plays, sent = max(8, round(bitrate)), plan.video.sent
         return {
             "front": f"http://{self.front.address}",
-            "allow": [self._nodes_are_in],
+            "allow": self._nodes_are_in,
             "arrivals": arrivals_settings(
                 plan, seed_of(setting.seed, self.number), self.folder / TRACE
             ),
