@@ -60,7 +60,7 @@ class Node(ABC):
         """Raise UllageError when that provider cannot work there."""
 
     @abstractmethod
-    async def room(self) -> wire.Room:
+    async def room(self) -> wire.RoomLeft:
         """What it has left for instances now."""
 
     @property

@@ -116,9 +116,9 @@ class LocalNode(Node):
         assert self._joined is not None
         return self._joined
 
-    async def room(self) -> wire.Room:
+    async def room(self) -> wire.RoomLeft:
         """By this kernel."""
-        return wire.Room(available_bytes=available_bytes(), cpus=len(os.sched_getaffinity(0)))
+        return wire.RoomLeft(available_bytes=available_bytes(), cpus=len(os.sched_getaffinity(0)))
 
     async def has(self, image: Image) -> bool:
         """It is here."""

@@ -80,10 +80,10 @@ class SshNode(Node):
         """There, by the provider of that name."""
         return await (await self._connected()).call("check", wire.Offered, _provided(provider))
 
-    async def room(self) -> wire.Room:
+    async def room(self) -> wire.RoomLeft:
         """As its kernel tells."""
         link = await self._connected()
-        return await link.call("room", wire.Room, within_s=links.TRIAL_S)
+        return await link.call("room", wire.RoomLeft, within_s=links.TRIAL_S)
 
     @property
     def lost(self) -> bool:

@@ -96,7 +96,7 @@ class Offered(Payload, Offer):
     """What the provider is there."""
 
 
-class Room(Payload):
+class RoomLeft(Payload):
     """What a machine has left for instances."""
 
     available_bytes: Annotated[int, Field(ge=0, lt=1 << 63)]

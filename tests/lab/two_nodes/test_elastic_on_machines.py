@@ -141,8 +141,8 @@ def test_a_machine_that_dies_takes_its_nodes_and_not_the_run(tmp_path: Path) -> 
             assert process.poll() is None, "it ended too early"
             time.sleep(0.05)
         ours.machines["node-a"].kill()
-        _, said = process.communicate(timeout=900)
-        assert process.returncode == 0, said
+        _, stderr = process.communicate(timeout=900)
+        assert process.returncode == 0, stderr
         assert clean(ours, "node-b") == []
     run = opened(runs)
     lost = [act for act in run.repetitions[0].acts if isinstance(act, Lost)]

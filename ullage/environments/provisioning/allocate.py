@@ -23,6 +23,7 @@ from ullage.common.errors import (
 )
 from ullage.environments.agent.client import Command, Process, printable
 from ullage.environments.base import Instance, InstanceSpec, Stage
+from ullage.environments.provisioning import image_copy
 from ullage.environments.provisioning.node import Site
 from ullage.environments.provisioning.probe import (
     FAR_SILENT_S,
@@ -181,7 +182,10 @@ class _Making:
         await asyncio.to_thread(self._make_directories)
         self.undo.push(asyncio.to_thread, self._remove_directories)
         node, spec = self.node, self.spec
-        image, remove = await node.copied(spec)
+        await node.fetch()
+        image, remove = await image_copy.copy(
+            node.image, node.copy, node.provider, spec, node.filler
+        )
         self.undo.push(remove)
         self.steps.now("copied")
         watch = _Watch(self.steps, spec.network, self._port)

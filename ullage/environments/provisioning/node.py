@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,6 @@ from ullage.common.quantities import format_bytes
 from ullage.environments import placement
 from ullage.environments.base import Instance, InstanceSpec, Provider
 from ullage.environments.placement import Resources
-from ullage.environments.provisioning import image_copy
 from ullage.host import devices, storage
 from ullage.host.image import Image
 from ullage.host.paths import state_dir
@@ -61,14 +59,11 @@ class Site:
         """Where one more is to be made. ALLOCATION_NO_ROOM."""
         return self, self.choose(name)
 
-    async def copied(
-        self, spec: InstanceSpec
-    ) -> tuple[Image | None, Callable[[], Awaitable[None]]]:
-        """The image that it runs from, and what removes that again. ALLOCATION_NO_COPY."""
-        return await image_copy.copy(self.image, self.copy, self.provider, spec, self.filler)
+    async def fetch(self) -> None:
+        """See that the image is where the instance is made: it is here."""
 
     async def create(self, spec: InstanceSpec) -> Instance:
-        """Make it, of the image that was copied. What the provider raises; nothing is left then."""
+        """Make it, of that image. What the provider raises; nothing is left then."""
         return await self.provider.create(spec)
 
     def choose(self, name: str) -> InstanceSpec:

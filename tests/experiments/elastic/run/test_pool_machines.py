@@ -36,7 +36,7 @@ class FarNode:
     def __init__(self, name: str, *, cpus: int = 2, free: int = GIB) -> None:
         self.name = name
         self.lost = False
-        self.told = wire.Room(available_bytes=free, cpus=cpus)
+        self.told = wire.RoomLeft(available_bytes=free, cpus=cpus)
         self.has_image = False
         self.sent = 0
         self.go = asyncio.Event()
@@ -44,7 +44,7 @@ class FarNode:
         self.instances: list[FarInstance] = []
         self.trouble: UllageError | None = None
 
-    async def room(self) -> wire.Room:
+    async def room(self) -> wire.RoomLeft:
         if self.trouble is not None:
             raise self.trouble
         return self.told
@@ -163,7 +163,7 @@ def test_each_node_has_its_turn_of_the_cpus_there() -> None:
     async def scenario() -> None:
         for number in range(3):
             site, spec = await ours.place(f"n-{number}")
-            assert (await site.copied(spec))[0] is IMAGE
+            await site.fetch()
             await site.create(spec)
 
     asyncio.run(scenario())

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Protocol
 
 from ullage.common.errors import UllageError
 from ullage.common.fields import impossible
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
-from ullage.environments.native import Native
+from ullage.nodes.options import NodePlan
 from ullage.nodes.provider import ON_NODES, on_nodes
-
-if TYPE_CHECKING:
-    from ullage.experiments.elastic.plan.schema import ElasticPlan
 
 PoolPlace = Literal["spread", "pack"]
 """How the pool is spread over the machines."""
 
+
+class PlanOfMachines(Protocol):
+    """What of an elastic plan is of its machines, or cannot be had with them."""
+
+    @property
+    def machines(self) -> Mapping[str, NodePlan]: ...
+    @property
+    def place(self) -> PoolPlace | None: ...
+    @property
+    def between(self) -> str | None: ...
+    @property
+    def image(self) -> str: ...
+    @property
+    def meters(self) -> Mapping[str, Any]: ...
+
+
 _LEAVE: Final = "leave it out, or leave out `machines`"
 
 
-def check(plan: ElasticPlan, document: YamlFile) -> None:
+def check(plan: PlanOfMachines, document: YamlFile) -> None:
     """PLAN_IMPOSSIBLE_MATRIX: what the plan asks of machines and cannot have."""
     if not plan.machines:
         for name in ("place", "between"):
@@ -43,7 +57,7 @@ def check(plan: ElasticPlan, document: YamlFile) -> None:
 
 
 def place(
-    plan: ElasticPlan, own: PoolPlace | None, document: YamlFile, path: FieldPath
+    plan: PlanOfMachines, own: PoolPlace | None, document: YamlFile, path: FieldPath
 ) -> PoolPlace | None:
     """How an environment's nodes are spread; own: what it says itself. PLAN_IMPOSSIBLE_MATRIX."""
     if plan.machines:
@@ -58,12 +72,12 @@ def _without(document: YamlFile, path: FieldPath) -> UllageError:
     return impossible(document, path, reason, "add `machines:`")
 
 
-def provider(own: Provider, plan: ElasticPlan, document: YamlFile, path: FieldPath) -> Provider:
+def provider(own: Provider, plan: PlanOfMachines, document: YamlFile, path: FieldPath) -> Provider:
     """The provider itself, or the one that the machines are asked for. PLAN_IMPOSSIBLE_MATRIX."""
     if not plan.machines:
         return own
     if own.name not in ON_NODES:
-        there = ", ".join(name for name in ON_NODES if name != Native.name)
+        there = ", ".join(name for name in ON_NODES if name != "native")  # no second machine
         reason = f"{path[-1]}: `{own.name}` makes no nodes on other machines"
         raise impossible(document, (*path, "provider"), reason, f"on `machines` there are {there}")
     if own.data_request.file_system is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -70,7 +70,7 @@ class FarSite(Site):
     """Another machine, as a site of one environment."""
 
     far: PoolMachine
-    room: wire.Room | None = None
+    room: wire.RoomLeft | None = None
     """As it told last."""
 
     @property
@@ -88,13 +88,10 @@ class FarSite(Site):
     def _cpus(self, place: int) -> placement.Placed:
         return placement.elsewhere(self.resources)
 
-    async def copied(
-        self, spec: InstanceSpec
-    ) -> tuple[Image | None, Callable[[], Awaitable[None]]]:
+    async def fetch(self) -> None:
         """A machine has the image once, and its instances are made of that."""
         assert self.image is not None
         await self.far.take(self.image)
-        return self.image, _nothing
 
     async def create(self, spec: InstanceSpec) -> Instance:
         """There, on the CPUs whose turn it is."""
@@ -117,10 +114,6 @@ class FarSite(Site):
             raise
 
 
-async def _nothing() -> None:
-    """The image stays in that machine's cache."""
-
-
 @dataclass
 class PoolSite:
     """A machine, and the site that one environment has there."""
@@ -130,7 +123,7 @@ class PoolSite:
     failing: bool = False
     """The last node that was to be made there was not."""
 
-    def rank(self, room: wire.Room, place: PoolPlace, turn: int) -> tuple[float, ...]:
+    def rank(self, room: wire.RoomLeft, place: PoolPlace, turn: int) -> tuple[float, ...]:
         """The machine of the lowest rank gets the next node. turn: its place in the plan."""
         whole, used = max(1, -(-self.site.resources.cpus // 1)), self.site.used
         share = used * whole / room.cpus
@@ -155,7 +148,7 @@ class Pool:
         """The machine that comes next, of those with room. ELASTIC_NO_MACHINE."""
         ranked: list[tuple[tuple[float, ...], PoolSite]] = []
         reasons = []
-        answers = await asyncio.gather(*map(_asked, self.sites))
+        answers = await asyncio.gather(*map(_room_of, self.sites))
         for turn, (one, answer) in enumerate(zip(self.sites, answers, strict=True)):
             needed = one.site.resources.memory
             if isinstance(answer, str):
@@ -223,7 +216,7 @@ class PoolNodes(StreamingNodes):
         return node
 
 
-async def _asked(one: PoolSite) -> wire.Room | str:
+async def _room_of(one: PoolSite) -> wire.RoomLeft | str:
     """What it has left; or why it has nothing for us."""
     if one.machine.node.lost:
         return f"{one.machine.name} is lost"

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,6 @@ from ullage.common.files import put
 from ullage.common.quantities import many
 from ullage.common.text import instance_name
 from ullage.engine import resolved
-from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.folder import (
     CONTROLLER_LOG,
     FRONT_LOG,
@@ -35,8 +35,6 @@ from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
 from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
-from ullage.experiments.elastic.run.machines import Pool, PoolNodes
-from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
 from ullage.host.network.bridge import Network
@@ -65,8 +63,8 @@ class RunSetup:
     tag: str
     seed: int
     network: Network
-    hosts: dict[str, Host | Pool]
-    """Environment → where its instances are made."""
+    makers: dict[str, Callable[[str, Path], Maker]]
+    """Environment → who makes its nodes, for what their names begin with and a film."""
     clip: Clip
     machines: Machines | None = None
     """From which the viewers come; None: from this host."""
@@ -82,10 +80,7 @@ class RunSetup:
         """Who makes the nodes of a repetition; none has a name that another has."""
         # The last word that is no number: a node and its attempt are written after it.
         prefix = f"{instance_name(environment.key)}-{self._number(environment, repetition)}"
-        where, cpus, film = self.hosts[environment.key], environment.resources.cpus, self.clip.file
-        if isinstance(where, Pool):
-            return PoolNodes(where, cpus, prefix, film, pool=where)
-        return StreamingNodes(where, cpus, prefix, film)
+        return self.makers[environment.key](prefix, self.clip.file)
 
     def viewers(self, environment: NodeEnvironment, repetition: int, folder: Path) -> AnyViewers:
         """Who watches in a repetition."""
@@ -95,7 +90,7 @@ class RunSetup:
         return GeneratorFleet(self.machines, prefix, folder, self.scaled.repetition_s)
 
     def _number(self, environment: NodeEnvironment, repetition: int) -> str:
-        return f"{list(self.hosts).index(environment.key)}r{repetition}"
+        return f"{list(self.makers).index(environment.key)}r{repetition}"
 
 
 def seed_of(run: int, repetition: int) -> int:

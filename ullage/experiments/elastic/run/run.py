@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -32,8 +33,9 @@ from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, Node
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.experiments.elastic.run.checks import check, lacks
+from ullage.experiments.elastic.run.controller import Maker
 from ullage.experiments.elastic.run.generators import Machines
-from ullage.experiments.elastic.run.machines import Pool
+from ullage.experiments.elastic.run.machines import PoolNodes
 from ullage.experiments.elastic.run.pool_roster import PoolRoster
 from ullage.experiments.elastic.run.repetition import RunningRepetition, RunSetup
 from ullage.experiments.elastic.run.resolved import changes, resolved
@@ -273,12 +275,12 @@ class ElasticExecution(Session):
         self.metering.start()
         self.network = await self._network(built)
         await self.network.check_forwarding()
-        hosts = {
-            environment.key: self._where(environment, built) for environment in self.environments
+        makers = {
+            environment.key: self._maker(environment, built) for environment in self.environments
         }
         more = self.generators
         machines = None if more is None else Machines(more.number, self._host(more, built))
-        shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
+        shared = (plan, self.folder, self.tag, self.seed, self.network, makers, film)
         beyond = () if self.network.beyond is None else self.network.beyond.subnets
         return RunSetup(*shared, machines, tuple(map(str, beyond)))
 
@@ -290,12 +292,15 @@ class ElasticExecution(Session):
         self.progress.step("joining the machines' networks")
         return await self.machines.join(built)
 
-    def _where(self, environment: NodeEnvironment, built: image.Image | None) -> Host | Pool:
-        """Where its nodes are made."""
-        host = self._host(environment, built)
+    def _maker(
+        self, environment: NodeEnvironment, built: image.Image | None
+    ) -> Callable[[str, Path], Maker]:
+        """Who makes its nodes, for a beginning of names and a film."""
+        host, cpus = self._host(environment, built), environment.resources.cpus
         if self.machines is None or environment.place is None:
-            return host
-        return self.machines.pool(host, environment.place)
+            return partial(nodes.StreamingNodes, host, cpus)
+        pool = self.machines.pool(host, environment.place)
+        return partial(PoolNodes, pool, cpus, pool=pool)
 
     @staticmethod
     def _programs() -> Iterator[Path]:
