@@ -19,6 +19,7 @@ import pytest
 from tests.nodes.nodekit import TAG, Double, double, other_machine
 from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
+from ullage.common.quantities import memory_bytes
 from ullage.environments.agent.client import Command
 from ullage.environments.native import Native, NativeOptions
 from ullage.environments.placement import Resources
@@ -291,10 +292,10 @@ def test_a_node_that_dies(double: Double) -> None:
             await sleep.wait()
         assert caught.value.kind is errors.NODE_LOST
         assert await instance.why_gone() is caught.value
-        assert not instance.alive
+        assert not instance.alive and node.lost
         await instance.destroy()  # what is gone already is no failure
         again = await node.create(order())  # reached anew, and cleaned
-        assert again.alive
+        assert again.alive and not node.lost
         await again.destroy()
 
     visited(double, work)
@@ -376,12 +377,25 @@ def image(folder: Path, content: bytes, digest: str | None = None) -> Image:
     return Image(f"sha256:{whole}", folder / "tree", tar, {}, folder)
 
 
+def test_what_a_machine_has_left(double: Double) -> None:
+    double.install()
+
+    async def work(node: SshNode) -> None:
+        room = await node.room()
+        assert room.cpus == len(os.sched_getaffinity(0))
+        assert 0 < room.available_bytes < memory_bytes()
+
+    visited(double, work)
+
+
 def test_an_image_is_sent_once(double: Double, tmp_path: Path) -> None:
     double.install()
     sent = image(tmp_path, os.urandom(3_000_000))
 
     async def work(node: SshNode) -> None:
+        assert not await node.has(sent)
         await node.take(sent)
+        assert await node.has(sent)
         (kept,) = (double.home / "cache/images").glob("*/root/file")
         assert kept.read_bytes() == (sent.root / "file").read_bytes()
         sent.tar.write_bytes(b"not sent a second time")

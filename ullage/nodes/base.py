@@ -36,6 +36,9 @@ class Order:
     """One of this machine alone."""
     joined: bool = False
     """On the network that the node has joined."""
+    removal_s: float | None = None
+    """After so long without an answer to its removal the node counts as lost; None: soon, as at
+    the end of a run, when a node removes everything by itself."""
 
 
 class Node(ABC):
@@ -55,6 +58,19 @@ class Node(ABC):
     @abstractmethod
     async def check(self, provider: Provider) -> Offer:
         """Raise UllageError when that provider cannot work there."""
+
+    @abstractmethod
+    async def room(self) -> wire.RoomLeft:
+        """What it has left for instances now."""
+
+    @property
+    @abstractmethod
+    def lost(self) -> bool:
+        """Nobody has answered there, and it was not reached anew."""
+
+    @abstractmethod
+    async def has(self, image: Image) -> bool:
+        """Is the image there, byte by byte?"""
 
     @abstractmethod
     async def take(self, image: Image) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Network
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ullage.environments import Instance, InstanceSpec, Provider, placement
 from ullage.environments.base import verify_data
+from ullage.environments.provisioning.node import available_bytes
 from ullage.host import facts, image, storage
 from ullage.host.cgroups import Group
 from ullage.host.image import Image
@@ -92,16 +94,16 @@ class LocalNode(Node):
 
     async def listen(self) -> wire.Ear:
         """Here."""
-        address, port = await self._network.listen()
+        address, port = await self.part.listen()
         return wire.Ear(address=address, port=port)
 
     async def reach(self, ear: wire.Ear) -> None:
         """From here."""
-        await self._network.reach(ear.address, ear.port)
+        await self.part.reach(ear.address, ear.port)
 
     async def hush(self) -> None:
         """Here."""
-        await self._network.hush()
+        await self.part.hush()
 
     @property
     def joined(self) -> bool:
@@ -109,9 +111,22 @@ class LocalNode(Node):
         return self._joined is not None
 
     @property
-    def _network(self) -> Joined:
+    def part(self) -> Joined:
+        """Its part of the run's network, once it has joined it."""
         assert self._joined is not None
         return self._joined
+
+    async def room(self) -> wire.RoomLeft:
+        """By this kernel."""
+        return wire.RoomLeft(available_bytes=available_bytes(), cpus=len(os.sched_getaffinity(0)))
+
+    async def has(self, image: Image) -> bool:
+        """It is here."""
+        return True
+
+    @property
+    def lost(self) -> bool:
+        return False
 
     async def create(self, order: Order) -> Instance:
         """By the provider itself, in directories of the run."""
@@ -154,7 +169,7 @@ class LocalNode(Node):
             agent=self._agent,
             state_dir=state,
             data_dir=data,
-            network=self._network.network if order.joined else order.network,
+            network=self.part.network if order.joined else order.network,
         )
 
 

@@ -86,6 +86,17 @@ def _members(tag: str, places: Mapping[str, wire.Place]) -> dict[str, wire.Membe
     return members
 
 
+async def reach_by_host(here: LocalNode, nodes: Mapping[str, Node]) -> None:
+    """See that programs of this machine reach the endpoints on each of these. NODE_NETWORK."""
+    for name, node in nodes.items():
+        ear = await _named(name, node.listen())
+        try:
+            far = here.part.reach_by_host(ear.address, ear.port)
+            await _named(name, far, " (from the front and the viewers, which are on no endpoint)")
+        finally:
+            await _named(name, node.hush())
+
+
 async def _try(nodes: Mapping[str, Node]) -> None:
     """Both ways between each two, or around where they are many."""
     names = list(nodes)

@@ -3,10 +3,13 @@ is told by each node."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ullage.environments import Instance, InstanceSpec, Options, Provider
 from ullage.nodes.answers import Offer
+
+ON_NODES: Final = ("native", "oci", "lxc")
+"""Providers that work on other machines too."""
 
 
 class OnNodes(Provider):

@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ullage.common.errors import UllageError
 from ullage.environments import Provider
 from ullage.host.image import Image
+from ullage.host.network.bridge import Network
 from ullage.host.network.links import Between, NetworkLink
 from ullage.nodes.base import Node
 from ullage.nodes.local import LocalNode
@@ -22,6 +23,9 @@ from ullage.nodes.reach.openssh import Target
 from ullage.nodes.ssh import SshNode
 
 T = TypeVar("T")
+
+HERE: Final = "this machine"
+"""What errors call it where the plan has no name for it."""
 
 
 class Roster:
@@ -92,9 +96,26 @@ class Roster:
         words = await network.join(self.nodes, self._addresses, self._tag, link, way)
         self.facts = {name: {**self.facts[name], **words[name]} for name in self.facts}
 
+    async def join_with_host(self, way: Between) -> Network:
+        """The same with this machine, its own programs too: its part. NODE_NETWORK."""
+        from ullage.nodes import network  # noqa: PLC0415
+
+        nodes = dict(self.nodes)
+        if self.local is self.here:
+            nodes[HERE] = self.here
+        words = await network.join(nodes, self._addresses, self._tag, None, way)
+        self.facts = {name: {**self.facts[name], **words[name]} for name in self.facts}
+        await network.reach_by_host(self.local, {node.name: node for node in self.away})
+        return self.local.part.network
+
+    @property
+    def local(self) -> LocalNode:
+        """This machine, as the plan names it or not."""
+        return next((n for n in self.nodes.values() if isinstance(n, LocalNode)), self.here)
+
     async def close(self) -> None:
         """Have every node remove what is left there."""
-        await _all(self.nodes.values(), lambda node: node.close())
+        await _all([*self.nodes.values(), self.here], lambda node: node.close())
 
 
 def _by_host(plans: Mapping[str, NodePlan]) -> dict[str, NodePlan]:

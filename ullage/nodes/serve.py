@@ -85,6 +85,7 @@ class Server:
             "hello": (wire.Hello, self._hello),
             "ping": (Nothing, self._ping),
             "check": (wire.Provided, self._check),
+            "room": (Nothing, self._room),
             "has": (wire.Has, self._has),
             "take": (wire.Take, self._take),
             "taken": (wire.Taken, self._taken),
@@ -194,6 +195,9 @@ class Server:
                 raise RefusedError("bad-field", f"there is no provider {name}") from None
             self._providers[key] = kind(kind.options_model.model_validate(options))
         return self._providers[key]
+
+    async def _room(self, _: Nothing) -> Payload:
+        return await self._node.room()
 
     async def _has(self, request: wire.Has) -> Payload:
         return wire.HasAnswer(there=await self._image(request.digest) is not None)

@@ -80,12 +80,26 @@ class SshNode(Node):
         """There, by the provider of that name."""
         return await (await self._connected()).call("check", wire.Offered, _provided(provider))
 
+    async def room(self) -> wire.RoomLeft:
+        """As its kernel tells."""
+        link = await self._connected()
+        return await link.call("room", wire.RoomLeft, within_s=links.TRIAL_S)
+
+    @property
+    def lost(self) -> bool:
+        return self._link is not None and self._link.lost is not None
+
+    async def has(self, image: Image) -> bool:
+        """As it tells: the first time in a session it reads all of it."""
+        link = await self._connected()
+        request = wire.Has(digest=image.digest)
+        return (await link.call("has", wire.HasAnswer, request)).there
+
     async def take(self, image: Image) -> None:
         """Send it, unless it is there."""
-        link = await self._connected()
-        has = await link.call("has", wire.HasAnswer, wire.Has(digest=image.digest))
-        if has.there:
+        if await self.has(image):
             return
+        link = await self._connected()
         config = image.config.model_dump(mode="json") if image.config else None
         try:
             await link.send(image.tar, image.digest, config)
@@ -177,7 +191,7 @@ class SshNode(Node):
             data_dir=log,
             network=None,
         )
-        return RemoteInstance(spec, agent, created, link)
+        return RemoteInstance(spec, agent, created, link, order.removal_s or links.LEAVE_S)
 
     def _aside(self, created: wire.Created) -> NodeAside | None:
         """The node's clock, where the instance shows that."""
@@ -267,9 +281,16 @@ class RemoteInstance(Instance):
     """An instance on another machine. Its agent speaks over a channel of its own."""
 
     def __init__(
-        self, spec: InstanceSpec, agent: AgentClient, created: wire.Created, link: NodeLink
+        self,
+        spec: InstanceSpec,
+        agent: AgentClient,
+        created: wire.Created,
+        link: NodeLink,
+        removal_s: float,
     ) -> None:
+        """removal_s: after so long without an answer to its removal the node counts as lost."""
         self.name = spec.name
+        self._removal_s = removal_s
         self.spec = spec
         self.agent = agent
         self.address = created.address
@@ -296,7 +317,7 @@ class RemoteInstance(Instance):
         """There; a node that is lost removes it by itself."""
         try:
             if self._link.lost is None:
-                await self._ask("destroy", links.LEAVE_S)
+                await self._ask("destroy", self._removal_s)
         except UllageError as error:
             if error.kind is not NODE_LOST:
                 raise

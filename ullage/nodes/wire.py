@@ -96,6 +96,15 @@ class Offered(Payload, Offer):
     """What the provider is there."""
 
 
+class RoomLeft(Payload):
+    """What a machine has left for instances."""
+
+    available_bytes: Annotated[int, Field(ge=0, lt=1 << 63)]
+    """Of memory, as its kernel estimates it."""
+    cpus: Annotated[int, Field(ge=1, le=1 << 16)]
+    """That its instances may have."""
+
+
 class Has(Payload):
     """Is the image there?"""
 

@@ -22,7 +22,7 @@ from ullage.host.image_parts.artifacts import Artifact
 from ullage.host.network.links import Between, NetworkLink
 from ullage.meters.energy.base import PlannedMeter
 from ullage.nodes.options import NodePlan
-from ullage.nodes.provider import OnNodes, inner
+from ullage.nodes.provider import ON_NODES, OnNodes, inner
 from ullage.plan import meters, schedule
 from ullage.plan.factors import AGAIN, MAX_CELLS, combinations, keys_of, merge, refuse_twins
 from ullage.plan.neighbours import PROGRAMS
@@ -53,8 +53,6 @@ from ullage.workloads.mpi.mpi import MpiWorkload
 
 SETTINGS = tuple(Settings.model_fields)
 COMMON_ENVIRONMENT = (*EnvironmentPlan.model_fields, *SETTINGS)
-ON_NODES: Final = ("native", "oci", "lxc")
-"""Providers that other machines can be asked for."""
 _LEAVE: Final = "leave it out, or place its environments on this machine: `{local: true}`"
 COMMON_WORKLOAD = tuple(allowed_fields(WorkloadPlan, ()))
 

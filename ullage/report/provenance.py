@@ -110,7 +110,7 @@ def _where(nodes: Sequence[str]) -> str:
     return ", ".join(name + several.get(name, "") for name in counts) or "–"
 
 
-def _nodes(nodes: Mapping[str, NodeRecord]) -> Table:
+def machines(nodes: Mapping[str, NodeRecord]) -> Table:
     """What each machine tells of itself, side by side."""
     facts = {
         name: {"reached as": node.address or "this machine, the controller", **node.facts}
@@ -319,7 +319,7 @@ def folds(folder: RunFolder) -> list[Fold]:
         rows = [(clean(k, 60), clean(on_one_line(v), 600)) for k, v in r.host.items()]
         sections.append(Fold("The host", table=tabulate("Host facts", ("what", "value"), rows)))
     if r.nodes:
-        sections.append(Fold("The nodes", table=_nodes(r.nodes)))
+        sections.append(Fold("The nodes", table=machines(r.nodes)))
     facts = {e.key: e.facts for e in r.environments}
     if any(facts.values()):
         inside = _by_environment("What the agent saw inside", r.environments, facts)

@@ -84,6 +84,9 @@ class LocalNodes:
     def name(self, node: int, attempt: int) -> str:
         return f"here-{node}-{attempt}"
 
+    def machine(self, name: str) -> str:
+        return ""
+
     async def make(self, name: str, limit_s: float) -> LocalNode:
         if self.trouble is not None:
             await self.trouble(len(self.running))

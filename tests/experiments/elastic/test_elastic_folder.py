@@ -14,6 +14,7 @@ from ullage.common.errors import UllageError
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.folder import (
     ElasticFinished,
+    Lost,
     Ready,
     Release,
     RepetitionDone,
@@ -26,6 +27,7 @@ from ullage.experiments.elastic.run.resolved import changes, resolved
 from ullage.runs import records
 from ullage.runs.events import Reason
 from ullage.runs.reader import find_runs
+from ullage.runs.records import NodeRecord
 from ullage.workloads.web.clip import Clip
 
 PLAN = """\
@@ -178,6 +180,26 @@ def test_the_journal_and_outcomes_are_read_again(tmp_path: Path) -> None:
 )
 def test_a_resumed_run_must_be_the_same(old: str, new: str, fields: list[str]) -> None:
     assert changes(record(), record(PLAN.replace(old, new), Path("runs/b"))) == fields
+
+
+def test_a_resumed_run_has_the_same_machines_whatever_they_tell_of_themselves() -> None:
+    before, other = (
+        record().model_copy(
+            update={"machines": {"a": NodeRecord(address=address, facts={"kernel": kernel})}}
+        )
+        for address, kernel in (("root@a", "6.1.0"), ("root@c", "6.1.1"))
+    )
+    updated = {"machines": {"a": NodeRecord(address="root@a", facts={"kernel": "6.1.1"})}}
+    assert changes(before, before.model_copy(update=updated)) == []
+    assert changes(before, other) == ["machines"]
+    assert changes(record(), other) == ["machines"]
+
+
+def test_the_machine_of_a_node_stands_in_the_log_where_a_plan_names_machines() -> None:
+    lost = Lost(node=1, instance="n", at_ns=1, why="")
+    assert "machine" not in lost.model_dump_json()
+    assert '"machine":"a"' in lost.model_copy(update={"machine": "a"}).model_dump_json()
+    assert "machines" not in record().model_dump_json()
 
 
 @pytest.mark.parametrize(

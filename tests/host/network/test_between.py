@@ -174,6 +174,24 @@ def test_a_stream_that_is_cut_is_told_from_one_that_is_damaged(
 
 
 @root
+def test_programs_of_the_host_itself_are_answered_too() -> None:
+    async def visit(listening: bool) -> None:
+        network = await Network.create(TAGS[0])
+        try:
+            other = await echo.Echo.start(network)
+            if not listening:
+                await other.stop()
+            await echo.reach_by_host(other.address, other.port, 1500)
+            await other.stop()
+        finally:
+            await network.destroy()
+
+    asyncio.run(visit(listening=True))
+    with pytest.raises(UllageError, match="no datagram comes back"):
+        asyncio.run(visit(listening=False))
+
+
+@root
 def test_nobody_answers() -> None:
     async def visit() -> None:
         network = await Network.create(TAGS[0])

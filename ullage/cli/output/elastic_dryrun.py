@@ -168,6 +168,7 @@ def _treatments(environments: Sequence[NodeEnvironment]) -> dict[str, dict[str, 
             "allocation_time": _allocation(environment),
             "policy": _plain(environment.policy.model_dump(mode="json")),
             "nodes": _plain(nodes),
+            "place": environment.place or "on this host",
         }
         for name, how in settings.items():
             treatments.setdefault(name, {})[environment.key] = how
@@ -252,6 +253,9 @@ def _lines(outlook: TimeForecast) -> list[str]:
             f"they come from {many(more.number, 'machine')} of {more.provider.name}, "
             f"{more.resources.cpus:g} CPU and {format_bytes(more.resources.memory)} each"
         )
+    if plan.machines:
+        where = ", ".join(f"{name} ({own.where})" for name, own in plan.machines.items())
+        lines.append(f"nodes are made on {where}, which are not asked now")
     if outlook.task.meters:
         names = (f"{meter.label} ({meter.kind.name})" for meter in outlook.task.meters)
         lines.append(f"energy meters: {', '.join(names)}")
@@ -326,6 +330,12 @@ def _parity(row: Parity) -> str:
     return f"not equal, as the plan has it: {row.nuisance}: {values}"
 
 
+def _machines(plan: ElasticPlan) -> dict[str, dict[str, str]]:
+    """Machine → where it is; left out where the plan names none."""
+    where = {name: own.where for name, own in plan.machines.items()}
+    return {"machines": where} if where else {}
+
+
 def as_dict(outlook: TimeForecast) -> dict[str, Any]:
     """All of it, for `--json`."""
     plan, time = outlook.task.plan, outlook.time
@@ -351,6 +361,7 @@ def as_dict(outlook: TimeForecast) -> dict[str, Any]:
             "provider": outlook.task.generators.provider.name,
             "resources": outlook.task.generators.resources.model_dump(mode="json"),
         },
+        **_machines(plan),
         "repetitions": plan.repetitions,
         "time_scale": plan.time_scale,
         "patience_s": Scaled(plan).patience_s,

@@ -36,6 +36,12 @@ ELASTIC_HOST_TOO_SMALL: Final = ErrorKind(
     "lower `resources:` of the nodes or of `generators:`, keep fewer nodes (`nodes: min:`), have "
     "fewer generators, or use a larger host",
 )
+ELASTIC_NO_MACHINE: Final = ErrorKind(
+    "elastic-no-machine",
+    "no machine of the plan can take a node now: {reasons}",
+    "look at those machines; one that was lost is reached anew before the next repetition",
+    ExitCode.SOME_CELLS_FAILED,
+)
 ELASTIC_NO_ADDRESS: Final = ErrorKind(
     "elastic-no-address",
     "{machines} would have no address on the run's bridge",

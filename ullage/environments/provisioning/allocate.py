@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ullage.common.cleanup import Undo
 from ullage.common.errors import (
@@ -102,8 +102,15 @@ class AllocationSteps:
         return dict(sorted(self.instants.items(), key=lambda item: item[1]))
 
 
+class Places(Protocol):
+    """Where instances can be made: on a site, or on one of several."""
+
+    async def place(self, name: str) -> tuple[Site, InstanceSpec]:
+        """Where one more is to be made."""
+
+
 async def allocate(
-    node: Site,
+    where: Places,
     name: str,
     *,
     application: Application | None = None,
@@ -119,7 +126,7 @@ async def allocate(
     """
     steps = AllocationSteps(on_step)
     steps.now("asked")
-    spec = node.choose(name)
+    node, spec = await where.place(name)
     steps.now("chosen")
     undo = Undo(lambda: node.give_back(spec))
     making = _Making(node, spec, steps, application, undo)
@@ -175,6 +182,7 @@ class _Making:
         await asyncio.to_thread(self._make_directories)
         self.undo.push(asyncio.to_thread, self._remove_directories)
         node, spec = self.node, self.spec
+        await node.fetch()
         image, remove = await image_copy.copy(
             node.image, node.copy, node.provider, spec, node.filler
         )
@@ -182,9 +190,7 @@ class _Making:
         self.steps.now("copied")
         watch = _Watch(self.steps, spec.network, self._port)
         try:
-            instance = await node.provider.create(
-                replace(spec, image=image, on_stage=watch.on_stage)
-            )
+            instance = await node.create(replace(spec, image=image, on_stage=watch.on_stage))
             self.undo.push_within(node.provider.removal_s, instance.destroy)
             if instance.address is not None and "addressed" not in self.steps.instants:
                 watch.on_stage("addressed", instance.address)  # a provider that tells nothing

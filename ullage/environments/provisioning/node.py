@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ullage.common.errors import ALLOCATION_NO_ROOM, UllageError
 from ullage.common.quantities import format_bytes
 from ullage.environments import placement
-from ullage.environments.base import InstanceSpec, Provider
+from ullage.environments.base import Instance, InstanceSpec, Provider
 from ullage.environments.placement import Resources
 from ullage.host import devices, storage
 from ullage.host.image import Image
@@ -55,10 +55,21 @@ class Site:
         if self.image is not None and self.provider.stands_on == "disk":
             await self.image.disk(self.provider.image_format)
 
+    async def place(self, name: str) -> tuple[Site, InstanceSpec]:
+        """Where one more is to be made. ALLOCATION_NO_ROOM."""
+        return self, self.choose(name)
+
+    async def fetch(self) -> None:
+        """See that the image is where the instance is made: it is here."""
+
+    async def create(self, spec: InstanceSpec) -> Instance:
+        """Make it, of that image. What the provider raises; nothing is left then."""
+        return await self.provider.create(spec)
+
     def choose(self, name: str) -> InstanceSpec:
         """A place for one more: on the CPUs that the fewest have. ALLOCATION_NO_ROOM."""
         self.check_room(1)
-        places = range(1 if self.provider.elsewhere else len(os.sched_getaffinity(0)))
+        places = range(self.cpus)
         place = min(places, key=lambda cpu_place: (self._turns[cpu_place], cpu_place))
         cpu_ids, quota = self._cpus(place)
         self._turns[place] += 1
@@ -76,6 +87,11 @@ class Site:
             network=None if self.provider.elsewhere else self.network,
         )
 
+    @property
+    def cpus(self) -> int:
+        """Places that are taken in turn."""
+        return 1 if self.provider.elsewhere else len(os.sched_getaffinity(0))
+
     def _cpus(self, place: int) -> placement.Placed:
         if self.provider.elsewhere:
             return placement.elsewhere(self.resources)
@@ -90,6 +106,10 @@ class Site:
     def used(self) -> int:
         """Instances that have a place: those that were made and are not gone whole."""
         return len(self._places)
+
+    def turn(self, name: str) -> int:
+        """Its place among the CPUs, from 0."""
+        return self._places[name]
 
     def give_back(self, spec: InstanceSpec) -> None:
         """Its place is free again."""

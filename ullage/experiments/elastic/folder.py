@@ -38,6 +38,7 @@ from ullage.runs.records import (
     Metered,
     Nanoseconds,
     Natural,
+    NodeRecord,
     Record,
     Seconds,
     Seed,
@@ -119,6 +120,8 @@ class Setting(Record):
     capacity: Capacity | None = None
     """Where that was measured; None: the plan says it."""
     price: ServicePrice | None = Field(None, exclude_if=lambda given: given is None)
+    place: str = Field("", exclude_if=lambda given: not given)
+    """How its nodes were spread over the machines; empty: the plan names none."""
 
 
 class ElasticResolved(Record):
@@ -157,6 +160,8 @@ class ElasticResolved(Record):
     environments: tuple[EnvironmentRecord, ...]
     generators: dict[str, Any] | None = None
     """The machines from which the viewers came: how many, what they are; None: from the host."""
+    machines: dict[str, NodeRecord] = Field({}, exclude_if=lambda given: not given)
+    """Those that the nodes stood on, as the plan calls them; empty: the controller's alone."""
     energy_meters: tuple[EnergyMeterRecord, ...] = ()
     image: ImageRecord | None = None
     programs: dict[str, str] = Field(default_factory=dict)
@@ -166,6 +171,10 @@ class ElasticResolved(Record):
     def room_of(self, environment: str) -> int:
         """Viewers that a node of it takes."""
         return self.settings[environment].room or self.room
+
+
+Machine = Annotated[str, Field(max_length=200, exclude_if=lambda given: not given)]
+"""That a node was made on, or was to be, as the plan calls it; empty: the plan names none."""
 
 
 class Requested(Record):
@@ -190,6 +199,7 @@ class Retried(Record):
     event: Literal["retried"] = "retried"
     node: Natural
     instance: str
+    machine: Machine = ""
     what: Literal["allocate", "release"]
     attempt: Natural
     """From 1: the one that failed."""
@@ -205,6 +215,7 @@ class Ready(Record):
     event: Literal["ready"] = "ready"
     node: Natural
     instance: str
+    machine: Machine = ""
     address: str
     """`ip:port` on the run's bridge."""
     asked_ns: Nanoseconds
@@ -230,6 +241,7 @@ class NotReady(Record):
     event: Literal["not-ready"] = "not-ready"
     node: Natural
     instance: str
+    machine: Machine = ""
     asked_ns: Nanoseconds
     at_ns: Nanoseconds
     attempts: Natural
@@ -244,6 +256,7 @@ class Lost(Record):
     event: Literal["lost"] = "lost"
     node: Natural
     instance: str
+    machine: Machine = ""
     at_ns: Nanoseconds
     why: str
 
@@ -264,6 +277,7 @@ class Release(Record):
     event: Literal["released"] = "released"
     node: Natural
     instance: str
+    machine: Machine = ""
     front_ns: Nanoseconds
     asked_ns: Nanoseconds
     """When the controller began to remove it."""

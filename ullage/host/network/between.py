@@ -75,7 +75,11 @@ def mtu(between: Between, uplinks: Sequence[int]) -> int:
 
 
 async def join(network: Network, own: Uplink, peers: Sequence[Peer], way: Way) -> None:
-    """Have the endpoints that are made from now on reach those of the others. NETWORK_FAILED."""
+    """Have the endpoints that are made from now on reach those of the others. NETWORK_FAILED.
+
+    Programs of this host reach them too, from the gateway's address: the only one of it to which
+    the endpoints there know a way back.
+    """
     subnets = tuple(peer.subnet for peer in peers)
     network.beyond = Beyond(subnets, way.between == "routes", way.mtu)
     if way.between == "vxlan":
@@ -85,7 +89,9 @@ async def join(network: Network, own: Uplink, peers: Sequence[Peer], way: Way) -
         if not await asyncio.to_thread(routes.on_link, peer.address):
             reason = f"{peer.address} is on no link of {own.device}; `network: {{between: vxlan}}`"
             raise UllageError(NETWORK_FAILED, reason=f"{reason} crosses routers")
-    ways = tuple(f"{peer.subnet} via {peer.address} dev {own.device}" for peer in peers)
+    ways = tuple(
+        f"{peer.subnet} via {peer.address} dev {own.device} src {network.gateway}" for peer in peers
+    )
     await asyncio.to_thread(routes.allow, network.bridge)
     await asyncio.to_thread(routes.add, network.tag, own.device, ways)
 
@@ -101,4 +107,7 @@ async def _vxlan(network: Network, own: Uplink, peers: Sequence[Peer], key: int)
     iproute.disable_ipv6(device)
     for peer in peers:
         await iproute.flood(device, peer.address)
-    await iproute.batch(f"link set dev {device} master {network.bridge} up")
+    await iproute.batch(
+        f"link set dev {device} master {network.bridge} up",
+        *(f"route add {p.subnet} dev {network.bridge} src {network.gateway}" for p in peers),
+    )

@@ -94,13 +94,25 @@ async def reach(network: Network, address: str, port: int, size: int) -> None:
         await network.release(endpoint)
 
 
-def _speak(endpoint: NamespaceEndpoint, other: tuple[str, int], size: int) -> None:
-    def opened() -> tuple[socket.socket, socket.socket]:
-        datagram = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        datagram.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
-        return datagram, socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+async def reach_by_host(address: str, port: int, size: int) -> None:
+    """The same of this machine's own programs, which are on no endpoint. NETWORK_FAILED."""
+    await asyncio.to_thread(_converse, _opened(), (address, port), size)
 
-    datagram, stream = iproute.within(endpoint.netns_path, opened)
+
+def _speak(endpoint: NamespaceEndpoint, other: tuple[str, int], size: int) -> None:
+    _converse(iproute.within(endpoint.netns_path, _opened), other, size)
+
+
+def _opened() -> tuple[socket.socket, socket.socket]:
+    datagram = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagram.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
+    return datagram, socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+
+def _converse(
+    sockets: tuple[socket.socket, socket.socket], other: tuple[str, int], size: int
+) -> None:
+    datagram, stream = sockets
     with datagram, stream:
         small, full = (_answered(datagram, other, length) for length in (_SMALL, size))
         if not small:

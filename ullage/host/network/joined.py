@@ -57,6 +57,10 @@ class Joined:
         """Have an endpoint here speak to one that listens. NETWORK_FAILED."""
         await echo.reach(self.network, address, port, self._mtu)
 
+    async def reach_by_host(self, address: str, port: int) -> None:
+        """Have this machine's own programs speak to it. NETWORK_FAILED."""
+        await echo.reach_by_host(address, port, self._mtu)
+
     async def hush(self) -> None:
         """Have nobody listen here any more."""
         listening, self._echo = self._echo, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -17,6 +18,7 @@ from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.plan import schema, units
 from ullage.experiments.elastic.plan.schema import Arrivals, ElasticPlan
 from ullage.experiments.elastic.plan.units import Scaled
+from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.repetition import (
     RunSetup,
     arrivals_settings,
@@ -159,14 +161,14 @@ def test_no_two_nodes_of_a_run_have_one_name() -> None:
     names = ("a-1", "a", "a-1-0", "a-0r0", "a-0r0-1", "a_1", "A", "x" * 30 + "a", "x" * 30 + "b")
     text = "".join(f"  {name}: {{provider: lxc}}\n" for name in names)
     environments = schema.resolve(*schema.loads(GOOD.replace("  lxc: {provider: lxc}\n", text)))
-    host = cast(Host, None)
+    makers = partial(StreamingNodes, cast(Host, None), 1.0)
     setting = RunSetup(
         plan=cast(ElasticPlan, None),
         folder=Path(),
         tag="t",
         seed=1,
         network=cast(Network, None),
-        hosts={record.key: host for record in environments},
+        makers={record.key: makers for record in environments},
         clip=cast(Clip, SimpleNamespace(file=Path("film"))),
     )
     instances = [

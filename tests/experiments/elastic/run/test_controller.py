@@ -96,6 +96,9 @@ class ShamMaker:
     def name(self, node: int, attempt: int) -> str:
         return f"n-{node}-{attempt}"
 
+    def machine(self, name: str) -> str:
+        return ""
+
     async def make(self, name: str, limit_s: float) -> Sham:
         assert limit_s == LONG
         self.begun.set()

@@ -61,6 +61,9 @@ class RealMaker:
     def name(self, node: int, attempt: int) -> str:
         return f"a-{node}-{attempt}"
 
+    def machine(self, name: str) -> str:
+        return ""
+
     async def make(self, name: str, limit_s: float) -> StreamingNode:
         node = await allocate(self.host, name, application=kit.server(), limit_s=limit_s)
         self.nodes.append(StreamingNode(node, "nowhere", "http://nowhere/"))

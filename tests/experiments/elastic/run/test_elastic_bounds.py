@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.common.yamlfile import YamlFile
-from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.plan.schema import ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
@@ -91,7 +90,7 @@ async def viewers_take(plan: ElasticPlan, environment: NodeEnvironment, folder: 
     """Does the real program, as a repetition tells it?"""
     clip = Clip(folder / "film", "bytes", "", Scaled(plan).film_bytes, "a test")
     network = cast(Network, SimpleNamespace(subnet="127.0.0.0/8", gateway="127.0.0.1"))
-    setting = RunSetup(plan, folder, "t", 1, network, {environment.key: cast(Host, None)}, clip)
+    setting = RunSetup(plan, folder, "t", 1, network, {environment.key: cast(Any, None)}, clip)
     repetition = RunningRepetition(setting, environment, 0, 0)
     repetition.folder.mkdir(parents=True)
     repetition.front = cast(Front, SimpleNamespace(address="127.0.0.1:9"))

@@ -7,7 +7,7 @@ them are not a thousand values.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,7 @@ from ullage.experiments.elastic.analysis.contrasts import (
     floor,
 )
 from ullage.experiments.elastic.analysis.definitions import DEFINITIONS, Definition
+from ullage.experiments.elastic.analysis.machines import MachineShare, shares
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.runs.records import Record
 from ullage.stats.interval import Moments, moments, t_quantile
@@ -59,6 +60,8 @@ class EnvironmentSummary(Record):
     """The most that the bound of the clocks can move a share of time, or a mean of nodes."""
     standing_nodes: tuple[int, ...]
     """Of each repetition: the constant supply that the elastic speed-up compares with."""
+    machines: tuple[MachineShare, ...] = Field((), exclude_if=lambda given: not given)
+    """On which machine its nodes stood; empty: the plan names none."""
 
     def estimate(self, metric: str) -> MetricEstimate | None:
         """That of a metric, if there is one."""
@@ -105,7 +108,7 @@ def summarise(run: ElasticRun, sides: Sequence[EnvironmentSide]) -> Summary:
         repetitions=r.repetitions,
         time_scale=r.time_scale,
         patience_s=r.patience_s,
-        environments=tuple(_environment(side, r.confidence) for side in sides),
+        environments=tuple(_environment(side, r.confidence, r.machines) for side in sides),
         contrasts=_within(run, sides),
         currency=next((s.price.currency for s in r.settings.values() if s.price), ""),
     )
@@ -123,7 +126,9 @@ def _within(run: ElasticRun, sides: Sequence[EnvironmentSide]) -> tuple[Contrast
     return (*contrasts(judged, confidence), *floor(copies, confidence))
 
 
-def _environment(side: EnvironmentSide, confidence: float) -> EnvironmentSummary:
+def _environment(
+    side: EnvironmentSide, confidence: float, machines: Iterable[str]
+) -> EnvironmentSummary:
     figures = list(side.figures.values())
     stages: dict[str, list[float]] = {}
     for measured in figures:
@@ -143,6 +148,7 @@ def _environment(side: EnvironmentSide, confidence: float) -> EnvironmentSummary
         },
         clock_share=max((m.clock_share for m in figures), default=0.0),
         standing_nodes=tuple(m.standing_nodes for m in figures if m.standing_nodes is not None),
+        machines=shares(machines, [m.repetition.acts for m in figures]),
     )
 
 

@@ -12,9 +12,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, model_validator
 
 from ullage import environments
 from ullage.common.errors import (
@@ -40,7 +40,11 @@ from ullage.environments import Provider
 from ullage.environments.native import Native
 from ullage.environments.placement import Resources
 from ullage.experiments.elastic.folder import Capacity
-from ullage.experiments.elastic.plan import room
+from ullage.experiments.elastic.plan import machines, room
+from ullage.experiments.elastic.plan.machines import PoolPlace
+from ullage.host.network.links import Between
+from ullage.nodes.options import MOST as MOST_NODES
+from ullage.nodes.options import NodePlan, expanded
 from ullage.plan.factors import AGAIN, refuse_twins
 from ullage.plan.schema import MeterPlan
 from ullage.runs.records import ServicePrice
@@ -331,6 +335,7 @@ class ElasticEnvironment(ProviderPlan):
     policy: Policy | None = Field(None, description="other than the plan's")
     nodes: Nodes | None = Field(None, description="other than the plan's")
     room: NodeRoom | None = Field(None, description="other than the plan's")
+    place: PoolPlace | None = Field(None, description="other than the plan's")
 
     @model_validator(mode="after")
     def _held_in_one_way(self) -> ElasticEnvironment:
@@ -370,6 +375,21 @@ class ElasticPlan(Fields):
         Policy(name="elastic-movie"), description="how many nodes to have: `{name: elastic-movie}`"
     )
     nodes: Nodes = Field(Nodes(), description="what bounds the nodes, and how they are had")
+    machines: Annotated[dict[str, NodePlan], AfterValidator(expanded)] = Field(
+        {},
+        max_length=MOST_NODES,
+        description="on which nodes are made: name → `{ssh: root@a}`, `{local: true}` or "
+        "`{slurm: 2}`, as `nodes` of an ordinary plan has them (here `nodes` are the pool's); left "
+        "out: this one alone",
+    )
+    place: PoolPlace | None = Field(
+        None,
+        description="of a node on `machines`: `spread`, the default: on the one of which the least "
+        "is taken; `pack`: every CPU of one has a node before another gets any",
+    )
+    between: Between | None = Field(
+        None, description="how `machines` are joined: `routes`, the default, or `vxlan`"
+    )
     arrivals: Arrivals = Field(description="when viewers come")
     video: Film = Field(Film(), description="what they watch")
     generators: GeneratorsPlan | None = Field(
@@ -418,6 +438,8 @@ class NodeEnvironment:
     price: ServicePrice | None = None
     again_of: str | None = None
     """This is the baseline's second copy."""
+    place: PoolPlace | None = None
+    """How its nodes are spread over the machines; None: the plan names none."""
 
 
 @dataclass(frozen=True)
@@ -439,13 +461,15 @@ def check(document: YamlFile) -> ElasticPlan:
     check_kind(document, own="arrivals", foreign="workloads", wrong=PLAN_NOT_ELASTIC)
     plan = checked(ElasticPlan, document.data, document, ())
     named: list[tuple[FieldPath, str]] = [(("name",), plan.name)]
-    check_names(document, named + [(("environments", key), key) for key in plan.environments])
+    named += [(("environments", key), key) for key in plan.environments]
+    check_names(document, named + [(("machines", key), key) for key in plan.machines])
     if plan.baseline is not None and plan.baseline not in plan.environments:
         raise no_environment(document, ("baseline",), plan.baseline, list(plan.environments))
     if plan.again:
         _check_again(plan, document)
     check_number(plan.arrivals, document)
     _check_currency(plan, document)
+    machines.check(plan, document)
     return plan
 
 
@@ -530,7 +554,9 @@ def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> NodeEnviro
     viewers, capacity = _room(plan, name)
     return NodeEnvironment(
         key=name,
-        provider=_made_by(plan, document, path, entry, ALLOCATABLE),
+        provider=machines.provider(
+            _made_by(plan, document, path, entry, ALLOCATABLE), plan, document, path
+        ),
         resources=_resources(plan, entry),
         room=viewers,
         capacity=capacity,
@@ -539,6 +565,7 @@ def _environment(plan: ElasticPlan, name: str, document: YamlFile) -> NodeEnviro
         policy=entry.policy or plan.policy,
         nodes=entry.nodes or plan.nodes,
         price=entry.price,
+        place=machines.place(plan, entry.place, document, path),
     )
 
 

@@ -133,3 +133,9 @@ def capacities(r: ElasticResolved) -> str:
         for key, setting in r.settings.items()
         if (one := setting.capacity) is not None
     )
+
+
+def machines(r: ElasticResolved) -> str:
+    """`here (this host), a (root@a)`; without machines: this host."""
+    names = (f"{name} ({own.address or 'this host'})" for name, own in r.machines.items())
+    return ", ".join(names) or "this host"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ullage.analysis.comparison.rounding import share
 from ullage.analysis.comparison.words import listed
 from ullage.common.quantities import many
+from ullage.common.text import clean
 from ullage.experiments.elastic.analysis.contrasts import Contrast
 from ullage.experiments.elastic.analysis.definitions import BY_NAME, Definition
 from ullage.experiments.elastic.analysis.summary import (
@@ -23,6 +24,7 @@ from ullage.experiments.elastic.analysis.words import (
     figure,
     spanned,
 )
+from ullage.report.charts.text import quantity
 from ullage.stats import LEAST_PAIRS
 
 ANSWERED: Final = ("blocked", "affected", "tar", "deviation")
@@ -202,3 +204,20 @@ def metrics_of(environments: Iterable[EnvironmentSummary]) -> list[Definition]:
     """The metrics that any of them has, in the order of the list."""
     have = {e.metric for environment in environments for e in environment.estimates}
     return [d for name, d in BY_NAME.items() if name in have]
+
+
+MACHINE_COLUMNS: Final = ("on", "allocated", "attempts failed", "lost", "longest TcI")
+
+
+def machine_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
+    """What became of the nodes on each machine, in words: environment, machine, numbers."""
+    for e in summary.environments:
+        for own in e.machines:
+            copied = "–" if own.longest_copy_s is None else quantity(own.longest_copy_s, "s")
+            numbers = (own.allocated, own.failed, own.lost)
+            yield (
+                clean(e.label, 60),
+                clean(own.machine, 60),
+                *(f"{number:,}" for number in numbers),
+                copied,
+            )

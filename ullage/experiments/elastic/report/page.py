@@ -14,6 +14,7 @@ from ullage.experiments.elastic.analysis.contrasts import MARGIN, EnvironmentSid
 from ullage.experiments.elastic.analysis.definitions import DEFINITIONS
 from ullage.experiments.elastic.analysis.doubts import ElasticDoubt
 from ullage.experiments.elastic.analysis.metrics import RepetitionFigures
+from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import RunContrasts, Summary
 from ullage.experiments.elastic.analysis.words import counted
 from ullage.experiments.elastic.plan import words
@@ -27,7 +28,16 @@ from ullage.report import document
 from ullage.report import provenance as report_provenance
 from ullage.report.charts.text import quantity, unbroken
 from ullage.report.pictures import save
-from ullage.report.views import ChartView, DoubtView, Fact, Section, Sentence, SentencePart, Specs
+from ullage.report.views import (
+    ChartView,
+    DoubtView,
+    Fact,
+    Fold,
+    Section,
+    Sentence,
+    SentencePart,
+    Specs,
+)
 from ullage.runs import derived
 
 MOST_FIELDS: Final = 40
@@ -60,6 +70,7 @@ def _parts(content: Report, specs: Specs) -> dict[str, Any]:
         "against": _against(content.against),
         "allocation": _allocation(content, specs),
         "stages": pagetables.stages(summary),
+        "machines": pagetables.machines(summary),
         "published": pagetables.published(summary),
         "waits": _waits(content, specs),
         "violations": pagetables.violations(content.sides),
@@ -70,7 +81,7 @@ def _parts(content: Report, specs: Specs) -> dict[str, Any]:
         "again": provenance.again(run),
         "provenance": provenance.pairs(run),
         "environments": provenance.environments(run),
-        "folds": [report_provenance.plan(run.path)],
+        "folds": [*_machines(run), report_provenance.plan(run.path)],
         "definitions": _definitions(),
     }
 
@@ -198,6 +209,14 @@ def _how(content: Report) -> str:
         f"false is at most {rate}, and so is that of any claim of equivalence. Equivalent means "
         f"within {share(MARGIN)}, of shares within 1 percentage point."
     )
+
+
+def _machines(run: ElasticRun) -> list[Fold]:
+    """What each machine tells of itself, where the plan names machines."""
+    machines = run.resolved.machines
+    if not machines:
+        return []
+    return [Fold("The machines", table=report_provenance.machines(machines))]
 
 
 def _doubt(d: ElasticDoubt) -> DoubtView:

@@ -40,6 +40,7 @@ def pairs(run: ElasticRun) -> list[tuple[str, str]]:
         ("video", _video(r)),
         ("room", f"{words.rooms(r)} viewers to a node{words.capacities(r)}"),
         ("resources of a node", words.resources(r.resources)),
+        *([("machines", words.machines(r))] if r.machines else []),
         ("budgets", _plain(r.budgets)),
         ("energy", reading.in_words(meter) if (meter := reading.meter(r)) else "no meter"),
         ("image", f"{r.image.kind}, {r.image.digest}" if r.image else "none"),

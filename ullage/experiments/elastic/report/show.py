@@ -122,6 +122,7 @@ def _settings(run: ElasticResolved) -> dict[str, str]:
         "resources of a node": words.resources(run.resources),
         "ullage": run.ullage,
         "viewers' origin": words.generators(run.generators),
+        "machines of the nodes": words.machines(run),
         **{f"{name} of the video": value for name, value in film.items()},
     }
 
@@ -131,6 +132,7 @@ def _own(run: ElasticResolved, side: EnvironmentSide) -> dict[str, str]:
     return {
         "policy": words.policy(setting.policy),
         **{f"nodes: {name}": value for name, value in words.nodes(setting.machine).items()},
+        **({"place": setting.place} if setting.place else {}),
         "boot delay": words.duration(setting.boot_delay_s * run.time_scale),
         "allocation made to take": "no more than it does"
         if setting.allocation is None
@@ -187,6 +189,8 @@ def tell(analysed: AnalysedRun) -> None:
     for sentence in answer.answer(analysed.summary):
         stdout.print(escape(sentence), soft_wrap=True)
     stdout.print(_metrics(analysed.summary))
+    if any(e.machines for e in analysed.summary.environments):
+        stdout.print(_machines(analysed.summary))
     if analysed.summary.contrasts:
         stdout.print(_contrasts(analysed.summary.contrasts))
     for doubt in analysed.doubts:
@@ -235,6 +239,17 @@ def _metrics(summary: Summary) -> Table:
                 bounds = "" if estimate is None else answer.interval(d, estimate, e.ok)
                 cells.append(f"{text} ({bounds})" if bounds else text)
             table.add_row(*map(escape, (f"  {d.titled(summary.currency)}", *cells)))
+    return table
+
+
+def _machines(summary: Summary) -> Table:
+    """Which machine the nodes stood on."""
+    table = LineTable()
+    table.add_column("nodes of")
+    for name in answer.MACHINE_COLUMNS:
+        table.add_column(name, justify="right")
+    for environment, machine, *numbers in answer.machine_rows(summary):
+        table.add_row(escape(environment), escape(machine), *numbers)
     return table
 
 

@@ -14,7 +14,13 @@ from ullage.experiments.elastic.analysis.metrics import CONTEXTUALISATION, INJEC
 from ullage.experiments.elastic.analysis.reading import ElasticRun, Repetition
 from ullage.experiments.elastic.analysis.summary import EnvironmentSummary, Summary
 from ullage.experiments.elastic.analysis.words import counted, effect, effect_interval, figure
-from ullage.experiments.elastic.report.answer import interval, metrics_of, undecided
+from ullage.experiments.elastic.report.answer import (
+    MACHINE_COLUMNS,
+    interval,
+    machine_rows,
+    metrics_of,
+    undecided,
+)
 from ullage.experiments.elastic.simulator.twin import Simulated, difference
 from ullage.report.charts.text import quantity
 from ullage.report.views import Table, TableCell, cells, heads, mark
@@ -154,6 +160,15 @@ def stages(summary: Summary) -> Table | None:
         "is in TaR alone."
     )
     return Table("Stages", heads("stage", *labels, numbers=tuple(labels)), tuple(rows), note)
+
+
+def machines(summary: Summary) -> Table | None:
+    """Which machine the nodes stood on; None where the plan names none."""
+    rows = tuple(cells(*row, numbers=(2, 3, 4, 5)) for row in machine_rows(summary))
+    if not rows:
+        return None
+    names = ("environment", *MACHINE_COLUMNS)
+    return Table("Nodes on each machine, all repetitions", heads(*names, numbers=names[2:]), rows)
 
 
 def _stage(name: str) -> str:

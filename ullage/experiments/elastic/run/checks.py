@@ -150,13 +150,13 @@ def _steps(
     yield partial(_now, partial(check_bounds, plan, document))
     yield partial(_now, partial(_readable, plan))
     yield partial(_now, partial(_film_has_room, plan))
-    yield partial(_now, partial(_disks, environments, generators))
+    yield partial(_now, partial(_disks, () if plan.machines else environments, generators))
     if plan.image == "host":
         yield partial(_now, partial(image.require_on_host, nodes.PROGRAMS))
     for environment in environments:
-        if not environment.provider.elsewhere:
+        if not environment.provider.elsewhere and not plan.machines:
             yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
-        if generators is not None:
+        if generators is not None and not plan.machines:
             yield partial(_now, partial(_fit_together, environment, generators))
         yield partial(_provider, environment.provider, f"the nodes of {environment.key}")
         yield partial(_now, partial(_policy, plan, document, environment))

@@ -102,6 +102,9 @@ class Maker(Protocol):
     def name(self, node: int, attempt: int) -> str:
         """What the instance is called."""
 
+    def machine(self, name: str) -> str:
+        """That it was made on, or was to be, as the plan calls it; empty: it names none."""
+
     async def make(self, name: str, limit_s: float) -> ServingNode:
         """A node; raises when that fails, or takes longer: nothing of it is left then."""
 
@@ -341,6 +344,8 @@ class Controller:
     def _add(self, act: Callable[..., Act], node: _Node, **fields: Any) -> None:
         """Write down what happened to a node: now, if nothing else is said."""
         at_ns = fields.pop("at_ns", None) or clock.ordered_ns()
+        if act not in (Requested, TakenBack):  # which stand on no machine
+            fields["machine"] = self.maker.machine(node.instance)
         self.acts.add(act(node=node.number, instance=node.instance, at_ns=at_ns, **fields))
 
     def _tell(self, node: _Node, **fields: object) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ullage.common.errors import UllageError
 from ullage.environments.provisioning import allocate
-from ullage.environments.provisioning.allocate import Allocated, Application
-from ullage.environments.provisioning.node import Site as Host
+from ullage.environments.provisioning.allocate import Allocated, Application, Places
 from ullage.runs.allocations import Step
 from ullage.workloads import nginx
 
@@ -17,6 +18,7 @@ PORT: Final = 8080
 PACKAGES: Final = ("nginx",)
 PROGRAMS: Final = {"nginx": "nginx"}
 _CONNECTIONS: Final = 4096
+_WORDS_S: Final = 1.0
 
 _PARTS: Final[dict[str, tuple[Step, Step]]] = {
     "TeF": ("asked", "chosen"),
@@ -69,10 +71,17 @@ class StreamingNode:
         try:
             ended = await application.wait()
         except UllageError as error:
-            return error.message
+            return (await self._with_its_machine() or error).message
         how = f"status {ended.status}" if ended.signal is None else f"signal {ended.signal}"
         stderr = application.stderr[-300:].decode(errors="replace").strip()
         return f"its NGINX ended with {how}" + (f": {stderr}" if stderr else "")
+
+    async def _with_its_machine(self) -> UllageError | None:
+        """NODE_LOST where its machine has gone; the front does not wait long to hear which."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_WORDS_S):
+                return await self.allocated.instance.why_gone()
+        return None
 
     async def remove(self, limit_s: float) -> None:
         """Take the instance away."""
@@ -83,7 +92,9 @@ class StreamingNode:
 class StreamingNodes:
     """Makes them, for one environment in one repetition: a `controller.Maker`."""
 
-    host: Host
+    where: Places
+    cpus: float
+    """Of a node."""
     prefix: str
     """Of their names: no other environment or repetition of the run has it."""
     film: Path
@@ -93,11 +104,15 @@ class StreamingNodes:
         again = f"-{attempt}" if attempt > 1 else ""
         return f"{self.prefix}-{node}{again}"
 
+    def machine(self, name: str) -> str:
+        """There is this one alone."""
+        return ""
+
     async def make(self, name: str, limit_s: float) -> StreamingNode:
         """A node that streams; what `allocate.allocate` raises."""
-        application = application_of(self.film, self.host.resources.cpus, name)
+        application = application_of(self.film, self.cpus, name)
         allocated = await allocate.allocate(
-            self.host, name, application=application, limit_s=limit_s
+            self.where, name, application=application, limit_s=limit_s
         )
         address = f"{allocated.instance.address}:{PORT}"
         return StreamingNode(allocated, address, f"http://{address}{application.path}")

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,6 @@ from ullage.common.files import put
 from ullage.common.quantities import many
 from ullage.common.text import instance_name
 from ullage.engine import resolved
-from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic.folder import (
     CONTROLLER_LOG,
     FRONT_LOG,
@@ -35,7 +35,6 @@ from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.controller import Acts, Controller, Maker
 from ullage.experiments.elastic.run.front import Front, moving, shared_clock, silence
 from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
-from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.experiments.elastic.run.viewers import AnyViewers, Viewers, ViewersOutcome
 from ullage.host import clock
 from ullage.host.network.bridge import Network
@@ -64,11 +63,13 @@ class RunSetup:
     tag: str
     seed: int
     network: Network
-    hosts: dict[str, Host]
-    """Environment → where its instances are made."""
+    makers: dict[str, Callable[[str, Path], Maker]]
+    """Environment → who makes its nodes, for what their names begin with and a film."""
     clip: Clip
     machines: Machines | None = None
     """From which the viewers come; None: from this host."""
+    beyond: tuple[str, ...] = ()
+    """The networks of the run on other machines."""
 
     @property
     def scaled(self) -> Scaled:
@@ -79,7 +80,7 @@ class RunSetup:
         """Who makes the nodes of a repetition; none has a name that another has."""
         # The last word that is no number: a node and its attempt are written after it.
         prefix = f"{instance_name(environment.key)}-{self._number(environment, repetition)}"
-        return StreamingNodes(self.hosts[environment.key], prefix, self.clip.file)
+        return self.makers[environment.key](prefix, self.clip.file)
 
     def viewers(self, environment: NodeEnvironment, repetition: int, folder: Path) -> AnyViewers:
         """Who watches in a repetition."""
@@ -89,7 +90,7 @@ class RunSetup:
         return GeneratorFleet(self.machines, prefix, folder, self.scaled.repetition_s)
 
     def _number(self, environment: NodeEnvironment, repetition: int) -> str:
-        return f"{list(self.hosts).index(environment.key)}r{repetition}"
+        return f"{list(self.makers).index(environment.key)}r{repetition}"
 
 
 def seed_of(run: int, repetition: int) -> int:
@@ -133,6 +134,8 @@ class RunningRepetition:
         try:
             with meters.metered() as readings:
                 summary = await self._work()
+            if self.setting.beyond:  # they are of this machine, and the nodes are on others too
+                readings = {}
             start_ns, end_ns = summary.started_ns, summary.ended_ns
             reason = self._doubt(summary)
             status = "ok" if reason is None else "invalid"
@@ -262,10 +265,11 @@ class RunningRepetition:
         )
 
     @property
-    def _nodes_are_in(self) -> str:
-        """Where viewers may be sent: the run's network, or wherever a cloud has addresses."""
-        elsewhere = self.environment.provider.elsewhere
-        return "0.0.0.0/0" if elsewhere else str(self.setting.network.subnet)
+    def _nodes_are_in(self) -> list[str]:
+        """Where viewers may be sent: the run's networks, or wherever a cloud has addresses."""
+        if self.environment.provider.elsewhere:
+            return ["0.0.0.0/0"]
+        return [str(self.setting.network.subnet), *self.setting.beyond]
 
     def _viewers_settings(self) -> dict[str, Any]:
         setting, scaled, clip = self.setting, self.setting.scaled, self.setting.clip
@@ -274,7 +278,7 @@ class RunningRepetition:
         plays, sent = max(8, round(bitrate)), plan.video.sent
         return {
             "front": f"http://{self.front.address}",
-            "allow": [self._nodes_are_in],
+            "allow": self._nodes_are_in,
             "arrivals": arrivals_settings(
                 plan, seed_of(setting.seed, self.number), self.folder / TRACE
             ),

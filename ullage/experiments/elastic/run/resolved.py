@@ -14,7 +14,7 @@ from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, Node
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.repetition import TRACE, arrivals_settings
 from ullage.host import facts
-from ullage.runs.records import EnergyMeterRecord, EnvironmentRecord, ImageRecord
+from ullage.runs.records import EnergyMeterRecord, EnvironmentRecord, ImageRecord, NodeRecord
 from ullage.workloads.web.clip import Clip
 
 
@@ -30,6 +30,7 @@ def resolved(
     generators: Generators | None = None,
     energy_meters: tuple[EnergyMeterRecord, ...] = (),
     programs: Mapping[str, str] = MappingProxyType({}),
+    machines: Mapping[str, NodeRecord] = MappingProxyType({}),
 ) -> ElasticResolved:
     """The record of a run with this plan; providers must have been checked."""
     scaled = Scaled(plan)
@@ -68,11 +69,13 @@ def resolved(
                 room=None if environment.room == environments[0].room else environment.room,
                 capacity=environment.capacity,
                 price=environment.price,
+                place=environment.place or "",
             )
             for environment in environments
         },
         environments=tuple(_record(environment) for environment in environments),
         generators=None if generators is None else _machines(generators),
+        machines=dict(machines),
         energy_meters=energy_meters,
         image=built,
         programs=dict(programs),
@@ -123,6 +126,9 @@ def _machines(generators: Generators) -> dict[str, Any]:
 
 def changes(old: ElasticResolved, now: ElasticResolved) -> list[str]:
     """What of a run may not change while it goes on, and did."""
-    free = {"ullage", "run", "tag", "repetitions", "budgets", "programs", "host"}
+    free = {"ullage", "run", "tag", "repetitions", "budgets", "programs", "host", "machines"}
     before, after = (record.model_dump(mode="json", exclude=free) for record in (old, now))
-    return [name for name in before if before[name] != after[name]]
+    # A machine's facts may change, as this host's may; which machines there are may not.
+    for record, fields in ((old, before), (now, after)):
+        fields["machines"] = {name: machine.address for name, machine in record.machines.items()}
+    return [name for name in {**before, **after} if before.get(name) != after.get(name)]

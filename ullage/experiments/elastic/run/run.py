@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from ullage.common.console import escape, print_json, stderr
-from ullage.common.errors import RUN_CHANGED, ExitCode, UllageError
+from ullage.common.errors import NODE_LOST, RUN_CHANGED, ExitCode, UllageError
 from ullage.common.files import put
+from ullage.common.quantities import many
 from ullage.common.signals import interruptible
 from ullage.common.yamlfile import YamlFile
 from ullage.engine.resolved import diverged, programs
@@ -31,7 +33,10 @@ from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, Node
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
 from ullage.experiments.elastic.run.checks import check, lacks
+from ullage.experiments.elastic.run.controller import Maker
 from ullage.experiments.elastic.run.generators import Machines
+from ullage.experiments.elastic.run.machines import PoolNodes
+from ullage.experiments.elastic.run.pool_roster import PoolRoster
 from ullage.experiments.elastic.run.repetition import RunningRepetition, RunSetup
 from ullage.experiments.elastic.run.resolved import changes, resolved
 from ullage.host import binaries, image
@@ -74,6 +79,10 @@ SCALED = "time-scaled"
 """Code of the warning that a second is not a second."""
 DOUBTFUL = "plan-doubtful"
 """Code of a warning of what the plan asks for and no host, or not this one, can do well."""
+
+
+MACHINE_LOST = NODE_LOST.code
+"""Code of a warning that a machine is left out of a repetition."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +196,7 @@ class ElasticExecution(Session):
         self.sessions: list[Started] = []
         self.image: ImageRecord | None = None
         self.network: Network | None = None
+        self.machines: PoolRoster | None = None
         self.room: Room
         self.metering = Metering(task.meters, self.tag, folder, self._warn)
 
@@ -235,6 +245,11 @@ class ElasticExecution(Session):
     async def _prepared(self) -> RunSetup:
         """Image, film and bridge: what all repetitions share."""
         plan = self.plan
+        if plan.machines:
+            self.progress.step(f"reaching {many(len(plan.machines), 'machine')}")
+            self.machines = PoolRoster(plan, self.tag, self.folder, self.sessions)
+            for text in await self.machines.open(self.environments):
+                self._warn("not-removed", text)
         built = await self._image()
         film = await clip.make(
             self.scaled.length_s, plan.video.bitrate, plan.video.generate, self.progress.step
@@ -251,21 +266,41 @@ class ElasticExecution(Session):
             generators=self.generators,
             energy_meters=self.metering.records(),
             programs=programs(self._programs()),
+            machines={} if self.machines is None else self.machines.records(),
         )
         if self.earlier is not None and (changed := changes(self.earlier, now)):
             raise UllageError(RUN_CHANGED, path=self.folder, what=", ".join(changed))
         self._warn_of_changes(diverged(self.earlier, now) if self.earlier is not None else ())
         self.journal.resolve(now)
         self.metering.start()
-        self.network = await Network.create(self.tag)
+        self.network = await self._network(built)
         await self.network.check_forwarding()
-        hosts = {
-            environment.key: self._host(environment, built) for environment in self.environments
+        makers = {
+            environment.key: self._maker(environment, built) for environment in self.environments
         }
         more = self.generators
         machines = None if more is None else Machines(more.number, self._host(more, built))
-        shared = (plan, self.folder, self.tag, self.seed, self.network, hosts, film)
-        return RunSetup(*shared, machines)
+        shared = (plan, self.folder, self.tag, self.seed, self.network, makers, film)
+        beyond = () if self.network.beyond is None else self.network.beyond.subnets
+        return RunSetup(*shared, machines, tuple(map(str, beyond)))
+
+    async def _network(self, built: image.Image | None) -> Network:
+        """The run's; with those of other machines, where the plan names them."""
+        if self.machines is None:
+            return await Network.create(self.tag)
+        assert built is not None
+        self.progress.step("joining the machines' networks")
+        return await self.machines.join(built)
+
+    def _maker(
+        self, environment: NodeEnvironment, built: image.Image | None
+    ) -> Callable[[str, Path], Maker]:
+        """Who makes its nodes, for a beginning of names and a film."""
+        host, cpus = self._host(environment, built), environment.resources.cpus
+        if self.machines is None or environment.place is None:
+            return partial(nodes.StreamingNodes, host, cpus)
+        pool = self.machines.pool(host, environment.place)
+        return partial(PoolNodes, pool, cpus, pool=pool)
 
     @staticmethod
     def _programs() -> Iterator[Path]:
@@ -308,6 +343,9 @@ class ElasticExecution(Session):
             self.progress.step(f"repetition {number + 1} of {self.plan.repetitions}: {key}")
             self._look_for_others()
             self.room.check()
+            if self.machines is not None:
+                for text in await self.machines.reach_anew():
+                    self._warn(MACHINE_LOST, text)
             began = time.monotonic()
             outcome = await RunningRepetition(setting, environment, number, order).run()
             place = folders.repetition_folder(self.folder, key, number)
@@ -341,7 +379,9 @@ class ElasticExecution(Session):
         """Remove everything, in order where that works, by its tag where not."""
         try:
             await self.metering.stop()
-            if self.network is not None:
+            if self.machines is not None:
+                await self.machines.close()
+            elif self.network is not None:
                 await self.network.destroy()
         finally:
             await self._remove(self.tag)

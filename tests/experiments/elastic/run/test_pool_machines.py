@@ -1,0 +1,250 @@
+"""Which machine a node of the pool is made on, and how the image comes there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ullage.common import errors
+from ullage.common.errors import ErrorKind, UllageError
+from ullage.environments.containers.lxc import Lxc
+from ullage.environments.placement import Resources
+from ullage.experiments.elastic.plan.machines import PoolPlace
+from ullage.experiments.elastic.run.machines import (
+    FarSite,
+    Pool,
+    PoolMachine,
+    PoolNodes,
+    PoolSite,
+)
+from ullage.nodes import wire
+from ullage.nodes.base import Order
+from ullage.nodes.provider import on_nodes
+
+MIB = 1 << 20
+GIB = 1 << 30
+IMAGE: Any = SimpleNamespace(writable=False)
+
+
+class FarNode:
+    """A machine that tells what it is asked for, and makes nothing."""
+
+    def __init__(self, name: str, *, cpus: int = 2, free: int = GIB) -> None:
+        self.name = name
+        self.lost = False
+        self.told = wire.RoomLeft(available_bytes=free, cpus=cpus)
+        self.has_image = False
+        self.sent = 0
+        self.go = asyncio.Event()
+        self.orders: list[Order] = []
+        self.instances: list[FarInstance] = []
+        self.trouble: UllageError | None = None
+
+    async def room(self) -> wire.RoomLeft:
+        if self.trouble is not None:
+            raise self.trouble
+        return self.told
+
+    async def has(self, image: object) -> bool:
+        return self.has_image
+
+    async def take(self, image: object) -> None:
+        self.sent += 1
+        await self.go.wait()
+
+    async def create(self, order: Order) -> FarInstance:
+        self.orders.append(order)
+        await self.go.wait()
+        self.instances.append(FarInstance())
+        return self.instances[-1]
+
+
+class FarInstance:
+    """One of its instances."""
+
+    gone = False
+
+    async def destroy(self) -> None:
+        self.gone = True
+
+
+def gone(name: str) -> UllageError:
+    return UllageError(errors.NODE_LOST, node=name, reason="its cable was pulled")
+
+
+def pool(nodes: list[FarNode], place: PoolPlace, cpus: float = 1) -> Pool:
+    sites = []
+    for node in nodes:
+        machine = PoolMachine(node)  # type: ignore[arg-type]
+        site = FarSite(
+            tag="u0000001",
+            provider=on_nodes(Lxc(Lxc.options_model())),
+            resources=Resources(cpus=cpus, memory=128 * MIB),
+            image=IMAGE,
+            agent=Path("agent"),
+            network=None,
+            far=machine,
+        )
+        sites.append(PoolSite(machine, site))
+    return Pool(sites, place)
+
+
+def placed(ours: Pool, count: int) -> str:
+    """The machines of so many nodes, one after the other."""
+
+    async def scenario() -> None:
+        for number in range(count):
+            await ours.place(f"n-{number}")
+
+    asyncio.run(scenario())
+    return "".join(ours.chosen[f"n-{number}"] for number in range(count))
+
+
+def test_spread_takes_the_one_of_which_the_least_is_taken() -> None:
+    assert placed(pool([FarNode("a"), FarNode("b", cpus=4)], "spread"), 6) == "abbabb"
+
+
+def test_of_two_alike_the_one_that_has_the_image() -> None:
+    ours = pool([FarNode("a"), FarNode("b")], "spread")
+    ours.sites[1].machine.has_image = True
+    assert placed(ours, 3) == "bab"
+
+
+def test_pack_gives_every_cpu_of_one_a_node_before_another_has_any() -> None:
+    assert placed(pool([FarNode("a"), FarNode("b")], "pack"), 6) == "aabbaa"
+    assert placed(pool([FarNode("a"), FarNode("b")], "pack", cpus=1.5), 4) == "abab"
+
+
+def test_pack_fills_up_what_was_left() -> None:
+    ours = pool([FarNode("a", cpus=4), FarNode("b", cpus=4)], "pack")
+    assert placed(ours, 6) == "aaaabb"
+
+    async def three_leave_and_one_comes() -> None:
+        for number in range(3):
+            site = ours.sites[0].site
+            site.give_back(SimpleNamespace(name=f"n-{number}"))  # type: ignore[arg-type]
+        await ours.place("n-6")
+
+    asyncio.run(three_leave_and_one_comes())
+    assert ours.chosen["n-6"] == "b"  # which has two by then, and the other has one
+
+
+def test_a_machine_without_room_or_that_is_lost_is_left_out() -> None:
+    full, lost, last = FarNode("a", free=100 * MIB), FarNode("b"), FarNode("c")
+    lost.lost = True
+    assert placed(pool([full, lost, last], "spread"), 3) == "ccc"
+
+
+def test_who_is_lost_while_it_is_asked_is_left_out_too() -> None:
+    dies, lives = FarNode("a"), FarNode("b")
+    dies.trouble = gone("a")
+    assert placed(pool([dies, lives], "pack"), 2) == "bb"
+
+
+def test_when_none_can_take_it_all_reasons_are_told() -> None:
+    full, lost = FarNode("a", free=100 * MIB), FarNode("b")
+    lost.lost = True
+    with pytest.raises(UllageError) as caught:
+        placed(pool([full, lost], "spread"), 1)
+    assert caught.value.kind is errors.ELASTIC_NO_MACHINE
+    assert "a has 100MiB of memory left, and a node 128MiB" in caught.value.message
+    assert "b is lost" in caught.value.message
+
+
+def test_each_node_has_its_turn_of_the_cpus_there() -> None:
+    node = FarNode("a", cpus=2)
+    node.go.set()
+    ours = pool([node], "spread")
+
+    async def scenario() -> None:
+        for number in range(3):
+            site, spec = await ours.place(f"n-{number}")
+            await site.fetch()
+            await site.create(spec)
+
+    asyncio.run(scenario())
+    assert [order.turn for order in node.orders] == [0, 1, 0]
+    assert all(order.joined for order in node.orders)
+
+
+def test_who_is_taken_back_while_it_is_made_there_goes_all_the_same() -> None:
+    """The machine makes it to the end: it has no other way to hear of that."""
+    node = FarNode("a")
+    ours = pool([node], "spread")
+
+    async def scenario() -> None:
+        site, spec = await ours.place("n-0")
+        making = asyncio.create_task(site.create(spec))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        making.cancel()
+        node.go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+
+    asyncio.run(scenario())
+    assert [instance.gone for instance in node.instances] == [True]
+
+
+def test_the_image_is_sent_once_whoever_gives_up_waiting_for_it() -> None:
+    node = FarNode("a")
+    machine = PoolMachine(node)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        first, second = (asyncio.create_task(machine.take(IMAGE)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait({first})
+        assert first.cancelled() and not machine.has_image
+        node.go.set()
+        await second
+
+    asyncio.run(scenario())
+    assert node.sent == 1 and machine.has_image
+
+
+def test_what_is_on_its_way_at_the_end_is_given_up() -> None:
+    node = FarNode("a")
+    machine = PoolMachine(node)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        waiting = asyncio.create_task(machine.take(IMAGE))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await machine.close()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(scenario())
+    assert node.sent == 1
+
+
+def test_where_making_failed_the_next_is_made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [FarNode("a"), FarNode("b")]
+    ours = pool(nodes, "pack")
+    maker = PoolNodes(ours, 1, "lxc-0r0", Path("film"), pool=ours)
+    assert maker.machine("lxc-0r0-0") == ""
+
+    async def refused(where: Pool, name: str, **_: object) -> None:
+        site, spec = await where.place(name)
+        site.give_back(spec)
+        nodes[0].trouble = gone("a")
+        raise UllageError(errors.AGENT_LOST, agent=name, reason="it closed its channel")
+
+    monkeypatch.setattr("ullage.environments.provisioning.allocate.allocate", refused)
+
+    async def scenario() -> None:
+        for name in ("lxc-0r0-0", "lxc-0r0-0-2"):
+            with pytest.raises(UllageError) as caught:
+                await maker.make(name, 60)
+            nodes[0].trouble = None
+            kinds.append(caught.value.kind)
+
+    kinds: list[ErrorKind] = []
+    asyncio.run(scenario())
+    assert kinds == [errors.NODE_LOST, errors.AGENT_LOST]  # of b, which answers, it is the agent
+    assert [maker.machine("lxc-0r0-0"), maker.machine("lxc-0r0-0-2")] == ["a", "b"]
