@@ -8,8 +8,8 @@ said before: all but the fields of `RULES_2` are the same. None of them may be
 made anew to please a change: a difference is an old run that reads otherwise. (Rules 3 changed one
 number in them, that of the rules. What a study sets beside runs was read anew when studies came to
 ask what was published, and nothing of another setting, when they came to have tables of the clock's
-loops and order and of their plans, lines in pages, and plans of the ocean program and of clouds, and when what
-was published of another setting still left them: the runs' own figures stayed.)
+loops and order and of their plans, lines in pages, and plans of the ocean program and of clouds,
+and when what was published of another setting still left them: the runs' own figures stayed.)
 """
 
 from __future__ import annotations
