@@ -143,7 +143,7 @@ def run_command(
     study = get(name)
     views = running.Views(RunProgress, ElasticProgress)
     disks = tuple(map(Path.resolve, disk or ()))
-    choices = Choices(disks, None if cloud is None else yourclouds.read(cloud))
+    choices = Choices(disks, None if cloud is None else yourclouds.read(cloud.resolve()))
     request = running.StudyRequest(quick, resume, runs, as_json, tuple(plan or ()), choices)
     of_runs, code = running.run(study, views, request)
     if code == ExitCode.INTERRUPTED:

@@ -171,7 +171,7 @@ def compare_userlands(packages: Mapping[str, Mapping[str, str]], allow: Sequence
 
 def _root(planned: Environment, fleet: Fleet | None) -> dict[str, str]:
     image = fleet.image_of(planned) if fleet is not None else None
-    writable = image is not None and image.writable
+    writable = image is not None and image.writable and planned.provider.userland() is None
     return {"root": planned.provider.writable_root()} if writable else {}
 
 

@@ -90,7 +90,9 @@ async def check(
         try:
             seen.clock_bound_ns = instance.agent.clock.bound_ns
             seen.rtt_ns = instance.agent.rtt_ns
-            reached("its agent answers, and the plan's image is inside, byte by byte")
+            own = provider.userland()
+            inside = f"its userland is that {own}" if own else "the plan's image is inside"
+            reached(f"its agent answers, and {inside}{'' if own else ', byte by byte'}")
         finally:
             await instance.destroy()
         seen.lived_s = time.monotonic() - requested

@@ -10,6 +10,7 @@ from tests.environments.clouds.test_openstack import provider, running
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.experiments import preflight
+from ullage.experiments.elastic.plan import schema as elastic_schema
 from ullage.plan import matrix, schema
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("agent_binary")]
@@ -39,8 +40,9 @@ async def test_the_plans_image_is_not_sent(stack: double.OpenStackDouble) -> Non
 
 
 def test_it_must_be_allowed(stack: double.OpenStackDouble) -> None:
-    assert provider(stack, userland="own").userland() == "of the cloud's image debian12"
+    assert provider(stack, userland="own").userland() == "of the image debian12 of openstack double"
     assert provider(stack).userland() is None
+    assert "userland" not in provider(stack).options.model_dump(), "records of before stay"
     plan, document = schema.loads(PLAN, "plan.yaml")
     with pytest.raises(UllageError) as caught:
         preflight.refuse(plan, matrix.resolve(plan, document))
@@ -53,3 +55,35 @@ def test_it_must_be_allowed(stack: double.OpenStackDouble) -> None:
 def _resolved(text: str) -> tuple[schema.Plan, matrix.Matrix]:
     plan, document = schema.loads(text, "plan.yaml")
     return plan, matrix.resolve(plan, document)
+
+
+def test_images_of_one_name_in_two_clouds_are_two() -> None:
+    clouds = "\n".join(
+        f"  {name}: {{provider: openstack, cloud: {name}, flavor: lab, boot_image: debian-12, "
+        "userland: own}"
+        for name in ("one", "two")
+    )
+    head, _, _ = PLAN.partition("  native:")
+    text = f"{head}{clouds}\n{PLAN[PLAN.index('workloads') :]}".replace("native", "one")
+    with pytest.raises(UllageError) as caught:
+        preflight.refuse(*_resolved(text))
+    assert "of the image debian-12 of openstack one" in str(caught.value.message)
+
+
+def test_nodes_of_an_elastic_run_serve_from_the_image() -> None:
+    text = ELASTIC.replace("userland: image", "userland: own")
+    elastic_schema.resolve(*elastic_schema.loads(ELASTIC))
+    with pytest.raises(UllageError) as caught:
+        elastic_schema.resolve(*elastic_schema.loads(text))
+    assert caught.value.kind is errors.PLAN_BAD_FIELD
+    assert caught.value.facts["line"] == 5
+
+
+ELASTIC = """\
+name: elastic
+room: 4
+resources: {cpus: 1, memory: 512MiB}
+environments:
+  cloud: {provider: openstack, flavor: lab, boot_image: debian-12, userland: image}
+arrivals: {kind: poisson, rate: 0.01, viewers: 20}
+"""

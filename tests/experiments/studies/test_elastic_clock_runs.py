@@ -215,25 +215,25 @@ def test_our_host_beside_the_published(tmp_path: Path) -> None:
 
 def test_an_allocation_in_the_users_cloud(tmp_path: Path) -> None:
     """Published times of clouds are told with it, and no figure of theirs stands in its rows."""
-    run = make(tmp_path, STUDY, CLOUD, {("cloud-mine", "allocation"): 3.0})
+    run = make(tmp_path, STUDY, CLOUD, {("mine", "allocation"): 3.0})
     tables = fresh(STUDY, (CLOUD, run))
     means = tables["cloud-allocation-means-fresh"]
     trials = [
         value
         for trial in RunFolder.open(run).trials
-        if trial.environment == "cloud-mine"
+        if trial.environment == "mine"
         and isinstance(value := trial.metrics["allocation_time"], float)
     ]
-    assert figure(means, "cloud-mine", "TaR, mean").value == pytest.approx(np.mean(trials))
-    assert figure(means, "cloud-mine", "TaR, deviation").value == pytest.approx(
+    assert figure(means, "mine, 1 at once", "TaR, mean").value == pytest.approx(np.mean(trials))
+    assert figure(means, "mine, 1 at once", "TaR, deviation").value == pytest.approx(
         np.std(trials, ddof=1)
     )
     parts = tables["cloud-allocation-fresh"]
-    assert [row.label for row in parts.rows] == ["here, 1 at once", "cloud-mine, 1 at once"]
-    assert holds(figure(parts, "cloud-mine, 1 at once", "TaR"), 3000)
+    assert [row.label for row in parts.rows] == ["here, 1 at once", "mine, 1 at once"]
+    assert holds(figure(parts, "mine, 1 at once", "TaR"), 3000)
     assert "openstack on kvm 10.729 ± 1.439 s, openstack on xen 71.965" in parts.notes[-1]
     ratios = tables["cloud-allocation-ratios-fresh"]
-    assert holds(figure(ratios, "cloud-mine, allocation", "ratio"), 3.0)
+    assert holds(figure(ratios, "mine, allocation", "ratio"), 3.0)
     assert [column.title for column in ratios.columns] == ["ratio", "verdict"]
 
 

@@ -173,7 +173,7 @@ def test_clouds_of_the_users_plan_are_asked(tmp_path: Path) -> None:
     assert written["resources"] == user["resources"]
     assert written["environments"].pop("here") == {"provider": "lxc"}
     assert written["environments"] == {
-        f"cloud-{name}": user["environments"][name] for name in ("far", "other")
+        name: user["environments"][name] for name in ("far", "other")
     }
     folder = new_folder(tmp_path / "runs", plan.name)
     (folder / "plan.yaml").write_bytes(text)
@@ -207,3 +207,44 @@ def test_a_plan_that_asks_a_cloud_is_left_out_without_one(tmp_path: Path) -> Non
     with pytest.raises(UllageError) as caught:
         running.StudyRequest(True, only=(MOVIE.name,), choices=Choices(clouds=clouds)).plans(STUDY)
     assert caught.value.kind is errors.STUDY_NO_CLOUDS
+
+
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [("instance", "INSTANCE CLOUD"), ("a" * 40, "im\U0001f600ge: #1"), ("here", "debian-12")],
+)
+def test_whatever_a_cloud_is_called_it_is_asked_as_it_stands(name: str, image: str) -> None:
+    fields = {"provider": "openstack", "flavor": "m1", "boot_image": image, "host_key": "console"}
+    clouds = Clouds({name: fields}, {"cpus": 1}, Path("plan.yaml"))
+    for plan in (plan for plan in QUICK if plan.cloud):
+        written = yaml.safe_load(plantexts.text(STUDY, plan, Choices(clouds=clouds)))
+        environments = written["environments"]
+        assert environments["here"] == {"provider": "lxc"}
+        (key,) = environments.keys() - {"here"}
+        assert key == ("here-cloud" if name == "here" else name)
+        assert environments[key] == fields
+
+
+def test_a_run_that_asked_another_cloud_is_not_gone_on_with(tmp_path: Path) -> None:
+    """Another one is paid for."""
+    (plan,) = (plan for plan in QUICK if plan.cloud and not plan.elastic)
+    cheap, dear = (
+        Choices(clouds=Clouds({"far": {"provider": "ec2", "flavor": size}}, {}, Path("p.yaml")))
+        for size in ("t3.nano", "p5.48xlarge")
+    )
+    run = make_run(tmp_path / f"20260101T000000-{plan.name}", blocks=3, raw=False, name=plan.name)
+    (run / "plan.yaml").write_bytes(plantexts.text(STUDY, plan, cheap))
+    assert finding.begun(STUDY, [plan], tmp_path, cheap) == {plan.name: run}
+    assert finding.begun(STUDY, [plan], tmp_path, dear) == {}
+
+
+@pytest.mark.parametrize("more", ["instances: 2", "userland: own", "vary: {zone: [a, b]}"])
+def test_what_a_study_says_itself_is_refused(tmp_path: Path, more: str) -> None:
+    """In the words of the user's plan, not in those of one that nobody wrote."""
+    file = tmp_path / "plan.yaml"
+    text = PLAN.replace("boot_image: INSTANCE", f"boot_image: ami-1, {more}")
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UllageError) as caught:
+        yourclouds.read(file)
+    assert caught.value.kind is errors.STUDY_WANTS_CLOUD
+    assert f"other in {file} has `{more.partition(':')[0]}`" in caught.value.message

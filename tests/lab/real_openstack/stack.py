@@ -65,13 +65,21 @@ class Stack:
     def stop(self) -> None:
         """Nothing of it runs any more: neither a process, nor its cable, nor the route."""
         pid = self.place / "pid"
-        numbers = _process_numbers(int(pid.read_text())) if pid.exists() else ""
+        numbers = _process_numbers(int(pid.read_text())) if self._lives() else ""
         self.script("stop.sh")
         assert not pid.exists()
         assert not Path("/sys/class/net/oslab0").exists()
         left = [int(one.name) for one in Path("/proc").glob("[0-9]*")]
-        if numbers not in {"", _process_numbers(os.getpid())}:  # else it is an old number
-            assert [one for one in left if _process_numbers(one) == numbers] == []
+        assert not numbers or [one for one in left if _process_numbers(one) == numbers] == []
+
+    def _lives(self) -> bool:
+        """Is the number in `pid` that of its machine? After a boot it may be somebody else's."""
+        pid = self.place / "pid"
+        if not pid.exists():
+            return False
+        argv = ["nsenter", "-t", pid.read_text().strip(), "-u", "hostname"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        return done.stdout == "oslab\n"
 
     def gigabytes(self) -> float:
         """What it takes of the disk."""

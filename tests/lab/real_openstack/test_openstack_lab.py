@@ -41,7 +41,7 @@ def test_a_plan_beside_native_and_lxc(stack: Stack, tmp_path: Path) -> None:
     assert records["cloud"].nuisances["userland"] == records["native"].nuisances["userland"]
     looks = [e for e in folder.events if isinstance(e, Synchronised) and e.environment == "cloud"]
     thaws = [number for number, look in enumerate(looks) if look.why == "thaw"]
-    assert thaws, "it stood still"
+    assert thaws and thaws[0] > 0, "it stood still"
     for number in thaws:
         before, look = looks[number - 1], looks[number]
         assert look.offset_ns + look.hard_ns < before.offset_ns - before.hard_ns, "it lost time"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -15,6 +15,8 @@ Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,255}$")]
 
 class CloudOptions(Options):
     """Fields of every environment in a cloud."""
+
+    later: ClassVar[frozenset[str]] = Options.later | {"userland"}
 
     cloud: Word | None = Field(
         None,

@@ -101,8 +101,11 @@ class CloudProvider(Provider):
 
     def userland(self) -> str | None:
         """The cloud's image's own, where the plan wants that."""
-        own = self._cloud.userland == "own"
-        return f"of the cloud's image {self._cloud.boot_image}" if own else None
+        if self._cloud.userland == "image":
+            return None
+        reach = self._cloud.model_dump(include=_REACH, exclude_none=True)
+        where = " ".join((self.name, *reach.values()))
+        return f"of the image {self._cloud.boot_image} of {where}"
 
     def pinning(self) -> str:
         """Where its virtual CPUs run the cloud decides."""

@@ -89,8 +89,11 @@ def begun(
     root: Path,
     choices: plantexts.Choices = plantexts.NO_CHOICES,
 ) -> Runs:
-    """The newest run of each plan, also one that was killed before it said what it is a run of."""
-    runs = dict(newest(plans, root))
+    """The newest run of each plan, also one that was killed before it said what it is a run of.
+
+    Where it asks clouds, only a run that asks these: another is paid for.
+    """
+    runs = dict(newest((plan for plan in plans if not plan.cloud), root))
     rooms = newest_ended({plan.room_of for plan in plans if plan.room_of}, root)
     written = {
         plan.name: plantexts.text(study, plan, choices, rooms.get(plan.room_of)) for plan in plans

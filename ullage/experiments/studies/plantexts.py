@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from ullage.experiments.studies.base import Study, StudyPlan
 
@@ -19,6 +22,8 @@ CLOUD_FIELDS: Final = "INSTANCE"
 """In a plan with `cloud`: a line with both stands once for each of the user's clouds."""
 CLOUD_SIZE: Final = "resources: SIZE"
 """In the same: what an instance has."""
+_HERE: Final = "here"
+"""What those plans call their own environment."""
 _UNKNOWN_ROOM: Final = "1"
 """Of a node, while the run that says it has not been made."""
 
@@ -83,11 +88,24 @@ def with_clouds(written: str, clouds: Clouds) -> str:
     for line in written.splitlines():
         of_each = CLOUD_NAME in line and CLOUD_FIELDS in line
         for name, fields in clouds.environments.items() if of_each else ():
-            named = line.replace(CLOUD_NAME, f"cloud-{name}")
-            lines.append(named.replace(CLOUD_FIELDS, json.dumps(fields)))
+            key = f"{name}-cloud" if name == _HERE else name
+            lines.append(_of_a_cloud(line, {CLOUD_NAME: key, CLOUD_FIELDS: _flow(fields)}))
         if not of_each:
-            lines.append(line.replace(CLOUD_SIZE, f"resources: {json.dumps(clouds.resources)}"))
+            lines.append(line.replace(CLOUD_SIZE, f"resources: {_flow(clouds.resources)}"))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _of_a_cloud(line: str, words: Mapping[str, str]) -> str:
+    """With these words in their places, at once: one may have the other's name in it."""
+    return re.sub(f"{CLOUD_NAME}|{CLOUD_FIELDS}", lambda place: words[place[0]], line)
+
+
+def _flow(fields: Mapping[str, Any]) -> str:
+    """As it stands in one line of a plan."""
+    dumped = yaml.safe_dump(
+        dict(fields), default_flow_style=True, sort_keys=False, width=sys.maxsize
+    )
+    return dumped.rstrip("\n")
 
 
 def with_room(written: str, name: str, run: Path | None) -> str:

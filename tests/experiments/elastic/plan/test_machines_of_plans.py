@@ -36,7 +36,8 @@ def refused(text: str) -> UllageError:
 def test_nodes_are_made_by_what_is_on_the_machines() -> None:
     plan, document = schema.loads(GOOD)
     (lxc,) = schema.resolve(plan, document)
-    assert list(plan.machines) == ["here", "a"] and plan.place is plan.between is None
+    assert list(plan.machines) == ["here", "a"]
+    assert plan.place is None and plan.between is None
     assert isinstance(lxc.provider, OnNodes) and lxc.provider.name == "lxc"
     assert inner(lxc.provider).name == "lxc"
     assert not isinstance(schema.resolve(*schema.loads(NONE))[0].provider, OnNodes)

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from ullage.environments.provisioning.allocate import Allocated
 from ullage.environments.provisioning.node import Site as Host
 from ullage.experiments.elastic import folder as folders
 from ullage.experiments.elastic.run import viewers
+from ullage.experiments.elastic.run.controller import Maker
 from ullage.experiments.elastic.run.generators import GeneratorFleet, Machines
+from ullage.experiments.elastic.run.nodes import StreamingNodes
 from ullage.host import binaries, claims, clock, leftovers, paths
 
 pytestmark = pytest.mark.root
@@ -220,7 +223,8 @@ def test_no_node_has_a_generator_s_name(tmp_path: Path) -> None:
     for key in ("generator", "generator-of", "generator-of-0r0"):
         environment = dataclasses.replace(own, key=key)
         host = machines(Path("agent"), 1)(stage.repetition.setting.tag).host
-        setting = dataclasses.replace(stage.repetition.setting, hosts={key: host})
+        maker: Callable[[str, Path], Maker] = partial(StreamingNodes, host, 1.0)
+        setting = dataclasses.replace(stage.repetition.setting, makers={key: maker})
         viewers = setting.viewers(environment, 0, tmp_path)
         assert isinstance(viewers, GeneratorFleet)
         nodes = setting.maker(environment, 0)

@@ -627,6 +627,16 @@ def _made_by(
         )
     also = COMMON if path[0] == "environments" else GENERATORS
     provider = kind(checked(kind.options_model, entry.options, document, path, also=also))
+    if entry.options.get("userland") == "own":
+        raise UllageError(
+            PLAN_BAD_FIELD,
+            file=document.name,
+            line=document.line((*path, "userland")),
+            field=f"{'.'.join(path)}.userland",
+            found="own",
+            allowed="all nodes of an elastic run serve from the image",
+            suggestion="leave it out",
+        )
     if provider.swap_request is not None:
         raise UllageError(
             PLAN_BAD_FIELD,

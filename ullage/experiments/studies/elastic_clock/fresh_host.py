@@ -71,25 +71,26 @@ def cloud_tables(path: Path, read: Read) -> list[DerivedTable | None]:
 
 def _means(run: measured.StudiedRun) -> DerivedTable:
     """As it was published: mean and deviation of what each took, trial by trial."""
-    taken = {
-        (environment, metric): [
-            float(value)
+
+    def taken(environment: str, workload: str, metric: str) -> list[float]:
+        return [
+            value
             for trial in run.folder.trials
-            if (trial.environment, trial.status) == (environment, "ok")
+            if (trial.environment, trial.workload) == (environment, workload)
+            and trial.status == "ok"
             and isinstance(value := trial.metrics.get(metric), float)
         ]
-        for environment in environments(run.folder)
-        for metric in ("allocation_time", "release_time")
-    }
+
     rows = tuple(
         DerivedRow(
-            label=label(run.folder, environment),
+            label=f"{label(run.folder, environment)}, {_request(workload.parameters)}",
             cells=tuple(
                 cell
                 for metric in ("allocation_time", "release_time")
-                for cell in _mean_and_deviation(taken[environment, metric])
+                for cell in _mean_and_deviation(taken(environment, workload.key, metric))
             ),
         )
+        for workload in workloads(run.folder, "provisioning")
         for environment in environments(run.folder)
     )
     columns = [
