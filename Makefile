@@ -241,7 +241,7 @@ site: build $(SITE_ENV)/.installed ## The docs as pages in build/site, with sear
 	rm -rf $(SITE) $(SITE)-extra
 	mkdir -p $(SITE)-extra/gallery
 	cp docs/site/start.html $(SITE)-extra/index.html
-	for kind in run duet curve profile; do \
+	for kind in run duet curve profile cloud allocation; do \
 	  $(BIN)/ullage report --read-only --out $(SITE)-extra/gallery/$$kind.html $(OLD)/$$kind/* || exit 1; done
 	$(BIN)/ullage elastic report --out $(SITE)-extra/gallery/elastic.html $(OLD)/elastic/*
 	$(SITE_ENV)/bin/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -c docs/site . $(SITE)

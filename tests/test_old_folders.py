@@ -82,6 +82,9 @@ TABLE: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
     ("elastic", ("elastic", "export", "elastic/*", "--format", "json"), "elastic-export.json"),
     ("elastic", ("elastic", "export", "elastic/*", "--format", "latex"), "elastic-export.tex"),
     ("elastic", ("elastic", "report", "elastic/*", "--out", PAGE), "elastic-report.txt"),
+    ("cloud", ("show", "cloud/*", "--json"), "cloud-show.json"),
+    ("cloud", ("show", "cloud/*", "--details"), "cloud-show.txt"),
+    ("allocation", ("show", "allocation/*"), "allocation-show.txt"),
     ("clock", ("study", "show", "elastic-clock", "clock/*", "--json"), "clock-study.json"),
     ("study", ("show", "study/*", "--json"), "study-run-show.json"),
     (
