@@ -231,7 +231,7 @@ ELSEWHERE = sorted(name for name in environments.names() if environments.get(nam
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 @pytest.mark.parametrize(
-    ("asked", "kind", "words"),
+    ("fields", "kind", "words"),
     [
         ({"copy": "real"}, errors.ALLOCATION_NO_COPY, "a machine of its own"),
         ({"copy": "real", "image_size": "700MB"}, errors.ALLOCATION_NO_COPY, "a machine of its"),
@@ -239,13 +239,13 @@ ELSEWHERE = sorted(name for name in environments.names() if environments.get(nam
     ],
 )
 def test_what_stands_elsewhere_reads_no_disk_of_this_host(
-    name: str, asked: dict[str, Any], kind: errors.ErrorKind, words: str
+    name: str, fields: dict[str, Any], kind: errors.ErrorKind, words: str
 ) -> None:
     """The copy, and the memory that was dropped, were this host's: no instance had read them."""
     provider = object.__new__(environments.get(name))
     place = SimpleNamespace(image=SimpleNamespace(), check_room=lambda _: None, provider=provider)
     with pytest.raises(UllageError, match=words) as raised:
-        Provisioning().feasible(ProvisioningParameters.model_validate(asked), cast(Site, place))
+        Provisioning().feasible(ProvisioningParameters.model_validate(fields), cast(Site, place))
     assert raised.value.kind is kind
 
 
