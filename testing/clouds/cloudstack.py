@@ -36,6 +36,7 @@ PARAMETERS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "listVirtualMachines": (frozenset(), frozenset({"id", "keyword", "name", "state"})),
     "listResourceLimits": (frozenset(), frozenset({"resourcetype"})),
     "registerSSHKeyPair": (frozenset({"name", "publickey"}), frozenset()),
+    "listSSHKeyPairs": (frozenset(), frozenset({"name"})),
     "deleteSSHKeyPair": (frozenset({"name"}), frozenset()),
     "queryAsyncJobResult": (frozenset({"jobid"}), frozenset()),
     "deployVirtualMachine": (
@@ -117,6 +118,7 @@ class CloudStackFake(CloudFake):
             "listNetworks": self._list_networks,
             "listVirtualMachines": self._list_machines,
             "registerSSHKeyPair": self._register_ssh_key_pair,
+            "listSSHKeyPairs": self._list_ssh_key_pairs,
             "deleteSSHKeyPair": self._delete_ssh_key_pair,
             "deployVirtualMachine": self._deploy_machine,
             "destroyVirtualMachine": self._destroy_machine,
@@ -184,7 +186,12 @@ class CloudStackFake(CloudFake):
             words = f"A key pair with name '{given['name']}' already exists for this account."
             raise _RefusedError(431, words)
         self.keys[given["name"]] = given["publickey"]
-        return {"keypair": {"name": given["name"], "fingerprint": "00"}}
+        return {"keypair": _shown(given["name"], given["publickey"])}
+
+    def _list_ssh_key_pairs(self, given: dict[str, str]) -> dict[str, Any]:
+        name = given["name"]
+        pairs = [_shown(name, self.keys[name])] if name in self.keys else []
+        return _listed("sshkeypair", pairs)
 
     def _delete_ssh_key_pair(self, given: dict[str, str]) -> dict[str, Any]:
         if self.keys.pop(given["name"], None) is None:
@@ -310,6 +317,12 @@ def _id(name: str) -> str:
 def _no_such(name: str, value: str) -> str:
     words = f"Invalid parameter {name} value={value} due to incorrect long value format, or entity"
     return f"Unable to execute API command due to invalid value. {words} does not exist"
+
+
+def _shown(name: str, public_key: str) -> dict[str, Any]:
+    """A key pair: CloudStack does not show the key itself."""
+    blob = base64.b64decode(public_key.split()[1])
+    return {"name": name, "fingerprint": hashlib.md5(blob, usedforsecurity=False).digest().hex(":")}
 
 
 def _listed(part: str, things: list[dict[str, Any]]) -> dict[str, Any]:

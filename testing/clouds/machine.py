@@ -87,11 +87,12 @@ def boot(
     more: str = "",
     *,
     wired: bool = False,
+    disk_bytes: int | None = None,
 ) -> CloudMachine:
     """Start one, at an address of its own or at this one; nobody waits until it is up.
 
     more: lines of its sshd's configuration; wired: it has a network of its own, with a cable here,
-    so that several may have servers at the same port.
+    so that several may have servers at the same port; disk_bytes: no more fits on its disk.
     """
     number = next(_NUMBERS)
     network, address = _wire(number) if wired else ("", address)
@@ -107,7 +108,8 @@ def boot(
         "PermitRootLogin prohibit-password\nPasswordAuthentication no\nPrintMotd no\n" + more
     )
     inside = ("ip", "netns", "exec", network) if network else ()
-    argv = [*inside, *_NAMESPACES, "bash", str(SCRIPT), str(directory), name]
+    size = [] if disk_bytes is None else [str(disk_bytes)]
+    argv = [*inside, *_NAMESPACES, "bash", str(SCRIPT), str(directory), name, *size]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     return CloudMachine(address, directory, process, network)

@@ -1,8 +1,9 @@
 # The inside of one machine of a cloud that is none; run by machine.py in namespaces of its own.
 set -e
-dir=$1 name=$2
+dir=$1 name=$2 disk_bytes=$3
 mount --make-rprivate /
 mkdir -p /var/lib/ullage-instance
+[ -z "$disk_bytes" ] || mount -t tmpfs -o size="$disk_bytes" tmpfs "$dir/disk"
 mount --bind "$dir/disk" /var/lib/ullage-instance
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/sshd

@@ -28,6 +28,8 @@ from ullage.common.quantities import memory_bytes
 PASSWORD: Final = "s3cret-s3cret"
 FLAVOR: Final = "lab.host"
 """A size of instance that has all that this host has."""
+NOWHERE: Final = "192.0.2.1"
+"""An address of documents, which nobody has."""
 BUILD_S: Final = 0.3
 """Until an instance runs, stands still, or is gone."""
 
@@ -59,9 +61,13 @@ class Server:
         if self.task and time.monotonic() >= self.turns_at:
             self.task, self.status = None, self.turns_to
 
-    def shown(self, admin: bool) -> dict[str, Any]:
+    def shown(self, double: OpenStackDouble) -> dict[str, Any]:
         """As Nova shows it."""
         address = {"addr": self.booted.address, "version": 4, "OS-EXT-IPS:type": "fixed"}
+        every = [address]
+        if double.floating:
+            own = {**address, "addr": NOWHERE}
+            every = [own, {**address, "OS-EXT-IPS:type": "floating"}]
         there = self.status not in {"BUILD", "ERROR"}
         shown: dict[str, Any] = {
             "id": self.id,
@@ -70,12 +76,12 @@ class Server:
             "status": self.status,
             "metadata": self.wanted.get("metadata", {}),
             "key_name": self.wanted.get("key_name"),
-            "addresses": {"prov": [address]} if there else {},
+            "addresses": {"prov": every} if there else {},
             "OS-EXT-STS:task_state": self.task,
         }
         if self.status == "ERROR":
             shown["fault"] = {"code": 500, "message": self.fault}
-        if admin:
+        if double.admin:
             shown["OS-EXT-SRV-ATTR:hypervisor_hostname"] = "compute-1"
         return shown
 
@@ -96,6 +102,8 @@ class OpenStackDouble:
     late_s: float | None = None
     """They are done after so many seconds in place of that, whoever comes or does not."""
     cut_off: list[Any] = field(default_factory=list)
+    asked_for: list[Any] = field(default_factory=list)
+    """The bodies of the requests for an instance that were answered with one."""
     lost: int = 0
     """So many answers to `POST /servers` get lost after it has been done."""
     dead: bool = False
@@ -108,6 +116,10 @@ class OpenStackDouble:
     """No host has room: instances end in ERROR."""
     fault: str = "No valid host was found. There are not enough hosts available."
     """Why they do."""
+    floating: bool = False
+    """An instance's own address leads nowhere from here, a floating one to its machine."""
+    disk_bytes: int | None = None
+    """So much fits on an instance's disk; None: as on this host's."""
     quota: int = 100
     admin: bool = False
     pauses: bool = True
@@ -166,6 +178,11 @@ def _json(status: int, body: Any) -> Answer:
     return status, {"Content-Type": "application/json"}, json.dumps(body)
 
 
+def identifier(name: str) -> str:
+    """Of the image or the network of that name."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
 def _at(second: int) -> str:
     return f"2026-11-28T22:31:{second:02}.000000"
 
@@ -192,7 +209,7 @@ class Cloud:
 
     def named(self, kind: str, query: Mapping[str, str], *names: str) -> Answer:
         """A list that looks for names and ids."""
-        every = [{"id": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), "name": name} for name in names]
+        every = [{"id": identifier(name), "name": name} for name in names]
         chosen = [one for one in every if all(one[key] == text for key, text in query.items())]
         return _json(200, {kind: chosen})
 
@@ -223,6 +240,12 @@ class Cloud:
         self.double.keys[pair["name"]] = pair["public_key"]
         return _json(200, {"keypair": pair})
 
+    def key(self, *rest: Any) -> Answer:
+        if not (names := rest[2:]):
+            return _error(404, "itemNotFound", "Keypair not found for user")
+        pair = {"name": names[0], "public_key": self.double.keys[names[0]]}
+        return _json(200, {"keypair": pair})
+
     def delete_key(self, *rest: Any) -> Answer:
         return self._deleted(self.double.keys, rest[2:])
 
@@ -245,12 +268,14 @@ class Cloud:
             return _error(
                 403, "forbidden", f"Quota exceeded for instances: Requested 1, but {used}"
             )
+        double.asked_for.append(body)
         return self._make(wanted, double.keys[wanted["key_name"]])
 
     def _make(self, wanted: Mapping[str, Any], key: str) -> Answer:
         double, identifier = self.double, str(uuid.uuid4())
         text = base64.b64decode(wanted.get("user_data", "")).decode()
-        booted = machine.boot(identifier[:8], key, "" if double.impostor else text)
+        user_data = "" if double.impostor else text
+        booted = machine.boot(identifier[:8], key, user_data, disk_bytes=double.disk_bytes)
         if double.dead:
             booted.unplug()
         server = Server(identifier, wanted, booted)
@@ -284,7 +309,7 @@ class Cloud:
         known = list(self.double.servers.values())
         ours = [s for s in known if re.search(query.get("name", ""), s.wanted["name"])]
         first = int(query.get("marker", 0))
-        answer: dict[str, Any] = {"servers": [s.shown(self.double.admin) for s in ours[first:][:1]]}
+        answer: dict[str, Any] = {"servers": [s.shown(self.double) for s in ours[first:][:1]]}
         if len(ours) > first + 1:
             more = urllib.parse.urlencode({**query, "marker": first + 1})
             href = f"{self.double.endpoint}/compute/v2.1/servers/detail?{more}"
@@ -294,7 +319,10 @@ class Cloud:
     def server(self, _: Mapping[str, str], __: Any, *ids: str) -> Answer:
         if not ids:
             return _error(404, "itemNotFound", "Instance could not be found.")
-        return _json(200, {"server": self.double.servers[ids[0]].shown(self.double.admin)})
+        return _json(
+            200,
+            {"server": self.double.servers[ids[0]].shown(self.double)},
+        )
 
     def actions(self, _: Mapping[str, str], __: Any, *ids: str) -> Answer:
         if not ids:
@@ -347,6 +375,7 @@ _ROUTES: Final[Mapping[str, Callable[..., Answer]]] = {
     "GET /limits": Cloud.limits,
     "GET /os-hypervisors/detail": Cloud.hypervisors,
     "POST /os-keypairs": Cloud.import_key,
+    "GET /os-keypairs/ID": Cloud.key,
     "DELETE /os-keypairs/ID": Cloud.delete_key,
     "POST /servers": Cloud.launch,
     "GET /servers/detail": Cloud.servers,
@@ -388,10 +417,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         _, service, path = (url.path + "/").split("/", 2)
         path = "/" + path.strip("/")
-        with self.double.lock:
-            answer, call = self._answer(
-                service, path, dict(urllib.parse.parse_qsl(url.query)), text
-            )
+        answer, call = self._answer(service, path, dict(urllib.parse.parse_qsl(url.query)), text)
         status, headers, body = answer
         self.send_response(status)
         for name, value in headers.items():
@@ -426,8 +452,9 @@ class _Handler(BaseHTTPRequestHandler):
             return answer, call
         if self.headers.get("X-Auth-Token") not in double.tokens:
             return _error(401, "error", "The request you have made requires authentication."), call
-        double.sweep()
-        return Cloud(double).answer(call, path, query, json.loads(text or "null")), call
+        with double.lock:
+            double.sweep()
+            return Cloud(double).answer(call, path, query, json.loads(text or "null")), call
 
     def _let_in(self, text: str) -> Answer:
         user = json.loads(text)["auth"]["identity"]["password"]["user"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage import workloads
+from ullage import environments, workloads
 from ullage.common import errors
 from ullage.common.errors import UllageError
 from ullage.engine.figures import parse
@@ -224,6 +224,29 @@ def test_the_host_s_own_userland_cannot_be_dropped() -> None:
     with pytest.raises(UllageError) as raised:
         Provisioning().feasible(ProvisioningParameters(cold=True), cast(Site, place))
     assert raised.value.kind is errors.ALLOCATION_NOT_COLD
+
+
+ELSEWHERE = sorted(name for name in environments.names() if environments.get(name).elsewhere)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize(
+    ("fields", "kind", "words"),
+    [
+        ({"copy": "real"}, errors.ALLOCATION_NO_COPY, "a machine of its own"),
+        ({"copy": "real", "image_size": "700MB"}, errors.ALLOCATION_NO_COPY, "a machine of its"),
+        ({"cold": True}, errors.ALLOCATION_NOT_COLD, "reads another machine's disk"),
+    ],
+)
+def test_what_stands_elsewhere_reads_no_disk_of_this_host(
+    name: str, fields: dict[str, Any], kind: errors.ErrorKind, words: str
+) -> None:
+    """The copy, and the memory that was dropped, were this host's: no instance had read them."""
+    provider = object.__new__(environments.get(name))
+    place = SimpleNamespace(image=SimpleNamespace(), check_room=lambda _: None, provider=provider)
+    with pytest.raises(UllageError, match=words) as raised:
+        Provisioning().feasible(ProvisioningParameters.model_validate(fields), cast(Site, place))
+    assert raised.value.kind is kind
 
 
 def test_no_program_runs_inside() -> None:

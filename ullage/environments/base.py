@@ -270,8 +270,11 @@ class Provider(ABC):
         return "raw"
 
     def own_copy(self) -> str | None:
-        """Why an instance cannot run from a copy of the image of its own; None: it can."""
-        return None
+        """Why an instance cannot run from a copy of the image of its own; None: it can.
+
+        What is copied is on this host, and so is what reads it.
+        """
+        return "it stands on a machine of its own" if self.elsewhere else None
 
     @property
     def data_request(self) -> DiskRequest:

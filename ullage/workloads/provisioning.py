@@ -8,7 +8,6 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from ullage.common.errors import ALLOCATION_NOT_COLD, UllageError
 from ullage.common.quantities import Bytes, format_bytes
 from ullage.environments.provisioning import allocate, image_copy, page_cache
 from ullage.environments.provisioning.allocate import Application, Site
@@ -261,13 +260,14 @@ class Provisioning(Conducted[ProvisioningParameters]):
         return Role("main"), Role("network", "host")
 
     def feasible(self, parameters: ProvisioningParameters, node: Site) -> None:
-        """ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY, HOST_MISSING, IMAGE_LACKS_PACKAGE."""
+        """ALLOCATION_NO_ROOM, ALLOCATION_NO_COPY, ALLOCATION_NOT_COLD, HOST_MISSING,
+        IMAGE_LACKS_PACKAGE."""
         node.check_room(parameters.count)
         image_copy.check(parameters.copy_, node.provider, node.image)
         if node.image is not None and parameters.image_size is not None:
             image_copy.check_size(parameters.image_size, node.provider, node.image)
-        if parameters.cold and node.image is None:
-            raise UllageError(ALLOCATION_NOT_COLD)
+        if parameters.cold:
+            page_cache.check(node)
         if parameters.application == "none":
             return
         if node.image is None:

@@ -249,16 +249,25 @@ def test_calls_and_answers_are_those_of_the_published_model(cloud: double.Ec2Dou
     wanted = driver._wanted(request)
     assert wanted["InstanceMarketOptions"] == {"MarketType": "spot"}
     assert wanted["Placement"] == {"AvailabilityZone": "us-east-1a", "GroupName": "near"}
-    answer = {"InstanceId": "i-1", "State": {"Name": "pending", "Code": 0}, "Tags": []}
+    addresses = {"PrivateIpAddress": "10.0.0.7", "PublicIpAddress": "203.0.113.7"}
+    answer = {"InstanceId": "i-1", "State": {"Name": "pending", "Code": 0}, "Tags": []} | addresses
     with Stubber(driver._client) as stub:
         stub.add_response("import_key_pair", {"KeyName": request.name})
         stub.add_response("run_instances", {"Instances": [answer]}, wanted)
-        assert driver.launch(request).state == "pending"
+        machine = driver.launch(request)
+        assert (machine.state, machine.private, machine.public) == (
+            "pending",
+            "10.0.0.7",
+            "203.0.113.7",
+        )
         stub.add_response("describe_instances", {"Reservations": [{"Instances": []}]})
         assert driver.machine("i-2").state == "gone"
         stub.add_client_error("describe_instances", "InvalidInstanceID.NotFound")
         assert driver.machine("i-2").state == "gone", "ec2-api forgets who has ended"
         stub.add_client_error("import_key_pair", "InvalidKeyPair.Duplicate")
+        pair = {"KeyName": request.name, "PublicKey": f"{request.public_key} ullage"}
+        query = {"KeyNames": [request.name], "IncludePublicKey": True}
+        stub.add_response("describe_key_pairs", {"KeyPairs": [pair]}, query)
         stub.add_response("run_instances", {"Instances": []}, wanted)
         with pytest.raises(NotAnAnswerError):
             driver.launch(request)

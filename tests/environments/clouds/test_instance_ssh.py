@@ -34,7 +34,7 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_who_complains_for_ever_is_ended_at_the_deadline(ssh: Path) -> None:
     ssh.write_text("#!/bin/sh\nexec yes >&2\n")
-    assert refused(1.0) == "not done after 1 s"
+    assert refused(1.0) == "not done after 1.0 s"
 
 
 def test_what_it_prints_has_a_bound(ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

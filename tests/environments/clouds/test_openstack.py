@@ -78,6 +78,35 @@ async def test_made_used_and_removed(stack: double.OpenStackDouble, host_key: st
     assert stack.calls.count("POST /auth/tokens") == 1, "it logs in once"
 
 
+@pytest.mark.parametrize("all_of_it", [True, False])
+def test_what_nova_is_asked_for(stack: double.OpenStackDouble, all_of_it: bool) -> None:
+    more = {"network": "prov", "zone": "nova", "security_groups": ["ssh-in", "web"]}
+    ours = provider(stack, **more) if all_of_it else provider(stack)
+    driver = NovaDriver("double", None, *(("apart", False) if all_of_it else ()))
+    ours._image = driver.find_image("debian12")
+    name, key = "ullage-u0000000-c-0", "ssh-ed25519 AAAA"
+    request = ours._request(name, "u0000000", key, "#!/bin/sh\n")
+    driver.launch(request)
+    server = {
+        "name": name,
+        "flavorRef": "1",
+        "imageRef": double.identifier("debian12"),
+        "key_name": name,
+        "metadata": {"ullage-tag": "u0000000", "ullage-token": request.token},
+        "user_data": "IyEvYmluL3NoCg==",
+    }
+    chosen = {
+        "availability_zone": "nova",
+        "config_drive": False,
+        "security_groups": [{"name": "ssh-in"}, {"name": "web"}],
+        "networks": [{"uuid": double.identifier("prov")}],
+    }
+    hints = {"os:scheduler_hints": {"group": "g-1"}}
+    whole = {"server": server | chosen} | hints if all_of_it else {"server": server}
+    assert stack.asked_for == [whole]
+    assert stack.keys == {name: key}
+
+
 @pytest.mark.lab
 @kit.in_a_loop
 async def test_idle_it_stands_still(stack: double.OpenStackDouble) -> None:
@@ -240,18 +269,30 @@ async def test_somebody_else_answers(stack: double.OpenStackDouble) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("fault", "kind"),
     [
-        "No valid host was found. There are not enough hosts available.",
-        "Quota exceeded for instances: Requested 1, but already used 1 of 1 instances",
+        (
+            "No valid host was found. There are not enough hosts available.",
+            errors.CLOUD_QUOTA,
+        ),
+        (
+            "Quota exceeded for instances: Requested 1, but already used 1 of 1 instances",
+            errors.CLOUD_QUOTA,
+        ),
+        (
+            "Build of instance 4f1e aborted: Failed to allocate the network(s), not rescheduling.",
+            errors.CLOUD_INSTANCE_FAILED,
+        ),
     ],
 )
 @kit.in_a_loop
-async def test_a_cloud_without_room(stack: double.OpenStackDouble, fault: str) -> None:
+async def test_an_instance_in_error(
+    stack: double.OpenStackDouble, fault: str, kind: errors.ErrorKind
+) -> None:
     """The real one's words: it counts quotas twice, and may refuse what it has begun."""
     stack.full, stack.fault = True, fault
     error = await refused(stack)
-    assert error.kind is errors.CLOUD_QUOTA
+    assert error.kind is kind
     assert fault in error.message
 
 

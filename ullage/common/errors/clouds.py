@@ -66,6 +66,12 @@ CLOUD_VANISHED: Final = ErrorKind(
     "it is made again when its turn comes; spot instances may be taken back",
     ExitCode.SOME_CELLS_FAILED,
 )
+CLOUD_TAG_TAKEN: Final = ErrorKind(
+    "cloud-tag-taken",
+    "{cloud} has {there} under this run's tag, and this run has not made it",
+    "nothing was removed: `ullage cloud list` shows what is there; a new run draws another tag",
+    ExitCode.SOME_CELLS_FAILED,
+)
 CLOUD_IMAGE_CORRUPT: Final = ErrorKind(
     "cloud-image-corrupt",
     "{what} that arrived in {name} is not what was sent",

@@ -20,8 +20,8 @@ ALLOCATION_NO_COPY: Final = ErrorKind(
 )
 ALLOCATION_NOT_COLD: Final = ErrorKind(
     "allocation-not-cold",
-    "`cold: true` drops an image from this host's memory, and there is no image: `image: host`",
-    "leave out `cold`, or leave out `image: host`, so that an image is built",
+    "`cold: true` drops an image from this host's memory, and {reason}",
+    "leave out `cold`; where there is no image, leave out `image: host`, so that one is built",
     ExitCode.SOME_CELLS_FAILED,
 )
 ALLOCATION_TOO_LATE: Final = ErrorKind(

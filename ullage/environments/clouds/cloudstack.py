@@ -28,6 +28,7 @@ from ullage.environments.clouds.driver import (
 from ullage.environments.clouds.http import answer_fault, sending_fault
 from ullage.environments.clouds.options import CloudOptions, Endpoint
 from ullage.environments.clouds.provider import CloudProvider
+from ullage.environments.clouds.tags import check_key
 
 _STATES: Final[Mapping[str, State]] = {
     "Starting": "pending",
@@ -205,7 +206,9 @@ class CloudStackDriver(LookingDriver):
             self._client.registerSSHKeyPair(name=request.name, publickey=request.public_key)
         except self._cs.CloudStackApiException as error:
             if "already exists" not in _words_of(error)[1]:
-                raise  # else an earlier try whose answer was lost
+                raise
+            (pair,) = self._list("listSSHKeyPairs", "sshkeypair", name=request.name)
+            check_key(self.title, request, self._part(pair, "fingerprint"))
 
     def _wanted(self, request: Request) -> dict[str, Any]:
         offering = self._named(

@@ -22,9 +22,10 @@ from ullage.environments.clouds.driver import (
     State,
     Trouble,
 )
-from ullage.environments.clouds.http import TOO_MANY, after_s
+from ullage.environments.clouds.http import TOO_MANY, after_s, answer_fault
 from ullage.environments.clouds.options import CloudOptions, Endpoint, Word
 from ullage.environments.clouds.provider import CloudProvider
+from ullage.environments.clouds.tags import check_key
 
 _TAG: Final = "ullage-tag"
 _MOST: Final = "max-instances"
@@ -177,6 +178,7 @@ class Ec2Driver(Driver):
             raise UllageError(
                 CLOUD_CREDENTIALS, cloud="EC2", reason=printable(str(error), 300)
             ) from error
+        client.meta.events.register("before-parse.ec2", _see_limit)
         self._client: Any = client
         self._launched: dict[str, tuple[str, float]] = {}
         """Name → the id that its request was answered with, and when."""
@@ -192,6 +194,8 @@ class Ec2Driver(Driver):
         if isinstance(error, errors.ClientError):
             answer = cast(Mapping[str, Any], getattr(error, "response", {}))
             return _fault(answer, reason)
+        if isinstance(error, _LimitedError):
+            return answer_fault(TOO_MANY, error.headers, reason)
         if isinstance(error, _of(errors, _WITHOUT)):
             return ApiFault("credentials", reason)
         if isinstance(error, errors.ParamValidationError):
@@ -253,7 +257,14 @@ class Ec2Driver(Driver):
             )
         except self._errors.ClientError as error:
             if error.response["Error"].get("Code") != "InvalidKeyPair.Duplicate":
-                raise  # else an earlier try whose answer was lost
+                raise
+            check_key(self.title, request, self._known_key(request.name))
+
+    def _known_key(self, name: str) -> object:
+        """The public half of the key of that name, or what the older API tells of it."""
+        more = {} if self._options.api == "plain" else {"IncludePublicKey": True}
+        pairs = _part(self._client.describe_key_pairs(KeyNames=[name], **more), "KeyPairs")
+        return pairs[0].get("PublicKey" if more else "KeyFingerprint")
 
     def _wanted(self, request: Request) -> dict[str, Any]:
         options, placement = self._options, {}
@@ -345,6 +356,20 @@ class Ec2Driver(Driver):
                 raise
         else:
             self._ended.add(identifier)
+
+
+class _LimitedError(Exception):
+    """Somebody before the API limits our calls."""
+
+    def __init__(self, headers: Mapping[str, Any]) -> None:
+        super().__init__(f"HTTP {TOO_MANY}")
+        self.headers = headers
+
+
+def _see_limit(response_dict: Mapping[str, Any], **_: object) -> None:
+    """botocore cannot read a proxy's 429, and drops with it how long we are to wait."""
+    if response_dict["status_code"] == TOO_MANY and b"<Code>" not in response_dict["body"]:
+        raise _LimitedError(response_dict["headers"])
 
 
 def _of(errors: Any, names: Sequence[str]) -> tuple[type[Exception], ...]:

@@ -28,6 +28,7 @@ from ullage.environments.clouds.driver import (
     State,
 )
 from ullage.environments.clouds.http import TOO_MANY, after_s
+from ullage.environments.clouds.tags import check_key
 
 _TAG: Final = "ullage-tag"
 _TOKEN: Final = "ullage-token"  # noqa: S105 - the name of one
@@ -145,7 +146,9 @@ class NovaDriver(LookingDriver, PausingDriver):
         try:
             self._post("/os-keypairs", {"keypair": pair})
         except self._sdk.ConflictException:
-            return  # an earlier try whose answer was lost
+            answer = self._get("compute", f"/os-keypairs/{_quoted(request.name)}")
+            known = _part(answer, "keypair", dict).get("public_key")
+            check_key(self.title, request, known)
 
     def _wanted(self, request: Request) -> dict[str, Any]:
         server = {

@@ -21,6 +21,7 @@ from ullage.common.errors import (
     CLOUD_NETWORK,
     CLOUD_NOT_UP,
     CLOUD_QUOTA,
+    CLOUD_TAG_TAKEN,
     CLOUD_VANISHED,
     INSTANCE_NOT_REMOVED,
     INSTANCE_NOT_STARTED,
@@ -43,6 +44,7 @@ from ullage.environments.clouds.coming import CARRIED_OUT_S, Coming
 from ullage.environments.clouds.driver import Driver, Flavor, Machine, PausingDriver, Request, State
 from ullage.environments.clouds.options import CloudOptions
 from ullage.environments.clouds.ssh import PLACE, Shell, ShellError, serving, signal_way
+from ullage.environments.clouds.tags import check_machines
 from ullage.host import clock, disks, user_commands
 
 _REACH: Final = {"cloud", "region", "endpoint"}
@@ -57,6 +59,8 @@ class CloudProvider(Provider):
     elsewhere: ClassVar[bool] = True
     optional: ClassVar[bool] = True
     provision_s: ClassVar[float] = 60.0
+    _names: ClassVar[set[str]] = set()
+    """Names of all instances that this process has asked for: each has its run's tag."""
 
     def __init__(self, options: Options) -> None:
         assert isinstance(options, CloudOptions)
@@ -64,6 +68,8 @@ class CloudProvider(Provider):
         self._cloud = options
         self._flavor: Flavor | None = None
         self._image = ""
+        self._own_tag = ""
+        """Known to be this run's alone."""
 
     @abstractmethod
     def driver(self) -> Driver:
@@ -144,20 +150,19 @@ class CloudProvider(Provider):
             if not self._image:
                 await self.check()
             self._check_flavor(spec)
+            await self._check_tag(calls, spec.tag)
             own, host = await self._keys(spec)
-            await to_thread(user_commands.keep, removal)
-            undo.push_within(self.removal_s, _remove, calls, removal, self._cloud.deadline_s)
             user_data = "" if host is None else keys.cloud_init(host)
             request = self._request(removal.name, spec.tag, own.public, user_data)
-            machine = await calls.ask(calls.driver.launch, request)
+            machine = await self._requested(calls, request, removal, undo)
             spec.on_stage("requested", "")
             machine, address = await self._addressed(calls, machine, deadline, spec.on_stage)
             spec.on_stage("addressed", address)
-            known = (host.public,) if host else await _printed(calls, machine, deadline)
-            hosts = spec.state_dir / "known_hosts"
-            await to_thread(keys.known_hosts, hosts, address, known)
-            user = self._cloud.user
+            hosts, user = spec.state_dir / "known_hosts", self._cloud.user
             shell = Shell(spec.name, address, user, own.private, hosts, pausable=self.pauses)
+            await shell.listening(deadline)
+            known = (host.public,) if host else await _printed(calls, machine, deadline)
+            await to_thread(keys.known_hosts, hosts, address, known)
             uptime_s = await shell.wait(deadline)
             reached_ns = clock.ordered_ns()
             spec.on_stage("reached", "")
@@ -203,6 +208,32 @@ class CloudProvider(Provider):
                 has=f"{flavor.cpus} CPUs and {format_bytes(flavor.memory_bytes)}",
                 asked=f"{cpus:g} and {format_bytes(spec.memory_bytes)}",
             )
+
+    async def _check_tag(self, calls: Calls, tag: str) -> None:
+        """Once a run, before there is anything to remove. CLOUD_TAG_TAKEN."""
+        if self._own_tag != tag:
+            machines = await calls.ask(calls.driver.machines, tag)
+            check_machines(calls.driver.title, machines, self._names)
+            self._own_tag = tag
+
+    async def _requested(
+        self, calls: Calls, request: Request, removal: user_commands.Removal, undo: Undo
+    ) -> Machine:
+        """Ask for it, with what takes it back; with CLOUD_TAG_TAKEN none of ours is there."""
+        before = request.name in self._names
+        self._names.add(request.name)
+        await to_thread(user_commands.keep, removal)
+        own = Undo()
+        own.push_within(self.removal_s, _remove, calls, removal, self._cloud.deadline_s)
+        undo.push_within(self.removal_s, own.aclose)
+        try:
+            return await calls.ask(calls.driver.launch, request)
+        except UllageError as error:
+            if error.kind is CLOUD_TAG_TAKEN and not before:
+                own.pop_all()
+                self._names.discard(request.name)
+                await to_thread(user_commands.forget, removal)
+            raise
 
     async def _keys(self, spec: InstanceSpec) -> tuple[keys.KeyPair, keys.KeyPair | None]:
         """Ours, and the instance's where it gets that from us."""
@@ -384,12 +415,13 @@ def _pausing(driver: Driver, wanted: bool) -> PausingDriver | None:
 
 
 async def _printed(calls: Calls, machine: Machine, deadline: Deadline) -> tuple[str, ...]:
-    """The host keys on its console. CLOUD_NOT_UP."""
+    """The host keys on its console, which a cloud reads at some cost: once its sshd listens, not
+    as long as it boots. CLOUD_NOT_UP."""
     while not (known := keys.printed(await calls.ask(calls.driver.console, machine.id))):
         if deadline.passed:
             last = "no host keys on its console"
             raise UllageError(CLOUD_NOT_UP, name=calls.name, seconds=deadline.seconds, last=last)
-        await asyncio.sleep(5 * POLL_S)
+        await asyncio.sleep(POLL_S)
     return known
 
 

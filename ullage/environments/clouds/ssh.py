@@ -123,13 +123,9 @@ class Shell:
         it does not tell. CLOUD_HOST_KEY, CLOUD_NOT_UP.
         """
         last = "nothing"
-        open_there = False
         while not deadline.passed:
+            command, limit_s = ["cat", "/proc/uptime"], min(30.0, deadline.left_s)
             try:
-                if not open_there:
-                    await self._knock()
-                    open_there = True
-                command, limit_s = ["cat", "/proc/uptime"], min(30.0, deadline.left_s)
                 return _uptime_s(await self.run(command, timeout_s=limit_s))
             except ShellError as error:
                 last = error.reason
@@ -138,8 +134,22 @@ class Shell:
                         CLOUD_HOST_KEY, address=self.address, name=self.name
                     ) from error
             await asyncio.sleep(POLL_S)
+        raise self._not_up(deadline, last)
+
+    async def listening(self, deadline: Deadline) -> None:
+        """Until somebody listens there, whoever it is. CLOUD_NOT_UP."""
+        last = "nothing"
+        while not deadline.passed:
+            try:
+                return await self._knock()
+            except ShellError as error:
+                last = error.reason
+            await asyncio.sleep(POLL_S)
+        raise self._not_up(deadline, last)
+
+    def _not_up(self, deadline: Deadline, last: str) -> UllageError:
         last = f"ssh {self.user}@{self.address}: {last}"
-        raise UllageError(CLOUD_NOT_UP, name=self.name, seconds=deadline.seconds, last=last)
+        return UllageError(CLOUD_NOT_UP, name=self.name, seconds=deadline.seconds, last=last)
 
     async def _knock(self) -> None:
         """Somebody listens there. ShellError.
@@ -231,7 +241,7 @@ async def _output(argv: Sequence[str], source: Path | None, timeout_s: float) ->
         async with asyncio.timeout(timeout_s):
             out, err = await outputs(process, argv[0])
     except TimeoutError:
-        raise ShellError(f"not done after {timeout_s:g} s", of_ssh=True) from None
+        raise ShellError(f"not done after {timeout_s:.1f} s", of_ssh=True) from None
     except CommandError as error:
         raise ShellError(error.reason) from None
     finally:

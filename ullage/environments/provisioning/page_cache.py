@@ -14,11 +14,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from ullage.common.errors import ALLOCATION_NOT_COLD, UllageError
 from ullage.environments.provisioning import image_copy
 from ullage.environments.provisioning.node import Site
 
 _PAGE: Final = mmap.PAGESIZE
 _libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def check(node: Site) -> None:
+    """ALLOCATION_NOT_COLD where no instance reads the image from this host's disk."""
+    if node.image is None:
+        raise UllageError(ALLOCATION_NOT_COLD, reason="there is no image: `image: host`")
+    if node.provider.elsewhere:
+        words = f"an instance of {node.provider.name} reads another machine's disk"
+        raise UllageError(ALLOCATION_NOT_COLD, reason=words)
 
 
 async def cooled(node: Site) -> tuple[int, int]:
