@@ -21,6 +21,7 @@ from urllib.parse import parse_qs
 
 import boto3
 import moto.ec2.models.instance_types as moto_types
+import moto.ec2.models.instances as moto_instances
 from moto.core.responses import ActionResult
 from moto.ec2.models import EC2Backend
 from moto.ec2.responses import EC2Response
@@ -30,6 +31,7 @@ from testing.clouds import machine
 from testing.clouds.fake import FLAVOR, Answer, Refusal, Trouble
 from ullage.common.quantities import memory_bytes
 
+_StateReason: Final = moto_instances.StateReason
 _REFUSALS: Final = {
     "credentials": ("AuthFailure", 401),
     "quota": ("VcpuLimitExceeded", 400),
@@ -67,6 +69,10 @@ class Ec2Double:
     """Each instance has a network of its own."""
     room: int | None = None
     """So many instances at most; None: any number."""
+    groups: frozenset[str] = frozenset()
+    """Placement groups: moto has none, and takes no notice of one that is asked for."""
+    wanted: dict[str, str] = field(default_factory=dict)
+    """Parameters of the last RunInstances, as they came."""
     tokens: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -125,17 +131,25 @@ class Ec2Double:
         taken = self.room is not None and len(self.machines) >= self.room
         return self.refusal("quota") if action == self.LAUNCH and taken else None
 
+    def unknown_group(self) -> Answer | None:
+        """EC2's answer to a request for a placement group that is not there."""
+        group = self.wanted.get("Placement.GroupName")
+        if group is None or group in self.groups:
+            return None
+        return an_error(
+            "InvalidPlacementGroup.Unknown", 400, f"The Placement Group '{group}' is unknown."
+        )
+
     def vanish(self) -> None:
         """All instances are taken back by the cloud, as spot instances are."""
         client = self.client()
-        client.terminate_instances(InstanceIds=list(self.machines))
+        with mock.patch.object(moto_instances, "StateReason", _taken_back):
+            client.terminate_instances(InstanceIds=list(self.machines))
 
     def refusal(self, why: Refusal) -> Answer:
         """How this cloud says that."""
         code, status = _REFUSALS[why]
-        body = f"<Response><Errors><Error><Code>{code}</Code><Message>as it says</Message></Error>"
-        body += "</Errors><RequestID>1</RequestID></Response>"
-        return status, {"Content-Type": "text/xml", "Content-Length": str(len(body))}, body
+        return an_error(code, status)
 
     def left(self) -> list[str]:
         """Instances and key pairs that are still there."""
@@ -162,6 +176,19 @@ class Ec2Double:
         return _client(self.endpoint)
 
 
+def an_error(code: str, status: int, message: str = "as it says") -> Answer:
+    """As EC2 words it."""
+    body = f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    body += "</Errors><RequestID>1</RequestID></Response>"
+    return status, {"Content-Type": "text/xml", "Content-Length": str(len(body))}, body
+
+
+def _taken_back(*_: str) -> Any:
+    """In place of the reason that moto gives: the user's own."""
+    code = "Server.SpotInstanceTermination"
+    return _StateReason(f"{code}: Spot instance termination", code)
+
+
 class _Gate:
     """Stands before moto, as a WSGI application: answers in its place, or loses its answer."""
 
@@ -177,9 +204,14 @@ class _Gate:
             return [b""]
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
-        action = parse_qs(body.decode()).get("Action", ["?"])[0]
+        parameters = {name: texts[0] for name, texts in parse_qs(body.decode()).items()}
+        action = parameters.get("Action", "?")
         double.calls.append(action)
-        if double.trouble and (answer := double.trouble(action)):
+        answer = double.trouble(action) if double.trouble else None
+        if action == double.LAUNCH:
+            double.wanted = parameters
+            answer = answer or double.unknown_group()
+        if answer:
             status, headers, text = answer
             start(f"{status} Trouble", list(headers.items()))
             return [text.encode()]

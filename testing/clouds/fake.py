@@ -69,6 +69,8 @@ class CloudFake(ABC):
         """Instances fail as soon as they are made."""
         self.hollow = False
         """Instances have no machine behind them: only the cloud's own work is looked at."""
+        self.wired = False
+        """Each instance has a network of its own."""
         self.room: int | None = None
         """So many instances may be there at once."""
         self.requests: list[str] = []
@@ -113,7 +115,8 @@ class CloudFake(ABC):
         """Its machine, and the address of that."""
         if self.hollow:
             return "127.0.0.1"
-        booted = machine.boot(identifier, public_key, "" if self.impostor else user_data)
+        text = "" if self.impostor else user_data
+        booted = machine.boot(identifier, public_key, text, wired=self.wired)
         if self.dead:
             booted.unplug()
         self.machines[identifier] = booted

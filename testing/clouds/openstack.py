@@ -112,6 +112,8 @@ class OpenStackDouble:
     """Called when an instance is there and nobody has been answered."""
     impostor: bool = False
     """What answers at an instance's address has another host key than the instance."""
+    wired: bool = False
+    """Each instance has a network of its own."""
     full: bool = False
     """No host has room: instances end in ERROR."""
     fault: str = "No valid host was found. There are not enough hosts available."
@@ -150,6 +152,11 @@ class OpenStackDouble:
             "project_domain_name": "Default",
         }
         return json.dumps({"clouds": {"double": {"auth": auth, "region_name": "RegionOne"}}})
+
+    @property
+    def machines(self) -> dict[str, machine.CloudMachine]:
+        """Instance → its machine."""
+        return {identifier: one.booted for identifier, one in list(self.servers.items())}
 
     def vanish(self) -> None:
         """All instances are deleted by somebody else."""
@@ -275,7 +282,9 @@ class Cloud:
         double, identifier = self.double, str(uuid.uuid4())
         text = base64.b64decode(wanted.get("user_data", "")).decode()
         user_data = "" if double.impostor else text
-        booted = machine.boot(identifier[:8], key, user_data, disk_bytes=double.disk_bytes)
+        booted = machine.boot(
+            identifier[:8], key, user_data, wired=double.wired, disk_bytes=double.disk_bytes
+        )
         if double.dead:
             booted.unplug()
         server = Server(identifier, wanted, booted)

@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from testing.clouds import ec2 as double
+from testing.clouds.ec2 import an_error
 from testing.clouds.fake import Answer
 from tests.environments import containerkit as kit
 from ullage.common import errors
@@ -82,12 +84,6 @@ async def refused(cloud: double.Ec2Double, **more: Any) -> UllageError:
             pass
     assert cloud.left() == []
     return caught.value
-
-
-def an_error(code: str, status: int, message: str = "as it says") -> Answer:
-    body = f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error>"
-    body += "</Errors><RequestID>1</RequestID></Response>"
-    return status, {"Content-Type": "text/xml", "Content-Length": str(len(body))}, body
 
 
 @pytest.mark.parametrize(
@@ -243,11 +239,13 @@ def test_calls_and_answers_are_those_of_the_published_model(cloud: double.Ec2Dou
     from botocore.stub import Stubber
 
     full = {"zone": "us-east-1a", "security_groups": ["sg-1"], "network": "subnet-1"}
-    ours = provider(cloud, spot=True, placement_group="near", **full)
+    more = {"spot": True, "placement_group": "near", "metadata_tokens": "required"}
+    ours = provider(cloud, **more, **full)
     driver = Ec2Driver(ours._options)
     request = ours._request("ullage-u0000000-c-0", "u0000000", "ssh-ed25519 AAAA", "#cloud-config")
     wanted = driver._wanted(request)
     assert wanted["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert wanted["MetadataOptions"] == {"HttpTokens": "required"}
     assert wanted["Placement"] == {"AvailabilityZone": "us-east-1a", "GroupName": "near"}
     addresses = {"PrivateIpAddress": "10.0.0.7", "PublicIpAddress": "203.0.113.7"}
     answer = {"InstanceId": "i-1", "State": {"Name": "pending", "Code": 0}, "Tags": []} | addresses
@@ -271,6 +269,45 @@ def test_calls_and_answers_are_those_of_the_published_model(cloud: double.Ec2Dou
         stub.add_response("run_instances", {"Instances": []}, wanted)
         with pytest.raises(NotAnAnswerError):
             driver.launch(request)
+
+
+@kit.in_a_loop
+async def test_a_spot_instance_in_a_group_as_it_came_there(cloud: double.Ec2Double) -> None:
+    """The server was asked for all of it, and says what it made."""
+    cloud.groups = frozenset({"near"})
+    more = {"spot": True, "placement_group": "near", "metadata_tokens": "required"}
+    ours = provider(cloud, **more)
+    assert {"spot": "yes", "placement group": "near", "metadata tokens": "required"}.items() <= (
+        ours.treatments().items()
+    )
+    async with kit.running(ours) as run:
+        await run.create(spec(run, cloud))
+        (group,) = cloud.client().describe_instances(InstanceIds=list(cloud.machines))[
+            "Reservations"
+        ]
+        (shown,) = group["Instances"]
+        assert (shown["InstanceLifecycle"], shown["MetadataOptions"]["HttpTokens"]) == (
+            "spot",
+            "required",
+        )
+        assert cloud.wanted["Placement.GroupName"] == "near"
+    assert cloud.left() == []
+
+
+@kit.in_a_loop
+async def test_a_placement_group_that_is_not_there(cloud: double.Ec2Double) -> None:
+    error = await refused(cloud, placement_group="nowhere")
+    assert error.kind is errors.CLOUD_LACKS
+    assert "'nowhere' is unknown" in error.message
+    assert cloud.calls.count("RunInstances") == 1, "it is not asked again"
+
+
+def test_what_an_old_api_does_not_know(cloud: double.Ec2Double) -> None:
+    wanted = Ec2Driver(provider(cloud)._options)._wanted
+    request = provider(cloud)._request("ullage-u0000000-c-0", "u0000000", "ssh-ed25519 AAAA", "")
+    assert "MetadataOptions" not in wanted(request), "its image and the account decide"
+    with pytest.raises(ValidationError, match="knows no `metadata_tokens`"):
+        provider(cloud, api="plain", metadata_tokens="required")
 
 
 def test_what_has_just_been_launched_need_not_be_shown_yet(

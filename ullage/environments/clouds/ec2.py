@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ullage.common.errors import CLOUD_CREDENTIALS, CLOUD_LACKS, HOST_MISSING, UllageError
 from ullage.common.text import printable
@@ -109,6 +109,17 @@ class Ec2Options(CloudOptions):
     )
     spot: bool = Field(False, strict=True, description="may be taken back at any time, for less")
     placement_group: Word | None = Field(None, description="a group that is there already")
+    metadata_tokens: Literal["optional", "required"] | None = Field(
+        None,
+        description="`required`: its metadata service answers by IMDSv2 alone; left out: as its"
+        " image and the account have it, which is `required` for Amazon's own newer images",
+    )
+
+    @model_validator(mode="after")
+    def _as_old_as_its_api(self) -> Ec2Options:
+        if self.api == "plain" and self.metadata_tokens:
+            raise ValueError("`api: plain` knows no `metadata_tokens`")
+        return self
 
 
 class Ec2(CloudProvider):
@@ -141,6 +152,7 @@ class Ec2(CloudProvider):
         more = {
             "spot": "yes" if self._options.spot else None,
             "placement group": self._options.placement_group,
+            "metadata tokens": self._options.metadata_tokens,
         }
         return super().treatments() | {name: word for name, word in more.items() if word}
 
@@ -268,6 +280,7 @@ class Ec2Driver(Driver):
 
     def _wanted(self, request: Request) -> dict[str, Any]:
         options, placement = self._options, {}
+        tokens = options.metadata_tokens
         if request.zone:
             placement["AvailabilityZone"] = request.zone
         if options.placement_group:
@@ -284,6 +297,7 @@ class Ec2Driver(Driver):
             "SecurityGroups": by_name,
             "UserData": request.user_data,
             "InstanceMarketOptions": {"MarketType": "spot"} if options.spot else None,
+            "MetadataOptions": {"HttpTokens": tokens} if tokens else None,
         }
         return {name: value for name, value in wanted.items() if value} | {
             "MinCount": 1,

@@ -51,6 +51,8 @@ _REACH: Final = {"cloud", "region", "endpoint"}
 """Fields of a plan that say which cloud; not every provider has all of them."""
 _TURN_S: Final = 120.0
 """Until an instance stands still, or runs on."""
+_SHOWN_S: Final = 5.0
+"""So much later than it is gone a cloud may show that."""
 
 
 class CloudProvider(Provider):
@@ -384,14 +386,19 @@ class CloudInstance(Instance):
 
     async def why_gone(self) -> UllageError | None:
         """CLOUD_VANISHED when the cloud does not run it any more."""
+        deadline = Deadline(0.0 if self.alive else _SHOWN_S)
         try:
-            machine = await self._calls.ask(self._calls.driver.machine, self.machine.id)
+            while (machine := await self._look()).state in {"running", "paused", "pending"}:
+                if deadline.passed:
+                    return None
+                await asyncio.sleep(POLL_S)
         except UllageError:
-            return None
-        if machine.state in {"running", "paused", "pending"}:
             return None
         cloud = self._calls.driver.title
         return UllageError(CLOUD_VANISHED, name=self.name, cloud=cloud, state=machine.words)
+
+    async def _look(self) -> Machine:
+        return await self._calls.ask(self._calls.driver.machine, self.machine.id)
 
 
 def _stages(machine: Machine) -> Iterator[Stage]:
