@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
+from ullage.engine import turn
 from ullage.engine.fleet import Fleet
 from ullage.engine.trial import Attempt
+from ullage.host.cgroups import Group
 from ullage.host.swap import area
 from ullage.host.swap.request import SwapRequest, VmSwapRequest
+from ullage.meters import Scene
+from ullage.nodes import local
+from ullage.runs.records import Metered
 
 
 def fleet(**more: Any) -> Any:
@@ -104,3 +111,73 @@ def test_swap_that_stays_keeps_nothing_else(monkeypatch: pytest.MonkeyPatch) -> 
         )
     )
     assert destroyed and "not-removed: [Errno 16] Device or resource busy" in warnings
+
+
+def test_a_vm_that_is_not_swapped_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel goes on until the VM is gone, which is what follows."""
+    gone = threading.Event()
+    monkeypatch.setattr(local, "allow", lambda *_: gone.wait(20))
+    monkeypatch.setattr(local, "_SWAPPING_S", 0.01)
+    swap = {"on": "zram", "size": "1GiB", "resident": "256MiB"}
+    spec = SimpleNamespace(tag="u0000001", name="vm-0", memory_bytes=512 << 20)
+    instance: Any = SimpleNamespace(spec=spec, own_kernel=True)
+
+    async def given() -> None:
+        try:
+            await local._give_swap(instance, VmSwapRequest.model_validate(swap))
+        finally:
+            gone.set()
+
+    with pytest.raises(UllageError, match="vm-0 is not down to 256MiB after") as caught:
+        asyncio.run(given())
+    assert caught.value.kind is errors.SWAP_UNUSABLE
+
+
+class OfDuet:
+    """As much of an attempt as works and is metered."""
+
+    status, reason = "ok", None
+
+    def __init__(self, vm: str) -> None:
+        self.teams: list[Any] = []
+        self.fleet = SimpleNamespace(tag="u0000001", inside=None, metered_on=lambda _: Machine())
+        self._vm = SimpleNamespace(name=vm, own_kernel=True, alive=False)
+
+    def workers(self) -> list[Any]:
+        return [self._vm]
+
+    def starters(self) -> int:
+        return 1
+
+    def rtt_ns(self) -> int:
+        return 0
+
+    async def step(self, *_: object) -> None:
+        return None
+
+
+class Machine:
+    """One without meters of its own."""
+
+    @asynccontextmanager
+    async def metered(self, _: Scene) -> AsyncIterator[Metered]:
+        yield {"host": {"steal": 0.0}}
+
+
+def test_each_of_a_duet_is_told_of_its_own_vms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nothing was swapped of is no doubt in the other, which has no swap or all of it."""
+    swapped = {"whole-0": None, "roomy-0": 0, "little-0": 8192}
+    monkeypatch.setattr(area, "noted", lambda _: "/dev/zram0")
+    monkeypatch.setattr(Group, "find", lambda _, name: Group(name, []))
+    monkeypatch.setattr(Group, "swapped_bytes", lambda group: swapped[group.path])
+    monkeypatch.setattr(Group, "returned_bytes", lambda _: None)
+    for name in ("begin", "work", "end"):
+        monkeypatch.setattr(Attempt, name, OfDuet.step)
+
+    def readings(*vms: str) -> list[Metered]:
+        return asyncio.run(turn._rounds([cast(Attempt, OfDuet(vm)) for vm in vms], 2, []))
+
+    idle, busy = {"swapped": 0, "without": 1}, {"swapped": 8192, "without": 0}
+    assert [one["swap"] for one in readings("whole-0", "roomy-0")] == [{}, idle]
+    assert [one["swap"] for one in readings("little-0", "roomy-0")] == [busy, idle]
+    assert [one["host"] for one in readings("little-0")] == [{"steal": 0.0}]

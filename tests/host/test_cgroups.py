@@ -324,9 +324,61 @@ def test_version_2_files(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Group.find(tag, "vm-0").swapped_bytes() is None, "it may not"
     (leaf / "memory.swap.current").write_text("8192\n")
     assert Group.find(tag, "vm-0").swapped_bytes() is None, "it may not, whatever is left"
+    (leaf / "memory.current").write_text("1024\n")
     assert Group.find(tag, "vm-0").allow_swap(2048, 16384) == 2048 + 16384
     assert (leaf / "memory.max").read_text() == "2048", "less than it had"
     assert Group.find(tag, "vm-0").swapped_bytes() == 8192
+    assert Group.find(tag, "vm-0").returned_bytes() is None
+    (leaf / "memory.stat").write_text("anon 1\nworkingset_refault_anon 3\n")
+    assert Group.find(tag, "vm-0").returned_bytes() == 3 * os.sysconf("SC_PAGE_SIZE")
+
+
+def version_2_group(tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of 8 KiB, with a limit of as much; and the order in which it is written to."""
+    tree = Hierarchy(tmp_path / "tree", 2, frozenset({"memory"}))
+    leaf = tree.path / "ullage" / tag / "vm-0"
+    leaf.mkdir(parents=True)
+    for name in ("memory.max", "memory.current"):
+        (leaf / name).write_text("8192")
+    (leaf / "memory.high").write_text("max")
+    (leaf / "memory.swap.max").write_text("0")
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [tree])
+    return leaf
+
+
+def test_version_2_swaps_before_it_has_a_limit_that_kills(
+    tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf = version_2_group(tag, tmp_path, monkeypatch)
+    written: list[str] = []
+
+    def write(file: Path, text: str) -> None:
+        written.append(f"{file.name} {text}")
+        file.write_text(text)
+        if len(written) == 3:  # the kernel may need a second time
+            (leaf / "memory.current").write_text(text)
+
+    monkeypatch.setattr(cgroups, "_write", write)
+    assert Group.find(tag, "vm-0").allow_swap(2048, 16384) == 2048 + 16384
+    assert written == [
+        "memory.swap.max 16384",
+        "memory.high 2048",
+        "memory.high 2048",
+        "memory.max 2048",
+        "memory.high max",
+    ]
+
+
+def test_version_2_does_not_kill_what_cannot_be_swapped(
+    tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As version 1 says it."""
+    leaf = version_2_group(tag, tmp_path, monkeypatch)
+    with pytest.raises(UllageError, match=r"memory\.max to 2048.*busy") as caught:
+        Group.find(tag, "vm-0").allow_swap(2048, 16384)
+    assert caught.value.kind is errors.CGROUP_DENIED
+    assert (leaf / "memory.max").read_text() == "8192"
+    assert (leaf / "memory.high").read_text() == "max"
 
 
 def test_version_1_tells_what_is_swapped(
@@ -341,6 +393,10 @@ def test_version_1_tells_what_is_swapped(
     for limit, swapped in ((4096, None), (8192, 1024)):
         (leaf / "memory.stat").write_text(f"cache 1\n{limits.format(limit)}total_swap 1024\n")
         assert Group.find(tag, "vm-0").swapped_bytes() == swapped
+    assert Group.find(tag, "vm-0").returned_bytes() is None
+    with (leaf / "memory.stat").open("a") as stat:
+        stat.write("workingset_refault_anon 1\ntotal_workingset_refault_anon 2\n")
+    assert Group.find(tag, "vm-0").returned_bytes() == 2 * os.sysconf("SC_PAGE_SIZE")
 
 
 MOUNTINFO = """\

@@ -9,7 +9,7 @@ import pytest
 
 from ullage.common import errors
 from ullage.common.errors import UllageError
-from ullage.meters import METERS, OUTSIDE, Meter, metered
+from ullage.meters import APART, METERS, OUTSIDE, Meter, metered
 from ullage.meters.base import REGISTRY
 from ullage.runs.records import Quantity
 
@@ -35,7 +35,8 @@ class Dial(Meter):
 def test_the_list() -> None:
     outside = ["host", "cpu", "kernel", "threads", "links"]
     assert [meter.name for meter in OUTSIDE] == outside
-    assert {meter.name for meter in METERS} == {*outside, "guest"}
+    assert [meter.name for meter in APART] == ["swap"]
+    assert {meter.name for meter in METERS} == {*outside, "guest", "swap"}
 
 
 def test_all_of_them_see_a_trial_and_cost_little() -> None:

@@ -21,6 +21,17 @@ def swapped(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | None]:
     monkeypatch.setattr(area, "noted", lambda tag: "/dev/zram0" if tag == TAG else None)
     monkeypatch.setattr(Group, "find", lambda _tag, name: Group(name, []))
     monkeypatch.setattr(Group, "swapped_bytes", lambda group: by_name[group.path])
+    monkeypatch.setattr(Group, "returned_bytes", lambda _: None)
+    return by_name
+
+
+@pytest.fixture
+def returned(
+    monkeypatch: pytest.MonkeyPatch, swapped: dict[str, int | None]
+) -> dict[str, int | None]:
+    """Instance → what has come back, of a kernel that tells it."""
+    by_name: dict[str, int | None] = dict.fromkeys(swapped, 0)
+    monkeypatch.setattr(Group, "returned_bytes", lambda group: by_name[group.path])
     return by_name
 
 
@@ -41,6 +52,41 @@ def test_the_most_of_before_and_after_counts(swapped: dict[str, int | None]) -> 
 def test_a_vm_of_which_nothing_was_swapped_is_counted(swapped: dict[str, int | None]) -> None:
     swapped |= {"vm-0": 4096, "vm-1": 0}
     assert meter("vm-0", "vm-1").end() == {"swapped": 4096, "without": 1}
+
+
+def test_what_lies_in_swap_since_the_boot_is_not_what_a_trial_swaps(
+    swapped: dict[str, int | None], returned: dict[str, int | None]
+) -> None:
+    """A cold page of the boot stays there: `without` alone would say that the VM swapped."""
+    swapped |= {"vm-0": 4096, "vm-1": 8192}
+    returned |= {"vm-0": 12288, "vm-1": 0}
+    swap = meter("vm-0", "vm-1")
+    returned["vm-1"] = 4096
+    assert swap.end() == {"swapped": 12288, "without": 0, "returned": 4096, "still": 1}
+
+
+def test_a_vm_of_which_more_is_swapped_afterwards_is_not_still(
+    swapped: dict[str, int | None], returned: dict[str, int | None]
+) -> None:
+    swapped["vm-0"], returned["vm-0"] = 0, 0
+    swap = meter("vm-0")
+    swapped["vm-0"] = 4096
+    assert swap.end() == {"swapped": 4096, "without": 0, "returned": 0, "still": 0}
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, None), (None, 0), (8192, 4096)])
+def test_what_came_back_is_not_made_up(
+    swapped: dict[str, int | None],
+    returned: dict[str, int | None],
+    before: int | None,
+    after: int | None,
+) -> None:
+    """Of one of two VMs nobody knows it, or its counter was set back."""
+    swapped |= {"vm-0": 4096, "vm-1": 4096}
+    returned |= {"vm-0": before, "vm-1": 0}
+    swap = meter("vm-0", "vm-1")
+    returned["vm-0"] = after
+    assert swap.end() == {"swapped": 8192, "without": 0}
 
 
 def test_one_that_may_not_swap_is_no_zero(swapped: dict[str, int | None]) -> None:

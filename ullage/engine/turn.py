@@ -28,7 +28,7 @@ from ullage.engine import trial_clocks
 from ullage.engine.program import Part, TrialFailedError
 from ullage.engine.trial import Attempt, StartAndEnd
 from ullage.host import clock
-from ullage.meters import Scene
+from ullage.meters import APART, Scene, metered
 from ullage.meters.guest import Guest
 from ullage.meters.perf.inside import GuestSamples
 from ullage.meters.perf.sampler import Watch
@@ -151,6 +151,7 @@ async def _rounds(
     into the guests of each attempt.
     """
     readings: Metered = {}
+    apart: list[Metered] = [{} for _ in attempts]
     guests = [Guest() for _ in attempts]
     members = [one for attempt in attempts for team in attempt.teams for one in team.members]
     node = attempts[0].fleet.metered_on(members)
@@ -166,6 +167,10 @@ async def _rounds(
                 if node is not None:
                     watched = node.metered(_scene(*attempts))
                     readings = await meters.enter_async_context(watched)
+                    apart = [
+                        meters.enter_context(metered(APART, _scene(attempt)))
+                        for attempt in attempts
+                    ]
             starters = sum(attempt.starters() for attempt in attempts)
             together = starters > 1
             rtt_ns = max(attempt.rtt_ns() for attempt in attempts)
@@ -178,8 +183,8 @@ async def _rounds(
             if not await _all_at_once(attempts, Attempt.end, instant):
                 break
     return [
-        {**readings, **({Guest.name: counters} if (counters := guest.end()) else {})}
-        for guest in guests
+        {**readings, **own, **({Guest.name: counters} if (counters := guest.end()) else {})}
+        for guest, own in zip(guests, apart, strict=True)
     ]
 
 

@@ -35,9 +35,12 @@ _CONTROLLERS: Final = frozenset({"cpu", "cpuset", "memory", "freezer"})
 _PERIOD_US: Final = 100_000
 _UNLIMITED_BYTES: Final = 1 << 62
 """Version 1 says no limit by a number as large as it goes."""
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _PATIENCE_S: Final = 10.0
 _SHORT_POLL_S: Final = 0.0001
 _SHORT_POLLS: Final = 10
+_CAME_BACK: Final = "workingset_refault_anon"
+"""Pages that were swapped and are needed again; `pswpin` is in newer kernels of version 2 only."""
 _IN_USE: Final = {errno.EBUSY, errno.ENOTEMPTY}
 _GONE: Final = {errno.ENOENT, errno.ENODEV}
 _SHORT: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -213,7 +216,7 @@ class Group:
                 _write(place / "memory.limit_in_bytes", str(memory_bytes))
             elif swap.exists():
                 _write(swap, str(swap_bytes))
-                _write(place / "memory.max", str(memory_bytes))
+                _shrink(place, memory_bytes)
         both_now = self._setting("memory", "memory.memsw.limit_in_bytes", "memory.swap.max")
         if not both_now.isdecimal() or int(both_now) >= _UNLIMITED_BYTES:
             return None
@@ -230,6 +233,13 @@ class Group:
         most = self._setting("memory", "memory.swap.max", "memory.swap.max")
         swapped = self._setting("memory", "memory.swap.current", "memory.swap.current")
         return int(swapped) if most != "0" and swapped.isdecimal() else None
+
+    def returned_bytes(self) -> int | None:
+        """What came back from swap since it was made, each page each time; None: not told."""
+        stat = _counts(self._setting("memory", "memory.stat", "memory.stat"))
+        # Version 1 tells of the group alone and, as version 2 does, with those below it.
+        pages = stat.get(f"total_{_CAME_BACK}", stat.get(_CAME_BACK))
+        return None if pages is None else pages * _PAGE_BYTES
 
     def memory_kills(self) -> int:
         """How many processes the kernel has killed in it, as its memory ran out; 0: not told."""
@@ -456,6 +466,26 @@ def _limit_memory(place: Path, v1: bool, size: int) -> None:
     _write(place / "memory.limit_in_bytes", str(size))
     if (place / "memory.memsw.limit_in_bytes").exists():
         _write(place / "memory.memsw.limit_in_bytes", str(size))
+
+
+def _shrink(place: Path, size: int) -> None:
+    """Limit the memory of a group of version 2 that may have more: CGROUP_DENIED if it keeps it.
+
+    Of a limit below what is there version 1 says that it is busy, and version 2 kills: so what is
+    beyond it is swapped first, by a bound that kills nobody.
+    """
+    bound = place / "memory.high"
+    try:
+        for _ in range(_TRIES):
+            if int(_read(place / "memory.current")) <= size:
+                break
+            _write(bound, str(size))
+        else:
+            busy = OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+            raise _denied(f"memory.max to {size}", place, busy)
+        _write(place / "memory.max", str(size))
+    finally:
+        _write(bound, "max")
 
 
 def _counts(text: str) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import shutil
@@ -155,16 +154,8 @@ async def copy(source: Path, path: Path) -> None:
     # No reflinks: they would be the same blocks under another name.
     argv = [needed("cp", "coreutils"), "--reflink=never", "--no-preserve=all"]
     await _make([*argv, str(source), str(path)], path)
-    try:
-        await asyncio.to_thread(_written_through, path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UllageError(DISK_NOT_MADE, path=path, reason=reason) from error
-
-
-def _written_through(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    # A program, as cp is: it has a deadline, and does not outlive whoever gives up.
+    await _make([needed("sync", "coreutils"), str(path)], path)
 
 
 async def _qemu_img(*argv: str) -> None:

@@ -64,6 +64,10 @@ class Inside(Meter):
         """Before `begin`, and again before `end`; what does not answer fails no trial."""
 
 
+class Apart(Meter):
+    """Looks at what belongs to a trial alone, so at each of a duet by itself; on this host."""
+
+
 def rate(name: str, description: str, unit: str = "1/s") -> Quantity:
     """A quantity that is told by the second."""
     return Quantity(name=name, unit=unit, description=description)

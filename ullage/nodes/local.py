@@ -10,6 +10,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ullage.common.errors import SWAP_UNUSABLE, UllageError
+from ullage.common.quantities import exact_bytes
 from ullage.environments import Instance, InstanceSpec, Provider, placement
 from ullage.environments.base import verify_data
 from ullage.environments.provisioning.node import available_bytes
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ullage.host.network.joined import Joined
 
 _LONGEST_SWAPS: Final = 1 << 16
+_SWAPPING_S: Final = 600.0
+"""A VM has gigabytes to be swapped before its limit holds."""
 
 
 class LocalNode(Node):
@@ -180,11 +184,17 @@ def _peer(member: wire.Member) -> between.Peer:
 
 
 async def _give_swap(instance: Instance, request: SwapRequest) -> None:
-    """Let it swap, and see that it can. LIMIT_NOT_APPLIED."""
+    """Let it swap, and see that it can. LIMIT_NOT_APPLIED, SWAP_UNUSABLE."""
     spec = instance.spec
     group = Group.find(spec.tag, spec.name)
     kept = request.kept_bytes(spec.memory_bytes)
-    await asyncio.to_thread(allow, group, spec.name, kept, request.size)
+    try:
+        # The kernel is not done before it has swapped the rest, or the VM is gone.
+        async with asyncio.timeout(_SWAPPING_S):
+            await asyncio.to_thread(allow, group, spec.name, kept, request.size)
+    except TimeoutError:
+        reason = f"{spec.name} is not down to {exact_bytes(kept)} after {_SWAPPING_S:g} s"
+        raise UllageError(SWAP_UNUSABLE, on=request.on, reason=reason) from None
     if instance.own_kernel:
         return  # what it sees inside is its own swap
     inside = await instance.agent.get("/proc/swaps", _LONGEST_SWAPS)

@@ -119,6 +119,30 @@ def test_vms_that_never_swapped(doubted: Doubted) -> None:
     assert "never-swapped" not in doubted()
 
 
+def test_vms_of_which_nothing_moved_never_swapped_whatever_lies_in_swap(doubted: Doubted) -> None:
+    """Cold pages of the boot stay there, and no trial asks for them."""
+
+    def change(event: dict[str, Any], _: int) -> None:
+        still = event["environment"] == "lxc" and event["block"] > 9
+        event["meters"]["swap"] = {
+            "swapped": 4096.0,
+            "without": 0.0,
+            "returned": 0.0 if still else 4096.0,
+            "still": float(still),
+        }
+
+    doubt = doubted(change)["never-swapped"]
+    assert f"in 6 trials, of {CPU.key} in lxc." in doubt.message
+    assert "has not touched" not in doubt.advice
+
+
+def test_a_vm_whose_pages_came_back_swapped_though_none_is_left_there(doubted: Doubted) -> None:
+    def change(event: dict[str, Any], _: int) -> None:
+        event["meters"]["swap"] = {"swapped": 0.0, "without": 1.0, "returned": 4096.0, "still": 0.0}
+
+    assert "never-swapped" not in doubted(change)
+
+
 def test_memory_pressure_names_the_worst_cell(doubted: Doubted) -> None:
     def change(event: dict[str, Any], _: int) -> None:
         event["meters"]["host"]["psi_memory"] = 0.2 if event["environment"] == "lxc" else 0.01

@@ -307,6 +307,31 @@ def test_the_size_of_the_blocks_within_one_guest(tmp_path: Path) -> None:
     assert figure(table, "native, 64 KiB", f"{THERE} there").value is None
 
 
+def test_every_number_of_threads_has_its_own_blocks(tmp_path: Path) -> None:
+    """As in a copy of the plan that varies them too: none hides another."""
+    run = make_of_plan(tmp_path, STUDY, QUICK)
+    resolved = json.loads((run / "resolved.json").read_text())
+    before = fresh_by_key(STUDY, (QUICK, run))["memory-blocks-fresh"]
+    memory = [w for w in resolved["workloads"] if w["workload"] == "sysbench-memory"]
+    for record in memory[:2]:  # a second pair, of the trials of the first
+        more = {**record, "parameters": {**record["parameters"], "threads": 2}}
+        resolved["workloads"].append(more)
+    resolved.pop("sum", None)
+    (run / "resolved.json").write_text(json.dumps(resolved))
+    table = fresh_by_key(STUDY, (QUICK, run))["memory-blocks-fresh"]
+    labels = [row.label for row in table.rows if row.label.startswith("vm")]
+    assert labels == [
+        "vm, 1 thread, 64 KiB",
+        "vm, 1 thread, 256 KiB",
+        "vm, 1 thread, 1024 KiB",
+        "vm, 2 threads, 64 KiB",
+    ]
+    assert table.of == "environment, threads, block"
+    ours = figure(before, "vm, 64 KiB", "ratio").value
+    assert figure(table, "vm, 1 thread, 64 KiB", "ratio").value == ours
+    assert figure(table, "vm, 2 threads, 64 KiB", f"{THERE} there").value is None
+
+
 def test_a_thread_more_than_cpus_is_another_setting(tmp_path: Path) -> None:
     """As are reads, of which nothing was published."""
     of_reads = resolved_with(make_of_plan(tmp_path / "reads", STUDY, QUICK), operation="read")

@@ -199,17 +199,18 @@ def _link_down(trials: Sequence[Trial]) -> Doubt | None:
 
 
 def _never_swapped(trials: Sequence[Trial]) -> Doubt | None:
-    """Of VMs that the plan has swapped."""
-    idle = [trial for trial in trials if trial.meters.get("swap", {}).get("without")]
+    """Of VMs that the plan has swapped; by what moved, where the kernel tells that."""
+    readings = [(trial, trial.meters.get("swap", {})) for trial in trials]
+    idle = [trial for trial, swap in readings if swap.get("still", swap.get("without"))]
     if not idle:
         return None
     cells = dict.fromkeys(f"{trial.workload} in {trial.environment}" for trial in idle)
     return Doubt(
         code="never-swapped",
-        message=f"Nothing of a VM was in the host's swap in {many(len(idle), 'trial')}, of "
+        message=f"The host was not seen to swap any of a VM in {many(len(idle), 'trial')}, of "
         f"{', '.join(list(cells)[:3])}{' and others' if len(cells) > 3 else ''}.",
-        advice="These figures are of a VM that its `swap` has not touched: give it less `resident`,"
-        " or its work more memory.",
+        advice="These figures may be of a VM that has room: what is in swap may be of its boot, and"
+        " nobody asked for it. Give it less `resident`, or its work more memory.",
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ullage.analysis.comparison.rounding import share
+from ullage.common.quantities import many
 from ullage.experiments.studies.base import Column, DerivedRow, DerivedTable, StudyFigure
 from ullage.experiments.studies.cmu_overhead.derived import Published
 from ullage.experiments.studies.measured import StudiedRun
@@ -28,33 +29,40 @@ _METRIC: Final = "throughput"
 
 
 def table(run: StudiedRun, published: Published, part: str) -> DerivedTable | None:
-    """Rates over the one at 16 KiB, a row an environment and block; None without that one.
+    """Rates over the one at 16 KiB with as many threads, a row an environment, threads and block.
 
+    None without that one.
     part: of the table's key.
     """
     keys = {
-        int(w.parameters["block_size"]): (w.key, int(w.parameters["threads"]))
+        (int(w.parameters["threads"]), int(w.parameters["block_size"])): w.key
         for w in workloads(run.folder, "sysbench-memory")
         if all(w.parameters.get(name) == value for name, value in SETTING.items())
     }
-    larger = sorted(keys.keys() - {_LEAST})
-    if _LEAST not in keys or not larger:
+    larger = [
+        (threads, block)
+        for threads, block in sorted(keys)
+        if block != _LEAST and (threads, _LEAST) in keys
+    ]
+    if not larger:
         return None
+    several = len({threads for threads, _ in larger}) > 1
     by_key = {e.key: e for e in run.folder.resolved.environments}
 
-    def row(environment: str, block: int) -> DerivedRow:
-        (above, threads), (below, _) = keys[block], keys[_LEAST]
+    def row(environment: str, threads: int, block: int) -> DerivedRow:
+        above, below = keys[threads, block], keys[threads, _LEAST]
         ours = (Term(1, environment, above, _METRIC), Term(-1, environment, below, _METRIC))
         theirs = _counterpart(by_key[environment], published, threads, block)
-        name = f"{label(run.folder, environment)}, {block >> 10} KiB"
+        of_them = (many(threads, "thread"),) if several else ()
+        name = ", ".join((label(run.folder, environment), *of_them, f"{block >> 10} KiB"))
         return DerivedRow(label=name, cells=(product(run, ours), theirs))
 
     return DerivedTable(
         key=f"memory-blocks{part}-fresh",
         caption="Memory: rate over the same environment's with blocks of 16 KiB",
-        of="environment, block",
+        of="environment, threads, block" if several else "environment, block",
         columns=(Column(title="ratio", decimals=3), Column(title=f"{THERE} there", decimals=3)),
-        rows=tuple(row(key, block) for key in environments(run.folder) for block in larger),
+        rows=tuple(row(key, *setting) for key in environments(run.folder) for setting in larger),
         notes=(
             f"Block by block, with {share(run.analysis.confidence)} intervals, not corrected for "
             "their number.",
