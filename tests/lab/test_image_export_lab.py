@@ -39,6 +39,22 @@ FIRMWARE = {
 }
 """Of a cloud's machine."""
 
+NETWORK = {
+    "links": [{"id": "nic", "type": "phy", "ethernet_mac_address": "52:54:00:12:34:56"}],
+    "networks": [
+        {
+            "id": "network0",
+            "type": "ipv4",
+            "link": "nic",
+            "ip_address": "10.0.2.15",
+            "netmask": "255.255.255.0",
+            "routes": [{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.0.2.2"}],
+        }
+    ],
+    "services": [],
+}
+"""As a cloud without DHCP tells it; the addresses are those of QEMU's own network."""
+
 SERVING = (
     *(f"{PLACE}/agent", "enter", "--cpus", "0", "--root", f"{PLACE}/root"),
     *("--bind", f"{PLACE}/data:/data", "--tmpfs", "/tmp", "--tmpfs", "/run", "--hostname", "c-0"),
@@ -52,6 +68,7 @@ def config_drive(path: Path, public_key: str, user_data: str) -> None:
     meta = {"uuid": "75110a6e", "hostname": "exported", "public_keys": {"ullage": public_key}}
     (files / "meta_data.json").write_text(json.dumps(meta))
     (files / "user_data").write_text(user_data)
+    (files / "network_data.json").write_text(json.dumps(NETWORK))
     with path.open("xb") as empty:
         empty.truncate(16 << 20)
     for argv in (
@@ -117,6 +134,8 @@ def test_it_boots_and_its_image_need_not_be_sent(
             assert sent == ["the agent"]
             mounted = await shell.run(["findmnt", "-no", "PARTLABEL,OPTIONS", f"{PLACE}/root"])
             assert mounted.split()[0] == "ullage-image" and mounted.split()[1].startswith("ro")
+            gateway = await shell.run(["ip", "route", "show", "default"])
+            assert gateway.startswith("default via 10.0.2.2"), "or nobody outside is answered"
             system = await shell.run(["df", "--output=size", "-B1", "/"])
             assert int(system.split()[1]) > 8 << 30, "it has grown"
             await a_program_runs(shell.argv(SERVING))

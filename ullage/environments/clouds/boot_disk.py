@@ -48,6 +48,7 @@ _SYSTEM: Final = (
     "ifupdown",
     "initramfs-tools",
     "isc-dhcp-client",
+    "net-tools",  # cloud-init writes a gateway that it is told as a call of `route`
     "openssh-server",
     "sudo",
     "systemd-sysv",
