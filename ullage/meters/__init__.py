@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Final
 
-from ullage.meters.base import REGISTRY, Apart, Inside, Meter, Scene
+from ullage.meters.base import REGISTRY, Inside, Meter, OfOneTrial, Scene
 from ullage.runs.records import LARGEST, Metered
 
 METERS: tuple[type[Meter], ...] = REGISTRY.load(
@@ -19,9 +19,9 @@ METERS: tuple[type[Meter], ...] = REGISTRY.load(
     "links.Links",
     "swap.Swap",
 )
-OUTSIDE: Final = tuple(meter for meter in METERS if not issubclass(meter, Inside | Apart))
+OUTSIDE: Final = tuple(meter for meter in METERS if not issubclass(meter, Inside | OfOneTrial))
 """Those that look at the host."""
-APART: Final = tuple(meter for meter in METERS if issubclass(meter, Apart))
+APART: Final = tuple(meter for meter in METERS if issubclass(meter, OfOneTrial))
 """Those that look at each trial by itself."""
 
 NOBODY: Final = Scene()

@@ -64,7 +64,7 @@ class Inside(Meter):
         """Before `begin`, and again before `end`; what does not answer fails no trial."""
 
 
-class Apart(Meter):
+class OfOneTrial(Meter):
     """Looks at what belongs to a trial alone, so at each of a duet by itself; on this host."""
 
 

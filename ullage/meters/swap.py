@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ullage.common.errors import UllageError
 from ullage.host.cgroups import Group
 from ullage.host.swap import area
-from ullage.meters.base import Apart, Scene
+from ullage.meters.base import OfOneTrial, Scene
 from ullage.runs.records import Quantity
 
 
@@ -22,7 +22,7 @@ class _Look:
     """Bytes that have come back; None: the kernel does not tell."""
 
 
-class Swap(Apart):
+class Swap(OfOneTrial):
     """What of a trial's VMs was in the host's swap, and what moved.
 
     Of a plan with `swap:` in a VM: read from the cgroup of each VM that takes part, before and
