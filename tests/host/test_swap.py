@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -263,3 +264,47 @@ def test_a_group_may_swap_so_much(tag: str) -> None:
         assert "no limit" in caught.value.message
     finally:
         group.remove_once()
+
+
+TOUCHED_TWICE = """\
+import sys
+sys.stdin.readline()
+pages = bytearray(48 << 20)
+for turn in "up", "again":
+    for at in range(0, len(pages), 4096):
+        pages[at] = pages[at] + 1
+    print(turn, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.root
+def test_what_comes_back_from_swap_is_counted(tag: str) -> None:
+    """Memory that is squeezed stays in swap until its program asks for it, and then is counted."""
+    zrams()
+    group = Group.create(tag, "box-0", Limits(memory_bytes=128 * MIB))
+    try:
+        if group.allow_swap(128 * MIB, 0) is None or group.returned_bytes() is None:
+            pytest.skip("this kernel does not limit swap by cgroup, or does not count it")
+        room.turn_on(tag, "zram", 128 * MIB)
+        argv = [sys.executable, "-c", TOUCHED_TWICE]
+        with subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as program:
+            assert program.stdin is not None and program.stdout is not None
+            try:
+                for directory in group.directories:
+                    (directory / "cgroup.procs").write_text(str(program.pid))
+                print("", file=program.stdin, flush=True)  # what it has before is not the group's
+                assert program.stdout.readline() == "up\n"
+                allow(group, "box-0", 24 * MIB, 128 * MIB)
+                assert (group.swapped_bytes() or 0) > 0
+                squeezed = group.returned_bytes()
+                print("", file=program.stdin, flush=True)
+                assert program.stdout.readline() == "again\n"
+                back = group.returned_bytes()
+            finally:
+                program.kill()
+    finally:
+        group.remove_once()
+    assert squeezed is not None and back is not None and back - squeezed > 8 * MIB

@@ -106,7 +106,7 @@ environments:
     provider: qemu
     accel: tcg
     disk: {path: PATH, size: 300MiB, cache: writeback}
-    swap: {on: zram, size: 1GiB, resident: 256MiB}
+    swap: {on: zram, size: 1GiB, resident: 320MiB}
   roomy: {provider: qemu, accel: tcg, swap: {on: zram, size: 1GiB, resident: 1000MiB}}
 workloads:
   - {name: command, as: memory, argv: [dd, if=/dev/zero, of=/dev/null, bs=300M, count=1]}
@@ -141,7 +141,7 @@ def test_vms_of_which_a_part_is_swapped(tmp_path: Path, tmpfs: Path) -> None:
         else:
             assert swapped == {}
     by_key = {one.key: one for one in folder.resolved.environments}
-    assert by_key["little"].treatments["swap"] == "1GiB on zram, 256MiB resident"
+    assert by_key["little"].treatments["swap"] == "1GiB on zram, 320MiB resident"
     assert "tmpfs" in by_key["little"].treatments["data on"]
     assert {one.nuisances["memory"] for one in by_key.values()} == {"512MiB"}
     (doubt,) = [one for one in doubts.of_run(folder, ()) if one.code == "never-swapped"]
