@@ -156,6 +156,8 @@ class Instance(ABC):
     """When its kernel began, on this host's clock; None: nobody asked it."""
     own_kernel: bool = False
     """True for a VM: CPU times are told by a kernel that does not know of waiting for its vCPU."""
+    unseen: UllageError | None = None
+    """Why nobody has seen it go, though `destroy` has returned: its machine is gone."""
 
     @abstractmethod
     async def freeze(self) -> None:

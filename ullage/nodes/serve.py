@@ -76,6 +76,8 @@ class Server:
         self._images: dict[str, Image] = {}
         self._uploads = Uploads()
         self._instances: dict[str, Instance] = {}
+        self._removals: dict[str, asyncio.Task[None]] = {}
+        """Instance → its removal, which goes on or has failed."""
         self._offers: list[asyncio.Task[None]] = []
         self._meters: AsyncExitStack | None = None
         self._readings: dict[str, dict[str, float]] = {}
@@ -275,6 +277,8 @@ class Server:
             raise RefusedError("no-network", "there is no network of the run")
 
     async def _create(self, request: wire.Create) -> Payload:
+        if request.name in self._removals:
+            await self._remove_instance(request.name)  # the last of that name goes first
         if request.name in self._instances:
             raise RefusedError("exists", f"there is an instance {request.name}")
         base = None if request.image is None else await self._image(request.image)
@@ -324,10 +328,28 @@ class Server:
         return Nothing()
 
     async def _destroy(self, request: wire.Named) -> Payload:
-        instance = self._instances.pop(request.name, None)
-        if instance is not None:
-            await instance.destroy()
+        await self._remove_instance(request.name)
         return Nothing()
+
+    async def _remove_instance(self, name: str) -> None:
+        """See that it is gone. A removal that goes on is waited for; one that failed is tried
+        again, and raises why it fails. Whoever gives up waiting does not end it.
+        """
+        if name not in self._instances:
+            return
+        removal = self._removals.get(name)
+        if removal is None or removal.done():
+            removal = self._removals[name] = asyncio.create_task(self._take_away(name))
+        await asyncio.shield(removal)
+
+    async def _take_away(self, name: str) -> None:
+        await self._instances[name].destroy()
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """Nothing of it is left, or its tag finds it."""
+        self._instances.pop(name, None)
+        self._removals.pop(name, None)
 
     async def _kills(self, request: wire.Named) -> Payload:
         return wire.Kills(kills=await self._instance(request.name).memory_kills())
@@ -374,7 +396,7 @@ class Server:
 
     async def _leave(self) -> None:
         """Instances go first: an upload may wait for a disk that answers nobody."""
-        for task in (tasks := [*self._requests, *self._offers]):
+        for task in (tasks := [*self._requests, *self._offers, *self._removals.values()]):
             task.cancel()
         ending = asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.wait((ending,), timeout=_LEAVING_S)
@@ -385,8 +407,10 @@ class Server:
 
     async def _empty(self) -> None:
         """Remove every instance, in order where that works, and what is left by its tag."""
-        instances, self._instances = list(self._instances.values()), {}
-        await asyncio.gather(*(one.destroy() for one in instances), return_exceptions=True)
+        names = list(self._instances)
+        await asyncio.gather(*map(self._remove_instance, names), return_exceptions=True)
+        for name in names:
+            self._forget(name)
         if self._tag:
             with contextlib.suppress(UllageError, OSError):  # what stays is found by its tag
                 await self._node.close()

@@ -7,10 +7,17 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ullage.common.errors import NODE_ALLOCATION, NODE_IMAGE_CORRUPT, NODE_LOST, UllageError
+from ullage.common.errors import (
+    NODE_ALLOCATION,
+    NODE_IMAGE_CORRUPT,
+    NODE_LOST,
+    NODE_REFUSED,
+    UllageError,
+)
 from ullage.environments import Instance, InstanceSpec, Provider
 from ullage.environments.agent.client import AgentClient
 from ullage.host.image import Image
@@ -144,7 +151,7 @@ class SshNode(Node):
     async def create(self, order: Order) -> Instance:
         """There; its agent's channel is one of its own over the same connection."""
         link = await self._connected()
-        provided = _provided(order.provider)
+        provided, removal_s = _provided(order.provider), order.removal_s or links.LEAVE_S
         created = await link.call(
             "create",
             wire.Created,
@@ -160,15 +167,34 @@ class SshNode(Node):
             ),
         )
         try:
-            return await self._attached(link, order, created)
+            self._require_own(order, created)
+            return await self._attached(link, order, created, removal_s)
         except BaseException:
             with contextlib.suppress(UllageError):
-                await link.call(
-                    "destroy", Nothing, wire.Named(name=order.name), within_s=links.LEAVE_S
-                )
+                await link.call("destroy", Nothing, wire.Named(name=order.name), within_s=removal_s)
             raise
 
-    async def _attached(self, link: NodeLink, order: Order, created: wire.Created) -> Instance:
+    def _require_own(self, order: Order, created: wire.Created) -> None:
+        """See that its address is one that this machine has to give. NODE_REFUSED.
+
+        We knock there, and viewers are sent there: it could be any service, of us or of others.
+        """
+        if not order.joined or self._join is None or created.address is None:
+            return
+        subnet = self._join.own.subnet
+        if IPv4Address(created.address) not in IPv4Network(subnet):
+            raise UllageError(
+                NODE_REFUSED,
+                node=self.name,
+                op="create",
+                reason=f"it tells the address {created.address}, which is not of its {subnet}",
+                error="bad-field",
+                advice=f"`ullage doctor --node {self.target.address}` looks at it",
+            )
+
+    async def _attached(
+        self, link: NodeLink, order: Order, created: wire.Created, removal_s: float
+    ) -> Instance:
         """The instance, once its agent has said hello over a channel of its own."""
         log = state_dir(self._tag) / order.name
         await asyncio.to_thread(log.mkdir, parents=True, exist_ok=True)
@@ -191,7 +217,7 @@ class SshNode(Node):
             data_dir=log,
             network=None,
         )
-        return RemoteInstance(spec, agent, created, link, order.removal_s or links.LEAVE_S)
+        return RemoteInstance(spec, agent, created, link, removal_s)
 
     def _aside(self, created: wire.Created) -> NodeAside | None:
         """The node's clock, where the instance shows that."""
@@ -314,17 +340,20 @@ class RemoteInstance(Instance):
         return answer.kills
 
     async def destroy(self) -> None:
-        """There; a node that is lost removes it by itself."""
+        """There; a node that is lost removes it by itself, and nobody sees that."""
+        lost = self._link.lost
         try:
-            if self._link.lost is None:
+            if lost is None:
                 await self._ask("destroy", self._removal_s)
         except UllageError as error:
             if error.kind is not NODE_LOST:
                 raise
+            lost = error
         finally:
             await self.agent.close()
             with contextlib.suppress(ValueError):
                 self._link.on_lost.remove(self.agent.abandon)
+        self.unseen = lost
 
     @property
     def alive(self) -> bool:

@@ -285,7 +285,8 @@ class Release(Record):
     """Nothing of it was left."""
     attempts: Natural = 1
     left: str = ""
-    """What could not be removed, and why; empty when all went."""
+    """What could not be removed, and why; that its machine was gone, so that nobody knows when it
+    went; empty when all was seen to go."""
     end: bool = False
     """At the end of the repetition, not because the front asked for it."""
 

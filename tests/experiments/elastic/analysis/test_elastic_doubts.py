@@ -179,7 +179,12 @@ def test_what_was_left_of_a_node_is_said(tmp_path: Path) -> None:
     path = make(tmp_path, plan())
     file = folder.repetition_folder(path, "lxc", 2) / folder.CONTROLLER_LOG
     file.write_text(file.read_text().replace('"left":""', '"left":"a mount"', 1))
-    assert "lxc no. 3: a mount" in of(path)["left-over"].message
+    doubt = of(path)["left-over"]
+    assert "lxc no. 3: a mount" in doubt.message and "--node" not in str(doubt.advice)
+    left = '"left":"the node a is gone","machine":"a"'
+    file.write_text(file.read_text().replace('"left":"a mount"', left, 1))
+    doubt = of(path)["left-over"]
+    assert "the node a is gone" in doubt.message and "with `--node`" in str(doubt.advice)
 
 
 def test_viewers_without_a_record_are_said(tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ async def refuse() -> None:
     raise UllageError(errors.NETWORK_FULL, what="every place", where="the cloud")
 
 
+async def machine_gone() -> None:
+    raise UllageError(errors.NODE_LOST, node="a", reason="its cable was pulled")
+
+
 async def no_quota() -> None:
     raise UllageError(errors.CLOUD_QUOTA, cloud="a cloud", name="n", reason="10 of 10 are used")
 
@@ -251,6 +255,26 @@ def test_what_cannot_be_removed_is_said_and_the_front_is_not_left_waiting(tmp_pa
     assert (first.attempts, first.left) == (2, "")
     assert (second.attempts, second.left) == (2, "every place is in use on the cloud")
     assert stage.controller.leftovers == ["n-1-1: every place is in use on the cloud"]
+
+
+def test_what_goes_with_its_machine_is_not_tried_again_and_no_removal(tmp_path: Path) -> None:
+    async def script(stage: Stage) -> None:
+        stage.maker.removing = [machine_gone, machine_gone]
+        for node in (0, 1):
+            stage.front.allocate(node)
+            await stage.hears(ready=node)
+        stage.front.release(0)
+        await stage.hears(released=0)
+        stage.maker.nodes["n-1-1"].death.set_result("the node a is gone")
+        await stage.hears(failed=1)
+
+    stage, acts = play(lambda: Stage(tmp_path), script)
+    why = "the node a is gone: its cable was pulled"
+    assert [(act.attempts, act.left, act.end) for act in of(acts, Release)] == [
+        (1, why, False),
+        (1, why, True),
+    ]
+    assert not of(acts, Retried) and not stage.controller.leftovers
 
 
 def test_a_node_that_dies_is_told_and_removed(tmp_path: Path) -> None:

@@ -261,18 +261,19 @@ def _course(run: ElasticRun) -> Iterator[ElasticDoubt]:
     good = [r for r in run.repetitions if r.counts]
     for kind, code, event in kinds:
         yield from _happened(run, good, kind, code, event)
-    leftovers = [
-        f"{clean(run.label(r.environment), 60)} no. {r.number + 1}: {clean(act.left, 200)}"
-        for r in good
-        for act in r.acts
-        if isinstance(act, Release) and act.left
-    ]
-    if leftovers:
+    left = [(r, act) for r in good for act in r.acts if isinstance(act, Release) and act.left]
+    if left:
+        leftovers = [
+            f"{clean(run.label(r.environment), 60)} no. {r.number + 1}: {clean(act.left, 200)}"
+            for r, act in left
+        ]
+        elsewhere = any(act.machine for _, act in left)
         yield ElasticDoubt(
             code="left-over",
             message="Not all of a released node could be removed: "
             f"{'; '.join(leftovers[:MOST_NAMED])}",
-            advice="`ullage clean` removes it.",
+            advice="`ullage clean` removes it"
+            + (", on another machine with `--node`." if elsewhere else "."),
         )
     notes = dict.fromkeys(
         clean(note, 300) for r in good if r.outcome is not None for note in r.outcome.notes

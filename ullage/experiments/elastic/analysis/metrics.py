@@ -165,7 +165,8 @@ def _bare(repetition: Repetition, allocated_s: Sequence[float]) -> list[float]:
 
 
 def _releases(repetition: Repetition) -> tuple[float, ...]:
-    """Without those that could not be removed whole: their end is not known."""
+    """Without those that could not be removed whole, or went with their machine: their end is not
+    known."""
     gone = (a for a in repetition.acts if isinstance(a, Release))
     return tuple(_seconds(a.asked_ns, a.at_ns) for a in gone if not a.end and not a.left)
 

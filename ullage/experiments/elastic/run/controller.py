@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol
 
-from ullage.common.errors import UllageError
+from ullage.common.errors import NODE_LOST, UllageError
 from ullage.common.text import printable
 from ullage.experiments.elastic.folder import (
     FULL,
@@ -95,7 +95,10 @@ class ServingNode(Protocol):
         """Wait until it streams no more; why."""
 
     async def remove(self, limit_s: float) -> None:
-        """Remove it and all that it left; raises when that fails, or takes longer."""
+        """Remove it and all that it left; raises when that fails, or takes longer.
+
+        NODE_LOST: there is nothing more to be done, and nobody has seen it go.
+        """
 
 
 class Maker(Protocol):
@@ -310,7 +313,8 @@ class Controller:
         self._add(Release, node, **times, attempts=attempts, left=left, end=True)
 
     async def _remove(self, node: _Node) -> tuple[int, str]:
-        """Try within the budget; attempts that it took, and why it is left if all failed.
+        """Try within the budget; attempts that it took, and why it is left if all failed, or why
+        nobody knows when it went.
 
         A failure that cannot be written down (a full disk) is raised when there is no more to try.
         """
@@ -324,6 +328,9 @@ class Controller:
                 await serving.remove(budget.limit)
             except Exception as error:  # whatever a provider does
                 why = _why(error)
+                if _code(error) == NODE_LOST.code:
+                    done = attempt, why
+                    break
                 try:
                     self._add(Retried, node, what="release", attempt=attempt, why=why)
                 except OSError as full:

@@ -84,8 +84,10 @@ class StreamingNode:
         return None
 
     async def remove(self, limit_s: float) -> None:
-        """Take the instance away."""
+        """Take the instance away. NODE_LOST where its machine has gone, when nothing is left."""
         await allocate.release(self.allocated, limit_s=limit_s)
+        if self.allocated.instance.unseen is not None:
+            raise self.allocated.instance.unseen
 
 
 @dataclass(frozen=True)
