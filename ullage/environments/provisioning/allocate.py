@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -126,22 +127,34 @@ async def allocate(
     """
     steps = AllocationSteps(on_step)
     steps.now("asked")
-    node, spec = await where.place(name)
+    late = partial(_too_late, name, limit_s, steps)
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            node, spec = await where.place(name)
+    except TimeoutError:
+        if limit.expired():
+            raise late() from None
+        raise
     steps.now("chosen")
+    left_s = limit_s - (steps.instants["chosen"] - steps.instants["asked"]) / 1e9
     undo = Undo(lambda: node.give_back(spec))
     making = _Making(node, spec, steps, application, undo)
     try:
         return await bounded(
             making.allocate(),
-            limit_s,
+            max(0.0, left_s),
             undo,
             spec,
-            lambda: UllageError(ALLOCATION_TOO_LATE, name=name, seconds=limit_s, last=steps.last),
+            late,
             removal_s=node.provider.removal_s,
         )
     except BaseException:
         await unwind(undo, spec, node.provider.removal_s)
         raise
+
+
+def _too_late(name: str, limit_s: float, steps: AllocationSteps) -> UllageError:
+    return UllageError(ALLOCATION_TOO_LATE, name=name, seconds=limit_s, last=steps.last)
 
 
 async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from ullage.common.errors import ErrorKind, UllageError
 from ullage.environments.containers.lxc import Lxc
 from ullage.environments.placement import Resources
 from ullage.experiments.elastic.plan.machines import PoolPlace
+from ullage.experiments.elastic.run import machines
 from ullage.experiments.elastic.run.machines import (
     FarSite,
     Pool,
@@ -21,6 +22,7 @@ from ullage.experiments.elastic.run.machines import (
     PoolNodes,
     PoolSite,
 )
+from ullage.experiments.elastic.run.pool_roster import PoolRoster
 from ullage.nodes import wire
 from ullage.nodes.base import Order
 from ullage.nodes.provider import on_nodes
@@ -143,6 +145,85 @@ def test_who_is_lost_while_it_is_asked_is_left_out_too() -> None:
     dies, lives = FarNode("a"), FarNode("b")
     dies.trouble = gone("a")
     assert placed(pool([dies, lives], "pack"), 2) == "bb"
+
+
+def test_who_is_lost_while_others_are_asked_is_left_out_too() -> None:
+    dies, slow = FarNode("a"), FarNode("b")
+    ours = pool([dies, slow], "spread")
+
+    async def later() -> wire.RoomLeft:
+        dies.lost = True
+        return slow.told
+
+    slow.room = later  # type: ignore[method-assign]
+    assert placed(ours, 1) == "b"
+
+
+def test_who_does_not_tell_is_left_out_and_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "_TELLS_S", 0.05)
+    silent, tells = FarNode("a"), FarNode("b")
+
+    async def never() -> wire.RoomLeft:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    silent.room = never  # type: ignore[method-assign]
+    ours = pool([silent, tells], "spread")
+
+    async def scenario() -> None:
+        async with asyncio.timeout(30):
+            await ours.place("n-0")
+
+    asyncio.run(scenario())
+    assert ours.chosen["n-0"] == "b" and not silent.lost
+
+
+def test_a_lost_machine_is_asked_for_nothing_before_the_next_repetition() -> None:
+    """What asks it reaches it anew: its image or a node would bring it back in between."""
+    node = FarNode("a")
+    node.go.set()
+    ours = pool([node], "spread")
+
+    async def scenario() -> None:
+        site, spec = await ours.place("n-0")
+        node.lost = True
+        for work in (site.fetch(), site.create(spec)):
+            with pytest.raises(UllageError) as caught:
+                await work
+            assert caught.value.kind is errors.NODE_LOST
+
+    asyncio.run(scenario())
+    assert node.sent == 0 and not node.orders
+
+
+def made(ours: Pool, names: list[str], *, failed: bool = False) -> str:
+    """The machines of nodes that come one after the other, and go again."""
+
+    async def scenario() -> None:
+        for name in names:
+            site, spec = await ours.place(name)
+            ours.note(name, failed=failed)
+            site.give_back(spec)
+
+    asyncio.run(scenario())
+    return "".join(ours.chosen[name] for name in names)
+
+
+def test_a_machine_that_failed_once_has_its_turn_again() -> None:
+    ours = pool([FarNode("a"), FarNode("b")], "spread")
+    assert made(ours, ["failing"], failed=True) == "a"
+    assert made(ours, [f"n-{number}" for number in range(5)]) == "bbbaa"
+
+
+def test_a_machine_that_failed_in_one_repetition_is_as_good_as_any_in_the_next() -> None:
+    plan: Any = SimpleNamespace(machines={})
+    roster = PoolRoster(plan, "u0000001", Path("run"), ())
+    roster._machines = [PoolMachine(node) for node in (FarNode("a"), FarNode("b"))]  # type: ignore[arg-type]
+    ours = roster.pool(pool([FarNode("here")], "spread").sites[0].site, "spread")
+    ours.chosen["n-0"] = "a"
+    ours.note("n-0", failed=True)
+    asyncio.run(roster.reach_anew())
+    assert [one.rests for one in ours.sites] == [0, 0]
 
 
 def test_when_none_can_take_it_all_reasons_are_told() -> None:

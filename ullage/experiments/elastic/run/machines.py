@@ -28,6 +28,11 @@ REMOVAL_S: Final = 900.0
 _LONGEST_REASON: Final = 200
 _WORDS_S: Final = 1.0
 """So long is a machine asked whether it is there, when a node on it could not be made."""
+_TELLS_S: Final = 2.0
+"""Who has not told by then what it has left is left out of this choice, and not yet lost: the
+link's own pings tell that."""
+_RESTS: Final = 3
+"""Where a node could not be made, so many are made elsewhere before it has its turn again."""
 
 
 @dataclass
@@ -89,12 +94,14 @@ class FarSite(Site):
         return placement.elsewhere(self.resources)
 
     async def fetch(self) -> None:
-        """A machine has the image once, and its instances are made of that."""
+        """A machine has the image once, and its instances are made of that. NODE_LOST."""
         assert self.image is not None
+        self._check_there()
         await self.far.take(self.image)
 
     async def create(self, spec: InstanceSpec) -> Instance:
-        """There, on the CPUs whose turn it is."""
+        """There, on the CPUs whose turn it is. NODE_LOST."""
+        self._check_there()
         order = Order(
             self.provider,
             spec.name,
@@ -113,6 +120,13 @@ class FarSite(Site):
                 await (await asyncio.shield(making)).destroy()
             raise
 
+    def _check_there(self) -> None:
+        """A node that is lost would be reached anew by whatever is asked of it: not before the next
+        repetition, which says so."""
+        if self.far.node.lost:
+            reason = "it was lost, and is reached anew before the next repetition"
+            raise UllageError(NODE_LOST, node=self.far.name, reason=reason)
+
 
 @dataclass
 class PoolSite:
@@ -120,8 +134,8 @@ class PoolSite:
 
     machine: PoolMachine
     site: Site
-    failing: bool = False
-    """The last node that was to be made there was not."""
+    rests: int = 0
+    """A node could not be made there: so many are made elsewhere first, where they can be."""
 
     def rank(self, room: wire.RoomLeft, place: PoolPlace, turn: int) -> tuple[float, ...]:
         """The machine of the lowest rank gets the next node. turn: its place in the plan."""
@@ -129,9 +143,9 @@ class PoolSite:
         share = used * whole / room.cpus
         lacks_image = 0.0 if self.machine.has_image else 1.0
         if place == "spread":
-            return (self.failing, share, lacks_image, turn)
+            return (self.rests > 0, share, lacks_image, turn)
         # How often each CPU has an instance already; then the machine that has most of them.
-        return (self.failing, share // 1, -used, lacks_image, turn)
+        return (self.rests > 0, share // 1, -used, lacks_image, turn)
 
 
 @dataclass
@@ -151,7 +165,9 @@ class Pool:
         answers = await asyncio.gather(*map(_room_of, self.sites))
         for turn, (one, answer) in enumerate(zip(self.sites, answers, strict=True)):
             needed = one.site.resources.memory
-            if isinstance(answer, str):
+            if one.machine.node.lost:  # perhaps since it has answered
+                reasons.append(f"{one.machine.name} is lost")
+            elif isinstance(answer, str):
                 reasons.append(answer)
             elif answer.available_bytes < needed:
                 has = f"{format_bytes(answer.available_bytes)} of memory left"
@@ -169,8 +185,19 @@ class Pool:
     def note(self, name: str, *, failed: bool) -> None:
         """What became of the making of it: a machine that fails comes after the others."""
         one = self._chosen(name)
-        if one is not None:
-            one.failing = failed
+        if one is None:
+            return
+        if failed:
+            one.rests = _RESTS
+            return
+        one.rests = 0
+        for other in self.sites:
+            other.rests = max(0, other.rests - 1)
+
+    def begin(self) -> None:
+        """A repetition begins: what failed in the last one is no reason in this one."""
+        for one in self.sites:
+            one.rests = 0
 
     async def why(self, name: str, error: UllageError) -> UllageError:
         """Why it could not be made: NODE_LOST where the machine has gone, which an agent's or a
@@ -218,9 +245,13 @@ class PoolNodes(StreamingNodes):
 
 async def _room_of(one: PoolSite) -> wire.RoomLeft | str:
     """What it has left; or why it has nothing for us."""
+    name = one.machine.name
     if one.machine.node.lost:
-        return f"{one.machine.name} is lost"
+        return f"{name} is lost"
     try:
-        return await one.machine.node.room()
+        async with asyncio.timeout(_TELLS_S):
+            return await one.machine.node.room()
+    except TimeoutError:
+        return f"{name} has not told within {_TELLS_S:g} s what it has left"
     except UllageError as error:
         return error.message
