@@ -10,6 +10,7 @@ from pathlib import Path
 from ullage.common.errors import UllageError
 from ullage.environments.agent import client
 from ullage.environments.provisioning.node import Site
+from ullage.experiments.elastic.plan import machines
 from ullage.experiments.elastic.plan.machines import PoolPlace
 from ullage.experiments.elastic.plan.schema import ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.run.machines import FarSite, Pool, PoolMachine, PoolSite
@@ -56,7 +57,9 @@ class PoolRoster:
 
     async def join(self, image: Image) -> Network:
         """Join their networks, and ask who has the image; this machine's part. NODE_NETWORK."""
-        network = await self._roster.join_with_host(self._plan.between or "routes")
+        way = machines.between(self._plan)
+        assert way is not None
+        network = await self._roster.join_with_host(way)
         await asyncio.gather(*(machine.look(image) for machine in self._machines))
         self._image = image
         return network
