@@ -62,7 +62,7 @@ def test_nodes_are_counted_by_their_machine(tmp_path: Path) -> None:
     assert (b.machine, b.allocated, b.failed, b.lost, b.longest_copy_s) == ("b", 0, 2, 0, None)
     content = page.render(page.report_of(show.find(path, tmp_path)))
     for text in (
-        "Nodes on each machine",
+        "Nodes on each machine, in repetitions with figures",
         quantity(2.5, "s"),
         "a (root@a), b (root@b)",
         "reached as",
