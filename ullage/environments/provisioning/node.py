@@ -72,6 +72,7 @@ class Site:
         places = range(self.cpus)
         place = min(places, key=lambda cpu_place: (self._turns[cpu_place], cpu_place))
         cpu_ids, quota = self._cpus(place)
+        data = self._data(name)
         self._turns[place] += 1
         self._places[name] = place
         return InstanceSpec(
@@ -83,7 +84,7 @@ class Site:
             image=self.image,
             agent=self.agent,
             state_dir=state_dir(self.tag) / name,
-            data_dir=storage.place(self.tag, name, self.provider.data_request.path),
+            data_dir=data,
             network=None if self.provider.elsewhere else self.network,
         )
 
@@ -96,6 +97,10 @@ class Site:
         if self.provider.elsewhere:
             return placement.elsewhere(self.resources)
         return placement.place(self.resources, place)
+
+    def _data(self, name: str) -> Path:
+        """Where its data go. DISK_UNUSABLE."""
+        return storage.place(self.tag, name, self.provider.data_request.path)
 
     @property
     def reachable(self) -> bool:

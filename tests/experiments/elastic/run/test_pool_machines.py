@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from ullage.common import errors
 from ullage.common.errors import ErrorKind, UllageError
 from ullage.environments.containers.lxc import Lxc
 from ullage.environments.placement import Resources
+from ullage.environments.provisioning.node import Site
 from ullage.experiments.elastic.plan.machines import PoolPlace
 from ullage.experiments.elastic.run import machines
 from ullage.experiments.elastic.run.machines import (
@@ -250,6 +252,29 @@ def test_each_node_has_its_turn_of_the_cpus_there() -> None:
     asyncio.run(scenario())
     assert [order.turn for order in node.orders] == [0, 1, 0]
     assert all(order.joined for order in node.orders)
+
+
+def test_the_disk_of_a_node_is_looked_for_on_its_machine_and_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "data" / "u0000001").mkdir(parents=True)
+    missing = tmp_path / "nowhere" / "only-there"
+    provider = Lxc(Lxc.options_model(disk={"path": missing}))
+    far = replace(pool([FarNode("a")], "spread").sites[0].site, provider=on_nodes(provider))
+    assert far.choose("n-0").data_dir.is_relative_to(tmp_path / "data")
+    here = Site(
+        tag=far.tag,
+        provider=provider,
+        resources=far.resources,
+        image=None,
+        agent=far.agent,
+        network=None,
+    )
+    with pytest.raises(UllageError) as caught:
+        here.choose("n-0")
+    assert caught.value.kind is errors.DISK_UNUSABLE
+    assert here.used == 0, "it was given no place"
 
 
 def test_who_is_taken_back_while_it_is_made_there_goes_all_the_same() -> None:

@@ -73,6 +73,11 @@ def _without(document: YamlFile, path: FieldPath) -> UllageError:
     return impossible(document, path, reason, "add `machines:`")
 
 
+def here(plan: PlanOfMachines) -> bool:
+    """Are nodes made on this machine, alone or among others?"""
+    return not plan.machines or any(machine.local for machine in plan.machines.values())
+
+
 def between(plan: PlanOfMachines) -> Between | None:
     """How the machines' networks are joined; None: the plan names none."""
     return plan.between or "routes" if plan.machines else None

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from ullage.common.errors import ELASTIC_NO_MACHINE, NODE_LOST, UllageError
@@ -19,6 +20,7 @@ from ullage.environments import Instance, InstanceSpec, placement
 from ullage.environments.provisioning.node import Site
 from ullage.experiments.elastic.plan.machines import PoolPlace
 from ullage.experiments.elastic.run.nodes import StreamingNode, StreamingNodes
+from ullage.host import storage
 from ullage.host.image import Image
 from ullage.nodes import wire
 from ullage.nodes.base import Node, Order
@@ -92,6 +94,10 @@ class FarSite(Site):
 
     def _cpus(self, place: int) -> placement.Placed:
         return placement.elsewhere(self.resources)
+
+    def _data(self, name: str) -> Path:
+        """Here it has none: the disk that the plan chose is that machine's."""
+        return storage.place(self.tag, name, None)
 
     async def fetch(self) -> None:
         """A machine has the image once, and its instances are made of that. NODE_LOST."""
