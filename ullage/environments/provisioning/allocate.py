@@ -146,10 +146,10 @@ async def allocate(
             undo,
             spec,
             late,
-            removal_s=node.provider.removal_s,
+            removal_s=node.removal_s,
         )
     except BaseException:
-        await unwind(undo, spec, node.provider.removal_s)
+        await unwind(undo, spec, node.removal_s)
         raise
 
 
@@ -203,8 +203,8 @@ class _Making:
         self.steps.now("copied")
         watch = _Watch(self.steps, spec.network, self._port)
         try:
-            instance = await node.create(replace(spec, image=image, on_stage=watch.on_stage))
-            self.undo.push_within(node.provider.removal_s, instance.destroy)
+            own = replace(spec, image=image, on_stage=watch.on_stage)
+            instance = await node.create(own, self.undo)
             if instance.address is not None and "addressed" not in self.steps.instants:
                 watch.on_stage("addressed", instance.address)  # a provider that tells nothing
             self.steps.now("up")
@@ -368,8 +368,7 @@ async def _allocate_all(
 
 
 async def _unwind(allocated: Allocated) -> None:
-    removal_s = allocated.node.provider.removal_s
-    await unwind(allocated.undo, allocated.instance.spec, removal_s)
+    await unwind(allocated.undo, allocated.instance.spec, allocated.node.removal_s)
 
 
 async def _release_all(allocations: Sequence[Allocated], limit_s: float) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ullage.common.cleanup import Undo
 from ullage.common.errors import ALLOCATION_NO_ROOM, UllageError
 from ullage.common.quantities import format_bytes
 from ullage.environments import placement
@@ -62,9 +63,17 @@ class Site:
     async def fetch(self) -> None:
         """See that the image is where the instance is made: it is here."""
 
-    async def create(self, spec: InstanceSpec) -> Instance:
-        """Make it, of that image. What the provider raises; nothing is left then."""
-        return await self.provider.create(spec)
+    async def create(self, spec: InstanceSpec, undo: Undo) -> Instance:
+        """Make it, of that image; `undo` removes it. What the provider raises; nothing is left
+        then."""
+        instance = await self.provider.create(spec)
+        undo.push_within(self.removal_s, instance.destroy)
+        return instance
+
+    @property
+    def removal_s(self) -> float:
+        """So long may the removal of one take that no signal of ours ends."""
+        return self.provider.removal_s
 
     def choose(self, name: str) -> InstanceSpec:
         """A place for one more: on the CPUs that the fewest have. ALLOCATION_NO_ROOM."""

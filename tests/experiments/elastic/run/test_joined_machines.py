@@ -14,6 +14,7 @@ from ullage.experiments.elastic.plan import schema
 from ullage.experiments.elastic.run import run as runs
 from ullage.experiments.elastic.run.run import ElasticExecution, task_of
 from ullage.runs.records import NodeRecord
+from ullage.workloads.web import clip
 from ullage.workloads.web.clip import Clip
 
 PLAN = """\
@@ -63,7 +64,7 @@ def test_what_machines_are_on_the_network_stands_in_the_record(
 ) -> None:
     monkeypatch.setattr(runs, "PoolRoster", JoinedRoster)
     monkeypatch.setattr(ElasticExecution, "_image", anything)
-    monkeypatch.setattr(runs.clip, "make", film)
+    monkeypatch.setattr(clip, "make", film)
     monkeypatch.setattr(runs, "programs", lambda _: {})
     plan, document = schema.loads(PLAN)
     progress: Any = SimpleNamespace(step=lambda _: None, warning=lambda _: None)

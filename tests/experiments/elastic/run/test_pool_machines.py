@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,13 @@ from typing import Any
 import pytest
 
 from ullage.common import errors
+from ullage.common.cleanup import Undo
 from ullage.common.errors import ErrorKind, UllageError
-from ullage.environments.containers.lxc import Lxc
+from ullage.environments.base import DataDisk
+from ullage.environments.containers.lxc import Lxc, LxcOptions
 from ullage.environments.placement import Resources
+from ullage.environments.provisioning import release
+from ullage.environments.provisioning.allocate import Allocated, allocate
 from ullage.environments.provisioning.node import Site
 from ullage.experiments.elastic.plan.machines import PoolPlace
 from ullage.experiments.elastic.run import machines
@@ -189,7 +194,7 @@ def test_a_lost_machine_is_asked_for_nothing_before_the_next_repetition() -> Non
     async def scenario() -> None:
         site, spec = await ours.place("n-0")
         node.lost = True
-        for work in (site.fetch(), site.create(spec)):
+        for work in (site.fetch(), site.create(spec, Undo())):
             with pytest.raises(UllageError) as caught:
                 await work
             assert caught.value.kind is errors.NODE_LOST
@@ -247,7 +252,7 @@ def test_each_node_has_its_turn_of_the_cpus_there() -> None:
         for number in range(3):
             site, spec = await ours.place(f"n-{number}")
             await site.fetch()
-            await site.create(spec)
+            await site.create(spec, Undo())
 
     asyncio.run(scenario())
     assert [order.turn for order in node.orders] == [0, 1, 0]
@@ -260,7 +265,7 @@ def test_the_disk_of_a_node_is_looked_for_on_its_machine_and_not_here(
     monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "data" / "u0000001").mkdir(parents=True)
     missing = tmp_path / "nowhere" / "only-there"
-    provider = Lxc(Lxc.options_model(disk={"path": missing}))
+    provider = Lxc(LxcOptions(disk=DataDisk(path=missing)))
     far = replace(pool([FarNode("a")], "spread").sites[0].site, provider=on_nodes(provider))
     assert far.choose("n-0").data_dir.is_relative_to(tmp_path / "data")
     here = Site(
@@ -284,16 +289,101 @@ def test_who_is_taken_back_while_it_is_made_there_goes_all_the_same() -> None:
 
     async def scenario() -> None:
         site, spec = await ours.place("n-0")
-        making = asyncio.create_task(site.create(spec))
+        undo = Undo()
+        making = asyncio.create_task(site.create(spec, undo))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         making.cancel()
         node.go.set()
         with pytest.raises(asyncio.CancelledError):
             await making
+        await undo.aclose()
 
     asyncio.run(scenario())
     assert [instance.gone for instance in node.instances] == [True]
+
+
+def taken_back(node: FarNode, until: Callable[[asyncio.Task[Allocated]], Awaitable[None]]) -> Pool:
+    """Where one was to be made that was taken back while it was."""
+    ours = pool([node], "spread")
+
+    async def scenario() -> None:
+        making = asyncio.create_task(allocate(ours, "n-0", limit_s=30))
+        while not node.orders:
+            await asyncio.sleep(0.01)
+        making.cancel()
+        await until(making)
+        node.go.set()
+        await asyncio.wait({making})
+        assert making.cancelled()
+
+    asyncio.run(scenario())
+    return ours
+
+
+class Stays(FarInstance):
+    """One that is not removed at the first tries."""
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+        self.tries = 0
+
+    async def destroy(self) -> None:
+        self.tries += 1
+        if self.tries <= self.fails:
+            raise UllageError(
+                errors.NODE_REFUSED, node="a", op="destroy", reason="busy", error="io", advice=""
+            )
+        self.gone = True
+
+
+@pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.mark.usefixtures("own_state")
+@pytest.mark.parametrize(("fails", "tries", "used"), [(0, 1, 0), (1, 2, 0), (9, 2, 1)])
+def test_what_was_taken_back_has_its_place_until_it_is_gone_there(
+    fails: int, tries: int, used: int
+) -> None:
+    node, stays = FarNode("a"), Stays(fails)
+    node.has_image = True
+
+    async def create(order: Order) -> FarInstance:
+        node.orders.append(order)
+        await node.go.wait()
+        return stays
+
+    async def take(image: object) -> None:
+        """It is there."""
+
+    node.create, node.take = create, take  # type: ignore[method-assign]
+    ours = taken_back(node, lambda _: asyncio.sleep(0.05))
+    assert (stays.tries, ours.sites[0].site.used) == (tries, used)
+
+
+@pytest.mark.usefixtures("own_state")
+def test_what_that_machine_makes_is_waited_for_longer_than_processes_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is killed there: until it has answered, its place is not free."""
+    monkeypatch.setattr(release, "GENTLE_S", 0.05)
+    node = FarNode("a")
+
+    async def take(image: object) -> None:
+        """It is there."""
+
+    node.take = take  # type: ignore[method-assign]
+
+    async def waits(making: asyncio.Task[Allocated]) -> None:
+        await asyncio.wait({making}, timeout=0.5)
+        assert not making.done()
+
+    ours = taken_back(node, waits)
+    assert [instance.gone for instance in node.instances] == [True]
+    assert ours.sites[0].site.used == 0
 
 
 def test_the_image_is_sent_once_whoever_gives_up_waiting_for_it() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ullage.common.cleanup import Undo
 from ullage.common.errors import ELASTIC_NO_MACHINE, NODE_LOST, UllageError
 from ullage.common.quantities import format_bytes
 from ullage.environments import Instance, InstanceSpec, placement
@@ -105,7 +106,11 @@ class FarSite(Site):
         self._check_there()
         await self.far.take(self.image)
 
-    async def create(self, spec: InstanceSpec) -> Instance:
+    @property
+    def removal_s(self) -> float:
+        return REMOVAL_S
+
+    async def create(self, spec: InstanceSpec, undo: Undo) -> Instance:
         """There, on the CPUs whose turn it is. NODE_LOST."""
         self._check_there()
         order = Order(
@@ -118,13 +123,9 @@ class FarSite(Site):
             removal_s=REMOVAL_S,
         )
         making = asyncio.create_task(self.far.node.create(order))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # That machine goes on whoever waits for it: what it makes is taken away again.
-            with contextlib.suppress(UllageError):
-                await (await asyncio.shield(making)).destroy()
-            raise
+        # That machine goes on whoever waits for it: what it makes is taken away again.
+        undo.push_within(REMOVAL_S, _remove_there, making)
+        return await asyncio.shield(making)
 
     def _check_there(self) -> None:
         """A node that is lost would be reached anew by whatever is asked of it: not before the next
@@ -247,6 +248,13 @@ class PoolNodes(StreamingNodes):
             raise
         self.pool.note(name, failed=False)
         return node
+
+
+async def _remove_there(making: asyncio.Task[Instance]) -> None:
+    """What a machine was asked to make, once it has; where it could not, nothing is left there."""
+    await asyncio.wait({making})
+    if not making.cancelled() and making.exception() is None:
+        await making.result().destroy()
 
 
 async def _room_of(one: PoolSite) -> wire.RoomLeft | str:
