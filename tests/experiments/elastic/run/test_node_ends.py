@@ -17,27 +17,27 @@ GONE = UllageError(errors.NODE_LOST, node="a", reason="its cable was pulled")
 class CutOff:
     """An instance, and the application in it, whose channel has closed."""
 
-    asked = 0
+    looks = 0
 
     async def wait(self) -> None:
         raise CLOSED
 
     async def why_gone(self) -> UllageError:
-        self.asked += 1
+        self.looks += 1
         return GONE
 
 
-def told(machine: str) -> tuple[str, int]:
+def ending(machine: str) -> tuple[str, int]:
     cut = CutOff()
     allocated: Any = SimpleNamespace(instance=cut, application=cut)
     node = StreamingNode(allocated, "10.213.1.2:8080", "http://10.213.1.2:8080/", machine)
-    return asyncio.run(node.gone()), cut.asked
+    return asyncio.run(node.gone()), cut.looks
 
 
 def test_one_that_went_with_its_machine_says_so() -> None:
-    assert told("a") == (GONE.message, 1)
+    assert ending("a") == (GONE.message, 1)
 
 
 def test_where_the_plan_names_no_machine_the_front_hears_at_once() -> None:
     """A cloud that is asked first answers when it likes."""
-    assert told("") == (CLOSED.message, 0)
+    assert ending("") == (CLOSED.message, 0)

@@ -203,7 +203,7 @@ def test_a_lost_machine_is_asked_for_nothing_before_the_next_repetition() -> Non
     assert node.sent == 0 and not node.orders
 
 
-def made(ours: Pool, names: list[str], *, failed: bool = False) -> str:
+def come_and_go(ours: Pool, names: list[str], *, failed: bool = False) -> str:
     """The machines of nodes that come one after the other, and go again."""
 
     async def scenario() -> None:
@@ -218,8 +218,8 @@ def made(ours: Pool, names: list[str], *, failed: bool = False) -> str:
 
 def test_a_machine_that_failed_once_has_its_turn_again() -> None:
     ours = pool([FarNode("a"), FarNode("b")], "spread")
-    assert made(ours, ["failing"], failed=True) == "a"
-    assert made(ours, [f"n-{number}" for number in range(5)]) == "bbbaa"
+    assert come_and_go(ours, ["failing"], failed=True) == "a"
+    assert come_and_go(ours, [f"n-{number}" for number in range(5)]) == "bbbaa"
 
 
 def test_a_machine_that_failed_in_one_repetition_is_as_good_as_any_in_the_next() -> None:
