@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -403,6 +404,20 @@ def test_one_that_fails_takes_all_down() -> None:
             return await fails(errors.INSTANCE_NOT_STARTED, together(node, 3, "-bad"))
 
     assert asyncio.run(scenario()).facts["name"] == "a-2-bad"
+
+
+def test_the_limit_holds_while_a_place_is_looked_for() -> None:
+    class Silent:
+        async def place(self, name: str) -> NoReturn:
+            await asyncio.Event().wait()
+            raise AssertionError(name)
+
+    async def scenario() -> UllageError:
+        async with asyncio.timeout(30):
+            work = allocate(Silent(), "a-0", limit_s=0.05)
+            return await fails(errors.ALLOCATION_TOO_LATE, work)
+
+    assert asyncio.run(scenario()).facts["last"] == "asked"
 
 
 def test_one_that_hangs_is_late() -> None:

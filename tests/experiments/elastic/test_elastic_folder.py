@@ -195,6 +195,16 @@ def test_a_resumed_run_has_the_same_machines_whatever_they_tell_of_themselves() 
     assert changes(record(), other) == ["machines"]
 
 
+def test_a_resumed_run_has_its_machines_joined_as_before() -> None:
+    named = PLAN + "machines: {a: {ssh: root@a}}\n"
+    by_default, routes, vxlan = (
+        record(named + more) for more in ("", "between: routes\n", "between: vxlan\n")
+    )
+    assert changes(by_default, vxlan) == ["between"]
+    assert changes(by_default, routes) == []
+    assert "between" not in record().model_dump_json()
+
+
 def test_the_machine_of_a_node_stands_in_the_log_where_a_plan_names_machines() -> None:
     lost = Lost(node=1, instance="n", at_ns=1, why="")
     assert "machine" not in lost.model_dump_json()

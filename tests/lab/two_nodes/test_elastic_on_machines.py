@@ -149,6 +149,7 @@ def test_a_machine_that_dies_takes_its_nodes_and_not_the_run(tmp_path: Path) -> 
     assert {act.machine for act in lost} == {"a"}
     assert all("the node a is gone" in act.why for act in lost)
     failed = [act for act in run.repetitions[0].acts if isinstance(act, Retried)]
+    # Of what was just being made there: it may have been nothing.
     assert {act.code for act in failed if act.what == "allocate"} <= {errors.NODE_LOST.code}
     after = [act for act in ready(run, 0) if act.at_ns > lost[0].at_ns]
     assert after and {act.machine for act in after} == {"b"}

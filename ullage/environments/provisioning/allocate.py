@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -126,22 +127,34 @@ async def allocate(
     """
     steps = AllocationSteps(on_step)
     steps.now("asked")
-    node, spec = await where.place(name)
+    late = partial(_too_late, name, limit_s, steps)
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            node, spec = await where.place(name)
+    except TimeoutError:
+        if limit.expired():
+            raise late() from None
+        raise
     steps.now("chosen")
+    left_s = limit_s - (steps.instants["chosen"] - steps.instants["asked"]) / 1e9
     undo = Undo(lambda: node.give_back(spec))
     making = _Making(node, spec, steps, application, undo)
     try:
         return await bounded(
             making.allocate(),
-            limit_s,
+            max(0.0, left_s),
             undo,
             spec,
-            lambda: UllageError(ALLOCATION_TOO_LATE, name=name, seconds=limit_s, last=steps.last),
-            removal_s=node.provider.removal_s,
+            late,
+            removal_s=node.removal_s,
         )
     except BaseException:
-        await unwind(undo, spec, node.provider.removal_s)
+        await unwind(undo, spec, node.removal_s)
         raise
+
+
+def _too_late(name: str, limit_s: float, steps: AllocationSteps) -> UllageError:
+    return UllageError(ALLOCATION_TOO_LATE, name=name, seconds=limit_s, last=steps.last)
 
 
 async def release(allocated: Allocated, *, limit_s: float = RELEASE_LIMIT_S) -> tuple[int, int]:
@@ -190,8 +203,8 @@ class _Making:
         self.steps.now("copied")
         watch = _Watch(self.steps, spec.network, self._port)
         try:
-            instance = await node.create(replace(spec, image=image, on_stage=watch.on_stage))
-            self.undo.push_within(node.provider.removal_s, instance.destroy)
+            own = replace(spec, image=image, on_stage=watch.on_stage)
+            instance = await node.create(own, self.undo)
             if instance.address is not None and "addressed" not in self.steps.instants:
                 watch.on_stage("addressed", instance.address)  # a provider that tells nothing
             self.steps.now("up")
@@ -355,8 +368,7 @@ async def _allocate_all(
 
 
 async def _unwind(allocated: Allocated) -> None:
-    removal_s = allocated.node.provider.removal_s
-    await unwind(allocated.undo, allocated.instance.spec, removal_s)
+    await unwind(allocated.undo, allocated.instance.spec, allocated.node.removal_s)
 
 
 async def _release_all(allocations: Sequence[Allocated], limit_s: float) -> list[tuple[int, int]]:

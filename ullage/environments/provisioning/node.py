@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ullage.common.cleanup import Undo
 from ullage.common.errors import ALLOCATION_NO_ROOM, UllageError
 from ullage.common.quantities import format_bytes
 from ullage.environments import placement
@@ -62,9 +63,17 @@ class Site:
     async def fetch(self) -> None:
         """See that the image is where the instance is made: it is here."""
 
-    async def create(self, spec: InstanceSpec) -> Instance:
-        """Make it, of that image. What the provider raises; nothing is left then."""
-        return await self.provider.create(spec)
+    async def create(self, spec: InstanceSpec, undo: Undo) -> Instance:
+        """Make it, of that image; `undo` removes it. What the provider raises; nothing is left
+        then."""
+        instance = await self.provider.create(spec)
+        undo.push_within(self.removal_s, instance.destroy)
+        return instance
+
+    @property
+    def removal_s(self) -> float:
+        """So long may the removal of one take that no signal of ours ends."""
+        return self.provider.removal_s
 
     def choose(self, name: str) -> InstanceSpec:
         """A place for one more: on the CPUs that the fewest have. ALLOCATION_NO_ROOM."""
@@ -72,6 +81,7 @@ class Site:
         places = range(self.cpus)
         place = min(places, key=lambda cpu_place: (self._turns[cpu_place], cpu_place))
         cpu_ids, quota = self._cpus(place)
+        data = self._data(name)
         self._turns[place] += 1
         self._places[name] = place
         return InstanceSpec(
@@ -83,7 +93,7 @@ class Site:
             image=self.image,
             agent=self.agent,
             state_dir=state_dir(self.tag) / name,
-            data_dir=storage.place(self.tag, name, self.provider.data_request.path),
+            data_dir=data,
             network=None if self.provider.elsewhere else self.network,
         )
 
@@ -96,6 +106,10 @@ class Site:
         if self.provider.elsewhere:
             return placement.elsewhere(self.resources)
         return placement.place(self.resources, place)
+
+    def _data(self, name: str) -> Path:
+        """Where its data go. DISK_UNUSABLE."""
+        return storage.place(self.tag, name, self.provider.data_request.path)
 
     @property
     def reachable(self) -> bool:

@@ -162,6 +162,8 @@ class ElasticResolved(Record):
     """The machines from which the viewers came: how many, what they are; None: from the host."""
     machines: dict[str, NodeRecord] = Field({}, exclude_if=lambda given: not given)
     """Those that the nodes stood on, as the plan calls them; empty: the controller's alone."""
+    between: str = Field("", exclude_if=lambda given: not given)
+    """How their networks were joined; empty: there are none."""
     energy_meters: tuple[EnergyMeterRecord, ...] = ()
     image: ImageRecord | None = None
     programs: dict[str, str] = Field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.experiments.elastic.elastic_made import (
@@ -14,6 +15,7 @@ from tests.experiments.elastic.elastic_made import (
 )
 from ullage.experiments.elastic import folder
 from ullage.experiments.elastic.analysis.contrasts import sides
+from ullage.experiments.elastic.analysis.doubts import doubts
 from ullage.experiments.elastic.analysis.reading import ElasticRun
 from ullage.experiments.elastic.analysis.summary import summarise
 from ullage.experiments.elastic.folder import Act, Lost, Ready, Retried
@@ -60,12 +62,35 @@ def test_nodes_are_counted_by_their_machine(tmp_path: Path) -> None:
     assert (b.machine, b.allocated, b.failed, b.lost, b.longest_copy_s) == ("b", 0, 2, 0, None)
     content = page.render(page.report_of(show.find(path, tmp_path)))
     for text in (
-        "Nodes on each machine",
+        "Nodes on each machine, in repetitions with figures",
         quantity(2.5, "s"),
         "a (root@a), b (root@b)",
         "reached as",
     ):
         assert text in content
+
+
+def test_repetitions_on_other_machines_are_doubted(tmp_path: Path) -> None:
+    def doubted(folder_of: str, where: Callable[[int], str]) -> list[str]:
+        def more(number: int) -> list[Act]:
+            times = dict.fromkeys(("asked_ns", "made_ns", "serving_ns", "at_ns"), ZERO)
+            return [
+                Ready(
+                    node=1000 + turn, instance="n", machine=one, address="10.213.1.2:8080", **times
+                )
+                for turn, one in enumerate(where(number))
+            ]
+
+        own = SyntheticEnvironment(more=more)
+        path = make(tmp_path / folder_of, SyntheticRun(environments={"lxc": own}, repetitions=3))
+        run = ElasticRun.open(path)
+        all_sides = sides(run)
+        every = doubts(run, summarise(run, all_sides), all_sides)
+        return [doubt.message for doubt in every if doubt.code == "other-machines"]
+
+    (message,) = doubted("other", lambda number: "a" if number == 1 else "ab")
+    assert "lxc on a and b in 2 repetitions; lxc on a in 1 repetition" in message
+    assert doubted("same", lambda _: "ba") == []
 
 
 def test_a_run_without_machines_says_nothing_of_them(tmp_path: Path) -> None:

@@ -122,6 +122,63 @@ def test_generators_must_fit_beside_the_fewest_nodes(
     assert "3.5GiB of memory for 2 nodes of other and 3 generators" in message
 
 
+LOCAL = "here: {local: true}, "
+
+
+def faults_with(tmp_path: Path, here: str, more: str) -> list[UllageError]:
+    """Of a plan with other machines, this one among them or not."""
+    file = tmp_path / "plan.yaml"
+    text = PLAN.format(policy="{name: elastic-movie}", own="nodes: {min: 4, max: 4}")
+    file.write_text(f"{text}machines: {{{here}a: {{ssh: root@a}}}}\n{more}")
+    plan, document = schema.load(file)
+    generators = schema.generators(plan, document)
+    lacks = checks.lacks(plan, schema.resolve(plan, document), document, generators)
+    return asyncio.run(lacks)
+
+
+def test_a_node_must_fit_on_this_machine_where_it_is_one_of_several(tmp_path: Path) -> None:
+    def too_small(here: str) -> bool:
+        faults = faults_with(tmp_path, here, "resources: {cpus: 1024}\n")
+        return any(error.kind is errors.ELASTIC_HOST_TOO_SMALL for error in faults)
+
+    assert too_small(LOCAL)
+    assert not too_small("")
+
+
+@pytest.mark.parametrize(
+    ("here", "least", "which"),
+    [(LOCAL, 5 << 29, "1 node of lxc and 3 generators"), ("", 3 << 29, "for 3 generators")],
+)
+def test_of_several_machines_this_one_must_hold_the_generators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str, least: int, which: str
+) -> None:
+    """And a node, if it is one of those that nodes are made on: the others may be elsewhere."""
+    more = "resources: {memory: 1GiB}\ngenerators: {number: 3, resources: {memory: 512MiB}}\n"
+
+    def lacking(has: int) -> list[str]:
+        monkeypatch.setattr(checks, "memory_bytes", lambda: has)
+        faults = faults_with(tmp_path, here, more)
+        return [error.message for error in faults if error.kind is errors.ELASTIC_HOST_TOO_SMALL]
+
+    assert lacking(least) == []
+    assert which in lacking(least - 1)[0]
+
+
+def test_the_disk_of_nodes_is_looked_for_where_they_are_made(tmp_path: Path) -> None:
+    def unusable(here: str) -> bool:
+        file = tmp_path / "plan.yaml"
+        own = f"disk: {{path: {tmp_path / 'nowhere'}}}"
+        text = PLAN.format(policy="{name: elastic-movie}", own=own)
+        text = text.replace("lxc: {provider: lxc}", f"lxc: {{provider: lxc, {own}}}", 1)
+        file.write_text(f"{text}machines: {{{here}a: {{ssh: root@a}}}}\n")
+        plan, document = schema.load(file)
+        faults = asyncio.run(checks.lacks(plan, schema.resolve(plan, document), document))
+        return any(error.kind is errors.DISK_UNUSABLE for error in faults)
+
+    assert unusable(LOCAL)
+    assert not unusable("")
+
+
 @pytest.mark.parametrize("more", ["", "generators: {number: 1, resources: {cpus: 1024}}\n"])
 @pytest.mark.parametrize("field", ["cpus: 1024", "memory: 1024TiB"])
 def test_what_is_too_large_for_this_host_has_a_hint_for_elastic_plans(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +12,16 @@ from typing import Any
 import pytest
 
 from ullage.common import errors
+from ullage.common.cleanup import Undo
 from ullage.common.errors import ErrorKind, UllageError
-from ullage.environments.containers.lxc import Lxc
+from ullage.environments.base import DataDisk
+from ullage.environments.containers.lxc import Lxc, LxcOptions
 from ullage.environments.placement import Resources
+from ullage.environments.provisioning import release
+from ullage.environments.provisioning.allocate import Allocated, allocate
+from ullage.environments.provisioning.node import Site
 from ullage.experiments.elastic.plan.machines import PoolPlace
+from ullage.experiments.elastic.run import machines
 from ullage.experiments.elastic.run.machines import (
     FarSite,
     Pool,
@@ -21,6 +29,7 @@ from ullage.experiments.elastic.run.machines import (
     PoolNodes,
     PoolSite,
 )
+from ullage.experiments.elastic.run.pool_roster import PoolRoster
 from ullage.nodes import wire
 from ullage.nodes.base import Order
 from ullage.nodes.provider import on_nodes
@@ -145,6 +154,85 @@ def test_who_is_lost_while_it_is_asked_is_left_out_too() -> None:
     assert placed(pool([dies, lives], "pack"), 2) == "bb"
 
 
+def test_who_is_lost_while_others_are_asked_is_left_out_too() -> None:
+    dies, slow = FarNode("a"), FarNode("b")
+    ours = pool([dies, slow], "spread")
+
+    async def later() -> wire.RoomLeft:
+        dies.lost = True
+        return slow.told
+
+    slow.room = later  # type: ignore[method-assign]
+    assert placed(ours, 1) == "b"
+
+
+def test_who_does_not_tell_is_left_out_and_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "_TELLS_S", 0.05)
+    silent, tells = FarNode("a"), FarNode("b")
+
+    async def never() -> wire.RoomLeft:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    silent.room = never  # type: ignore[method-assign]
+    ours = pool([silent, tells], "spread")
+
+    async def scenario() -> None:
+        async with asyncio.timeout(30):
+            await ours.place("n-0")
+
+    asyncio.run(scenario())
+    assert ours.chosen["n-0"] == "b" and not silent.lost
+
+
+def test_a_lost_machine_is_asked_for_nothing_before_the_next_repetition() -> None:
+    """What asks it reaches it anew: its image or a node would bring it back in between."""
+    node = FarNode("a")
+    node.go.set()
+    ours = pool([node], "spread")
+
+    async def scenario() -> None:
+        site, spec = await ours.place("n-0")
+        node.lost = True
+        for work in (site.fetch(), site.create(spec, Undo())):
+            with pytest.raises(UllageError) as caught:
+                await work
+            assert caught.value.kind is errors.NODE_LOST
+
+    asyncio.run(scenario())
+    assert node.sent == 0 and not node.orders
+
+
+def come_and_go(ours: Pool, names: list[str], *, failed: bool = False) -> str:
+    """The machines of nodes that come one after the other, and go again."""
+
+    async def scenario() -> None:
+        for name in names:
+            site, spec = await ours.place(name)
+            ours.note(name, failed=failed)
+            site.give_back(spec)
+
+    asyncio.run(scenario())
+    return "".join(ours.chosen[name] for name in names)
+
+
+def test_a_machine_that_failed_once_has_its_turn_again() -> None:
+    ours = pool([FarNode("a"), FarNode("b")], "spread")
+    assert come_and_go(ours, ["failing"], failed=True) == "a"
+    assert come_and_go(ours, [f"n-{number}" for number in range(5)]) == "bbbaa"
+
+
+def test_a_machine_that_failed_in_one_repetition_is_as_good_as_any_in_the_next() -> None:
+    plan: Any = SimpleNamespace(machines={})
+    roster = PoolRoster(plan, "u0000001", Path("run"), ())
+    roster._machines = [PoolMachine(node) for node in (FarNode("a"), FarNode("b"))]  # type: ignore[arg-type]
+    ours = roster.pool(pool([FarNode("here")], "spread").sites[0].site, "spread")
+    ours.chosen["n-0"] = "a"
+    ours.note("n-0", failed=True)
+    asyncio.run(roster.reach_anew())
+    assert [one.rests for one in ours.sites] == [0, 0]
+
+
 def test_when_none_can_take_it_all_reasons_are_told() -> None:
     full, lost = FarNode("a", free=100 * MIB), FarNode("b")
     lost.lost = True
@@ -164,11 +252,34 @@ def test_each_node_has_its_turn_of_the_cpus_there() -> None:
         for number in range(3):
             site, spec = await ours.place(f"n-{number}")
             await site.fetch()
-            await site.create(spec)
+            await site.create(spec, Undo())
 
     asyncio.run(scenario())
     assert [order.turn for order in node.orders] == [0, 1, 0]
     assert all(order.joined for order in node.orders)
+
+
+def test_the_disk_of_a_node_is_looked_for_on_its_machine_and_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "data" / "u0000001").mkdir(parents=True)
+    missing = tmp_path / "nowhere" / "only-there"
+    provider = Lxc(LxcOptions(disk=DataDisk(path=missing)))
+    far = replace(pool([FarNode("a")], "spread").sites[0].site, provider=on_nodes(provider))
+    assert far.choose("n-0").data_dir.is_relative_to(tmp_path / "data")
+    here = Site(
+        tag=far.tag,
+        provider=provider,
+        resources=far.resources,
+        image=None,
+        agent=far.agent,
+        network=None,
+    )
+    with pytest.raises(UllageError) as caught:
+        here.choose("n-0")
+    assert caught.value.kind is errors.DISK_UNUSABLE
+    assert here.used == 0, "it was given no place"
 
 
 def test_who_is_taken_back_while_it_is_made_there_goes_all_the_same() -> None:
@@ -178,16 +289,101 @@ def test_who_is_taken_back_while_it_is_made_there_goes_all_the_same() -> None:
 
     async def scenario() -> None:
         site, spec = await ours.place("n-0")
-        making = asyncio.create_task(site.create(spec))
+        undo = Undo()
+        making = asyncio.create_task(site.create(spec, undo))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         making.cancel()
         node.go.set()
         with pytest.raises(asyncio.CancelledError):
             await making
+        await undo.aclose()
 
     asyncio.run(scenario())
     assert [instance.gone for instance in node.instances] == [True]
+
+
+def taken_back(node: FarNode, until: Callable[[asyncio.Task[Allocated]], Awaitable[None]]) -> Pool:
+    """Where one was to be made that was taken back while it was."""
+    ours = pool([node], "spread")
+
+    async def scenario() -> None:
+        making = asyncio.create_task(allocate(ours, "n-0", limit_s=30))
+        while not node.orders:
+            await asyncio.sleep(0.01)
+        making.cancel()
+        await until(making)
+        node.go.set()
+        await asyncio.wait({making})
+        assert making.cancelled()
+
+    asyncio.run(scenario())
+    return ours
+
+
+class Stays(FarInstance):
+    """One that is not removed at the first tries."""
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+        self.tries = 0
+
+    async def destroy(self) -> None:
+        self.tries += 1
+        if self.tries <= self.fails:
+            raise UllageError(
+                errors.NODE_REFUSED, node="a", op="destroy", reason="busy", error="io", advice=""
+            )
+        self.gone = True
+
+
+@pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ULLAGE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("ULLAGE_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.mark.usefixtures("own_state")
+@pytest.mark.parametrize(("fails", "tries", "used"), [(0, 1, 0), (1, 2, 0), (9, 2, 1)])
+def test_what_was_taken_back_has_its_place_until_it_is_gone_there(
+    fails: int, tries: int, used: int
+) -> None:
+    node, stays = FarNode("a"), Stays(fails)
+    node.has_image = True
+
+    async def create(order: Order) -> FarInstance:
+        node.orders.append(order)
+        await node.go.wait()
+        return stays
+
+    async def take(image: object) -> None:
+        """It is there."""
+
+    node.create, node.take = create, take  # type: ignore[method-assign]
+    ours = taken_back(node, lambda _: asyncio.sleep(0.05))
+    assert (stays.tries, ours.sites[0].site.used) == (tries, used)
+
+
+@pytest.mark.usefixtures("own_state")
+def test_what_that_machine_makes_is_waited_for_longer_than_processes_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is killed there: until it has answered, its place is not free."""
+    monkeypatch.setattr(release, "GENTLE_S", 0.05)
+    node = FarNode("a")
+
+    async def take(image: object) -> None:
+        """It is there."""
+
+    node.take = take  # type: ignore[method-assign]
+
+    async def waits(making: asyncio.Task[Allocated]) -> None:
+        await asyncio.wait({making}, timeout=0.5)
+        assert not making.done()
+
+    ours = taken_back(node, waits)
+    assert [instance.gone for instance in node.instances] == [True]
+    assert ours.sites[0].site.used == 0
 
 
 def test_the_image_is_sent_once_whoever_gives_up_waiting_for_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -60,6 +61,7 @@ def doubts(
         *_floor(summary),
         *_clocks(summary),
         *_course(run),
+        *_machines(run),
         *_unended(run),
         *_capped(run, summary),
         *_energies(run),
@@ -297,6 +299,28 @@ def _happened(
             message=f"It happened that {event}: {counts}.".replace(" 1 times", " once"),
             advice="What it cost the viewers is in the figures.",
         )
+
+
+def _machines(run: ElasticRun) -> Iterator[ElasticDoubt]:
+    """Repetitions, or sides of a contrast, whose nodes stood on other machines."""
+    courses: dict[str, Counter[tuple[str, ...]]] = {}
+    for r in (r for r in run.repetitions if r.counts):
+        if names := {act.machine for act in r.acts if isinstance(act, Ready) and act.machine}:
+            courses.setdefault(r.environment, Counter())[tuple(sorted(names))] += 1
+    if len({names for counts in courses.values() for names in counts}) < 2:
+        return
+    where = [
+        f"{clean(run.label(key), 60)} on {listed(clean(name, 60) for name in names)} "
+        f"in {many(number, 'repetition')}"
+        for key, counts in courses.items()
+        for names, number in counts.most_common()
+    ]
+    yield ElasticDoubt(
+        code="other-machines",
+        message=f"Not all repetitions had nodes on the same machines: {_first(where)}.",
+        advice="What differs may be the machines: one was lost, had no room or could make no node, "
+        "or the nodes were too few for all.",
+    )
 
 
 def _unended(run: ElasticRun) -> Iterator[ElasticDoubt]:

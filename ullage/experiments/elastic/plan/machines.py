@@ -9,6 +9,7 @@ from ullage.common.errors import UllageError
 from ullage.common.fields import impossible
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider
+from ullage.host.network.links import Between
 from ullage.nodes.options import NodePlan
 from ullage.nodes.provider import ON_NODES, on_nodes
 
@@ -24,7 +25,7 @@ class PlanOfMachines(Protocol):
     @property
     def place(self) -> PoolPlace | None: ...
     @property
-    def between(self) -> str | None: ...
+    def between(self) -> Between | None: ...
     @property
     def image(self) -> str: ...
     @property
@@ -70,6 +71,16 @@ def place(
 def _without(document: YamlFile, path: FieldPath) -> UllageError:
     reason = f"`{path[-1]}` is of nodes on several machines, and the plan names none"
     return impossible(document, path, reason, "add `machines:`")
+
+
+def here(plan: PlanOfMachines) -> bool:
+    """Are nodes made on this machine, alone or among others?"""
+    return not plan.machines or any(machine.local for machine in plan.machines.values())
+
+
+def between(plan: PlanOfMachines) -> Between | None:
+    """How the machines' networks are joined; None: the plan names none."""
+    return plan.between or "routes" if plan.machines else None
 
 
 def provider(own: Provider, plan: PlanOfMachines, document: YamlFile, path: FieldPath) -> Provider:

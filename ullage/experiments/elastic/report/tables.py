@@ -168,7 +168,8 @@ def machines(summary: Summary) -> Table | None:
     if not rows:
         return None
     names = ("environment", *MACHINE_COLUMNS)
-    return Table("Nodes on each machine, all repetitions", heads(*names, numbers=names[2:]), rows)
+    title = "Nodes on each machine, in repetitions with figures"
+    return Table(title, heads(*names, numbers=names[2:]), rows)
 
 
 def _stage(name: str) -> str:

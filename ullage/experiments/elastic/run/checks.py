@@ -28,7 +28,7 @@ from ullage.common.quantities import format_bytes, many, memory_bytes
 from ullage.common.yamlfile import FieldPath, YamlFile
 from ullage.environments import Provider, placement
 from ullage.environments.agent import client
-from ullage.experiments.elastic.plan import units
+from ullage.experiments.elastic.plan import machines, units
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run import front, nodes, viewers
@@ -143,6 +143,7 @@ def _steps(
     generators: Generators | None,
 ) -> Iterator[Callable[[], Awaitable[None]]]:
     """Each finds one thing out."""
+    here = machines.here(plan)
     yield partial(_now, _as_root)
     for program in (front.PROGRAM, viewers.PROGRAM):
         yield partial(_now, partial(binaries.program, program))
@@ -150,14 +151,15 @@ def _steps(
     yield partial(_now, partial(check_bounds, plan, document))
     yield partial(_now, partial(_readable, plan))
     yield partial(_now, partial(_film_has_room, plan))
-    yield partial(_now, partial(_disks, () if plan.machines else environments, generators))
+    yield partial(_now, partial(_disks, environments if here else (), generators))
     if plan.image == "host":
         yield partial(_now, partial(image.require_on_host, nodes.PROGRAMS))
     for environment in environments:
-        if not environment.provider.elsewhere and not plan.machines:
+        if not environment.provider.elsewhere and here:
             yield partial(_now, partial(_fits, environment, f"a node of {environment.key}"))
-        if generators is not None and not plan.machines:
-            yield partial(_now, partial(_fit_together, environment, generators))
+        if generators is not None:
+            fewest = max(environment.nodes.min, 1) if not plan.machines else int(here)
+            yield partial(_now, partial(_fit_together, environment, generators, fewest))
         yield partial(_provider, environment.provider, f"the nodes of {environment.key}")
         yield partial(_now, partial(_policy, plan, document, environment))
     if generators is not None:
@@ -204,36 +206,35 @@ def _disks(environments: Sequence[NodeEnvironment], generators: Generators | Non
         devices.check({"generators": generators.provider.data_request})
 
 
-def _fits(machines: NodeEnvironment | Generators, name: str) -> None:
+def _fits(of: NodeEnvironment | Generators, name: str) -> None:
     """One of them, at least."""
     try:
-        placement.place(machines.resources, 0)
+        placement.place(of.resources, 0)
     except UllageError as error:
         if error.kind is not HOST_TOO_SMALL:
             raise
         cpus = f"{error.facts['asked']} for {name}"
         raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=cpus, has=error.facts["has"]) from error
-    needed, has = machines.resources.memory, memory_bytes()
+    needed, has = of.resources.memory, memory_bytes()
     if needed > has:
         memory = f"{format_bytes(needed)} of memory for {name}"
         raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=memory, has=format_bytes(has))
 
 
-def _fit_together(environment: NodeEnvironment, generators: Generators) -> None:
-    """All machines of the viewers, who are there all the time, and the fewest nodes beside them."""
-    nodes = max(environment.nodes.min, 1)
+def _fit_together(environment: NodeEnvironment, generators: Generators, nodes: int) -> None:
+    """All machines of the viewers, who are there all the time, and so many nodes beside them."""
     needed = units.memory_of(nodes, environment.resources)
     needed += units.memory_of(generators.number, generators.resources)
     if needed > (has := memory_bytes()):
-        viewers = many(generators.number, "generator")
-        machines = f"{many(nodes, 'node')} of {environment.key} and {viewers}"
-        memory = f"{format_bytes(needed)} of memory for {machines}"
+        beside = f"{many(nodes, 'node')} of {environment.key} and " if nodes else ""
+        all_of_them = beside + many(generators.number, "generator")
+        memory = f"{format_bytes(needed)} of memory for {all_of_them}"
         raise UllageError(ELASTIC_HOST_TOO_SMALL, asked=memory, has=format_bytes(has))
 
 
-async def _provider(provider: Provider, machines: str) -> None:
+async def _provider(provider: Provider, what: str) -> None:
     if getattr(provider.options, "network", None) == "user":
-        raise UllageError(ELASTIC_NO_ADDRESS, machines=machines)
+        raise UllageError(ELASTIC_NO_ADDRESS, machines=what)
     await provider.check()
 
 

@@ -11,14 +11,17 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+from ullage.common.cleanup import Undo
 from ullage.common.errors import ELASTIC_NO_MACHINE, NODE_LOST, UllageError
 from ullage.common.quantities import format_bytes
 from ullage.environments import Instance, InstanceSpec, placement
 from ullage.environments.provisioning.node import Site
 from ullage.experiments.elastic.plan.machines import PoolPlace
 from ullage.experiments.elastic.run.nodes import StreamingNode, StreamingNodes
+from ullage.host import storage
 from ullage.host.image import Image
 from ullage.nodes import wire
 from ullage.nodes.base import Node, Order
@@ -28,6 +31,11 @@ REMOVAL_S: Final = 900.0
 _LONGEST_REASON: Final = 200
 _WORDS_S: Final = 1.0
 """So long is a machine asked whether it is there, when a node on it could not be made."""
+_TELLS_S: Final = 2.0
+"""Who has not told by then what it has left is left out of this choice, and not yet lost: the
+link's own pings tell that."""
+_RESTS: Final = 3
+"""Where a node could not be made, so many are made elsewhere before it has its turn again."""
 
 
 @dataclass
@@ -88,13 +96,23 @@ class FarSite(Site):
     def _cpus(self, place: int) -> placement.Placed:
         return placement.elsewhere(self.resources)
 
+    def _data(self, name: str) -> Path:
+        """Here it has none: the disk that the plan chose is that machine's."""
+        return storage.place(self.tag, name, None)
+
     async def fetch(self) -> None:
-        """A machine has the image once, and its instances are made of that."""
+        """A machine has the image once, and its instances are made of that. NODE_LOST."""
         assert self.image is not None
+        self._check_there()
         await self.far.take(self.image)
 
-    async def create(self, spec: InstanceSpec) -> Instance:
-        """There, on the CPUs whose turn it is."""
+    @property
+    def removal_s(self) -> float:
+        return REMOVAL_S
+
+    async def create(self, spec: InstanceSpec, undo: Undo) -> Instance:
+        """There, on the CPUs whose turn it is. NODE_LOST."""
+        self._check_there()
         order = Order(
             self.provider,
             spec.name,
@@ -105,13 +123,16 @@ class FarSite(Site):
             removal_s=REMOVAL_S,
         )
         making = asyncio.create_task(self.far.node.create(order))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            # That machine goes on whoever waits for it: what it makes is taken away again.
-            with contextlib.suppress(UllageError):
-                await (await asyncio.shield(making)).destroy()
-            raise
+        # That machine goes on whoever waits for it: what it makes is taken away again.
+        undo.push_within(REMOVAL_S, _remove_there, making)
+        return await asyncio.shield(making)
+
+    def _check_there(self) -> None:
+        """A node that is lost would be reached anew by whatever is asked of it: not before the next
+        repetition, which says so."""
+        if self.far.node.lost:
+            reason = "it was lost, and is reached anew before the next repetition"
+            raise UllageError(NODE_LOST, node=self.far.name, reason=reason)
 
 
 @dataclass
@@ -120,8 +141,8 @@ class PoolSite:
 
     machine: PoolMachine
     site: Site
-    failing: bool = False
-    """The last node that was to be made there was not."""
+    rests: int = 0
+    """A node could not be made there: so many are made elsewhere first, where they can be."""
 
     def rank(self, room: wire.RoomLeft, place: PoolPlace, turn: int) -> tuple[float, ...]:
         """The machine of the lowest rank gets the next node. turn: its place in the plan."""
@@ -129,9 +150,9 @@ class PoolSite:
         share = used * whole / room.cpus
         lacks_image = 0.0 if self.machine.has_image else 1.0
         if place == "spread":
-            return (self.failing, share, lacks_image, turn)
+            return (self.rests > 0, share, lacks_image, turn)
         # How often each CPU has an instance already; then the machine that has most of them.
-        return (self.failing, share // 1, -used, lacks_image, turn)
+        return (self.rests > 0, share // 1, -used, lacks_image, turn)
 
 
 @dataclass
@@ -151,7 +172,9 @@ class Pool:
         answers = await asyncio.gather(*map(_room_of, self.sites))
         for turn, (one, answer) in enumerate(zip(self.sites, answers, strict=True)):
             needed = one.site.resources.memory
-            if isinstance(answer, str):
+            if one.machine.node.lost:  # perhaps since it has answered
+                reasons.append(f"{one.machine.name} is lost")
+            elif isinstance(answer, str):
                 reasons.append(answer)
             elif answer.available_bytes < needed:
                 has = f"{format_bytes(answer.available_bytes)} of memory left"
@@ -169,8 +192,19 @@ class Pool:
     def note(self, name: str, *, failed: bool) -> None:
         """What became of the making of it: a machine that fails comes after the others."""
         one = self._chosen(name)
-        if one is not None:
-            one.failing = failed
+        if one is None:
+            return
+        if failed:
+            one.rests = _RESTS
+            return
+        one.rests = 0
+        for other in self.sites:
+            other.rests = max(0, other.rests - 1)
+
+    def begin(self) -> None:
+        """A repetition begins: what failed in the last one is no reason in this one."""
+        for one in self.sites:
+            one.rests = 0
 
     async def why(self, name: str, error: UllageError) -> UllageError:
         """Why it could not be made: NODE_LOST where the machine has gone, which an agent's or a
@@ -216,11 +250,22 @@ class PoolNodes(StreamingNodes):
         return node
 
 
+async def _remove_there(making: asyncio.Task[Instance]) -> None:
+    """What a machine was asked to make, once it has; where it could not, nothing is left there."""
+    await asyncio.wait({making})
+    if not making.cancelled() and making.exception() is None:
+        await making.result().destroy()
+
+
 async def _room_of(one: PoolSite) -> wire.RoomLeft | str:
     """What it has left; or why it has nothing for us."""
+    name = one.machine.name
     if one.machine.node.lost:
-        return f"{one.machine.name} is lost"
+        return f"{name} is lost"
     try:
-        return await one.machine.node.room()
+        async with asyncio.timeout(_TELLS_S):
+            return await one.machine.node.room()
+    except TimeoutError:
+        return f"{name} has not told within {_TELLS_S:g} s what it has left"
     except UllageError as error:
         return error.message

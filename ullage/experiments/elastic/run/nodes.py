@@ -38,6 +38,8 @@ class StreamingNode:
     allocated: Allocated
     address: str
     url: str
+    machine: str = ""
+    """That it stands on, as the plan calls it; empty: it names none."""
 
     @property
     def made_ns(self) -> int:
@@ -77,7 +79,12 @@ class StreamingNode:
         return f"its NGINX ended with {how}" + (f": {stderr}" if stderr else "")
 
     async def _with_its_machine(self) -> UllageError | None:
-        """NODE_LOST where its machine has gone; the front does not wait long to hear which."""
+        """NODE_LOST where its machine has gone; the front does not wait long to hear which.
+
+        Where the plan names no machine nobody is asked, and it hears at once: a cloud would be.
+        """
+        if not self.machine:
+            return None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WORDS_S):
                 return await self.allocated.instance.why_gone()
@@ -117,7 +124,8 @@ class StreamingNodes:
             self.where, name, application=application, limit_s=limit_s
         )
         address = f"{allocated.instance.address}:{PORT}"
-        return StreamingNode(allocated, address, f"http://{address}{application.path}")
+        url = f"http://{address}{application.path}"
+        return StreamingNode(allocated, address, url, self.machine(name))
 
 
 def application_of(film: Path, cpus: float, name: str) -> Application:

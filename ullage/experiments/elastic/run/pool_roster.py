@@ -10,6 +10,7 @@ from pathlib import Path
 from ullage.common.errors import UllageError
 from ullage.environments.agent import client
 from ullage.environments.provisioning.node import Site
+from ullage.experiments.elastic.plan import machines
 from ullage.experiments.elastic.plan.machines import PoolPlace
 from ullage.experiments.elastic.plan.schema import ElasticPlan, NodeEnvironment
 from ullage.experiments.elastic.run.machines import FarSite, Pool, PoolMachine, PoolSite
@@ -33,6 +34,7 @@ class PoolRoster:
         self._plan = plan
         self._roster = Roster(plan.machines, tag, folder.name, tags, client.binary())
         self._machines = [PoolMachine(node) for node in self._roster.nodes.values()]
+        self._pools: list[Pool] = []
         self._image: Image
 
     async def open(self, environments: Iterable[NodeEnvironment]) -> list[str]:
@@ -55,7 +57,9 @@ class PoolRoster:
 
     async def join(self, image: Image) -> Network:
         """Join their networks, and ask who has the image; this machine's part. NODE_NETWORK."""
-        network = await self._roster.join_with_host(self._plan.between or "routes")
+        way = machines.between(self._plan)
+        assert way is not None
+        network = await self._roster.join_with_host(way)
         await asyncio.gather(*(machine.look(image) for machine in self._machines))
         self._image = image
         return network
@@ -63,10 +67,17 @@ class PoolRoster:
     def pool(self, here: Site, place: PoolPlace) -> Pool:
         """Those machines, for nodes as they would be made here."""
         sites = (PoolSite(machine, _site(machine, here)) for machine in self._machines)
-        return Pool(tuple(sites), place)
+        pool = Pool(tuple(sites), place)
+        self._pools.append(pool)
+        return pool
 
     async def reach_anew(self) -> list[str]:
-        """Try those that were lost again; what is to be said of those that stay so."""
+        """Try those that were lost again; what is to be said of those that stay so.
+
+        All others are as good as any, whatever has failed on them before.
+        """
+        for pool in self._pools:
+            pool.begin()
         lost = [machine for machine in self._machines if machine.node.lost]
         reasons = await asyncio.gather(*(_anew(machine, self._image) for machine in lost))
         return [reason for reason in reasons if reason]

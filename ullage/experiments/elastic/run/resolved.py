@@ -10,6 +10,7 @@ from typing import Any
 from ullage import __version__
 from ullage.common.files import sha256_of
 from ullage.experiments.elastic.folder import AllocationDraw, ElasticResolved, Setting, Video
+from ullage.experiments.elastic.plan.machines import between
 from ullage.experiments.elastic.plan.schema import ElasticPlan, Generators, NodeEnvironment
 from ullage.experiments.elastic.plan.units import Scaled
 from ullage.experiments.elastic.run.repetition import TRACE, arrivals_settings
@@ -76,6 +77,7 @@ def resolved(
         environments=tuple(_record(environment) for environment in environments),
         generators=None if generators is None else _machines(generators),
         machines=dict(machines),
+        between=between(plan) or "",
         energy_meters=energy_meters,
         image=built,
         programs=dict(programs),

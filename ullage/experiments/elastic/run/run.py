@@ -251,6 +251,8 @@ class ElasticExecution(Session):
             for text in await self.machines.open(self.environments):
                 self._warn("not-removed", text)
         built = await self._image()
+        # Before the record is written: what the machines are on the network stands in it.
+        joined = None if self.machines is None else await self._joined(self.machines, built)
         film = await clip.make(
             self.scaled.length_s, plan.video.bitrate, plan.video.generate, self.progress.step
         )
@@ -273,7 +275,7 @@ class ElasticExecution(Session):
         self._warn_of_changes(diverged(self.earlier, now) if self.earlier is not None else ())
         self.journal.resolve(now)
         self.metering.start()
-        self.network = await self._network(built)
+        self.network = joined or await Network.create(self.tag)
         await self.network.check_forwarding()
         makers = {
             environment.key: self._maker(environment, built) for environment in self.environments
@@ -284,13 +286,11 @@ class ElasticExecution(Session):
         beyond = () if self.network.beyond is None else self.network.beyond.subnets
         return RunSetup(*shared, machines, tuple(map(str, beyond)))
 
-    async def _network(self, built: image.Image | None) -> Network:
-        """The run's; with those of other machines, where the plan names them."""
-        if self.machines is None:
-            return await Network.create(self.tag)
+    async def _joined(self, machines: PoolRoster, built: image.Image | None) -> Network:
+        """The run's network, with those of other machines."""
         assert built is not None
         self.progress.step("joining the machines' networks")
-        return await self.machines.join(built)
+        return await machines.join(built)
 
     def _maker(
         self, environment: NodeEnvironment, built: image.Image | None
