@@ -74,7 +74,7 @@ def test_what_no_machine_of_an_allocation_is(entry: dict[str, object]) -> None:
 
 @pytest.mark.usefixtures("allocation")
 def test_they_are_the_hosts_in_their_order(tmp_path: Path) -> None:
-    roster = Roster(nodes(n={"slurm": 2}), "u00c0de1", "a test", (), tmp_path)
+    roster = Roster(nodes(n={"slurm": 2}), "u00c0de5", "a test", (), tmp_path)
     assert [node.target.address for node in roster.away] == ["slurm:h1", "slurm:h2"]
 
 
